@@ -1,5 +1,5 @@
-//! The kernel's counters of a network namespace, from the text of `/proc/net`. Read twice, what grew in
-//! between is a symptom that is present now; what a counter holds since boot proves nothing about the
+//! The kernel's counters of a network namespace, from the text of `/proc/net`. The increase between
+//! two reads shows a symptom that is present now; the value since boot proves nothing about the
 //! present.
 //!
 //! Names are `TABLE.COUNTER`, as the kernel spells both: `TcpExt.ListenOverflows`,
@@ -71,7 +71,7 @@ impl Counters {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// All of them, by name.
+    /// Returns all counters with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(name, &value)| (name.as_str(), value))
     }
@@ -81,12 +81,12 @@ impl Counters {
         *self.0.entry(name.to_owned()).or_default() += value;
     }
 
-    /// The value; 0 where the kernel does not count it.
+    /// Returns the value; 0 if the kernel does not have the counter.
     pub fn of(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// Whether the kernel counts it.
+    /// Returns whether the kernel has this counter.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -99,12 +99,12 @@ pub struct Growth {
     pub before: Counters,
     /// At its end.
     pub after: Counters,
-    /// Its length, ns.
+    /// Length of the interval, ns.
     pub over_ns: u64,
 }
 
 impl Growth {
-    /// By how much a counter grew; 0 where it is new or went back.
+    /// Returns the increase of a counter; 0 if it is new or decreased.
     pub fn of(&self, name: &str) -> u64 {
         if !self.before.has(name) {
             return 0;
@@ -112,7 +112,7 @@ impl Growth {
         self.after.of(name).saturating_sub(self.before.of(name))
     }
 
-    /// Those of `names` that grew, with by how much.
+    /// Returns the counters of `names` that grew, each with its increase.
     pub fn grown<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, u64)> {
         names.iter().map(|&name| (name, self.of(name))).filter(|&(_, by)| by > 0).collect()
     }

@@ -36,15 +36,15 @@ pub enum State {
     Established = 1,
     /// A SYN was sent, and has no answer yet.
     SynSent = 2,
-    /// A SYN came and its SYN-ACK is not confirmed: a half-open connection.
+    /// A SYN has arrived and its SYN-ACK is not acknowledged: a half-open connection.
     SynReceived = 3,
     /// This side has closed; its FIN is not acknowledged.
     FinWait1 = 4,
-    /// This side has closed and the peer knows.
+    /// This side has closed; its FIN is acknowledged.
     FinWait2 = 5,
-    /// Closed on both sides; late segments are awaited.
+    /// Closed on both sides; waits for late segments.
     TimeWait = 6,
-    /// No connection.
+    /// Closed.
     Close = 7,
     /// The peer has closed, and the application here has not.
     CloseWait = 8,
@@ -61,7 +61,7 @@ impl State {
         Some(match number {
             1 => Self::Established,
             2 => Self::SynSent,
-            // 12 is a half-open connection that has no socket of its own yet.
+            // State 12 is a half-open connection that has no socket of its own yet.
             3 | 12 => Self::SynReceived,
             4 => Self::FinWait1,
             5 => Self::FinWait2,
@@ -93,20 +93,20 @@ impl State {
     }
 }
 
-/// What the kernel lists of one socket.
+/// One socket as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// State of the connection.
     pub state: State,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end; port 0 where the socket listens.
     pub peer: SocketAddr,
     /// The kernel's number for the socket; 0 for a half-open or TIME-WAIT one.
     pub cookie: u64,
-    /// Its inode, by which `/proc/PID/fd` names it; 0 where no process holds it.
+    /// Inode of the socket, by which `/proc/PID/fd` names it; 0 if no process holds it.
     pub inode: u32,
-    /// Its owner's user id.
+    /// User id of its owner.
     pub uid: u32,
     /// Received bytes that the application has not read. Of a listener: connections that wait to
     /// be accepted.
@@ -114,7 +114,7 @@ pub struct Entry {
     /// Bytes sent or waiting that are not acknowledged. Of a listener: its backlog, the largest
     /// accept queue.
     pub send_queue: u32,
-    /// Until its timer goes off, ms; of a TIME-WAIT one: until its port is free again.
+    /// Time until its timer expires, ms; in TIME-WAIT, time until its port is free again.
     pub timer_ms: u32,
     /// `TCP_INFO`; `None` for half-open and TIME-WAIT ones.
     pub tcp_info: Option<TcpInfo>,
@@ -129,13 +129,14 @@ pub struct Entry {
 pub struct Memory {
     /// Held by what was received.
     pub rmem_alloc_bytes: u64,
-    /// The receive buffer, as `SO_RCVBUF` reads it: twice what was asked for.
+    /// Size of the receive buffer as `SO_RCVBUF` returns it, bytes: twice the size that was asked
+    /// for.
     pub rcvbuf_bytes: u64,
-    /// The send buffer, as `SO_SNDBUF` reads it: twice what was asked for.
+    /// Size of the send buffer as `SO_SNDBUF` returns it, bytes: twice the size that was asked for.
     pub sndbuf_bytes: u64,
     /// Held by what waits to be acknowledged.
     pub wmem_queued_bytes: u64,
-    /// Packets that the socket dropped for want of memory, or because its backlog was full.
+    /// Packets that the socket dropped for lack of memory, or because its backlog was full.
     pub drops: u64,
 }
 
@@ -147,7 +148,7 @@ pub struct Diag {
 }
 
 impl Diag {
-    /// Opens it in the calling thread's network namespace.
+    /// Opens the connection in the calling thread's network namespace.
     ///
     /// # Errors
     /// The kernel has no `sock_diag`, or a sandbox forbids it.
@@ -205,7 +206,7 @@ fn request(family: u8, states: &[State]) -> Vec<u8> {
     message
 }
 
-/// Hands over the body of each message. `false` once the dump is over.
+/// Passes the body of each message on; returns `false` at the end of the dump.
 fn messages(mut bytes: &[u8], mut take: impl FnMut(&[u8])) -> io::Result<bool> {
     while let Some(&[a, b, c, d, kind_low, kind_high]) = bytes.first_chunk::<6>() {
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;

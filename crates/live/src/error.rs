@@ -1,8 +1,8 @@
-//! What can go wrong when a running system is read: what, where, what to do.
+//! Errors in reading a running system: each names the object, the failure and the remedy.
 
 use std::io;
 
-/// Why the running system could not be read.
+/// Error in reading the running system.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The kernel has no socket monitoring, or a sandbox forbids it.
@@ -27,21 +27,21 @@ pub enum LiveError {
         /// The name asked for.
         name: String,
     },
-    /// A network namespace exists and may not be entered.
+    /// A network namespace exists but may not be entered.
     #[error("network namespace {name} cannot be entered; it needs CAP_SYS_ADMIN: use sudo")]
     EnterNetns {
-        /// Which one.
+        /// Name of the object.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// A packet socket is refused for want of a right.
+    /// A packet socket is refused for lack of a privilege.
     #[error(
         "packets cannot be captured; it needs CAP_NET_RAW: use sudo, or once: sudo setcap cap_net_raw+ep PATH-OF-TCPWHY"
     )]
     NetRaw(#[source] io::Error),
-    /// A packet socket cannot be opened, or does not work any more.
+    /// A packet socket cannot be opened, or no longer works.
     #[error("packets cannot be captured")]
     Packet(#[source] io::Error),
     /// The kernel has no room for the ring.

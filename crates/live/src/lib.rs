@@ -1,6 +1,5 @@
-//! What a running Linux system says of its TCP sockets. The kernel is the source of every fact
-//! here: `sock_diag(7)`, `/proc`, and the options of other processes' sockets, read through
-//! `pidfd_getfd(2)`.
+//! Reads the TCP sockets of a running Linux system. All facts come from the kernel: `sock_diag(7)`,
+//! `/proc`, and the options of other processes' sockets, read through `pidfd_getfd(2)`.
 //!
 //! ```text
 //! diag (netlink dump) ─┐
@@ -8,7 +7,7 @@
 //! options (pidfd)     ─┘
 //! ```
 //!
-//! All `unsafe` of the crate is in [`sys`].
+//! Only [`sys`] contains `unsafe` code.
 
 #![cfg(target_os = "linux")]
 

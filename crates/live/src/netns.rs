@@ -10,15 +10,15 @@ use std::thread;
 use crate::error::LiveError;
 use crate::sys;
 
-/// Where `ip netns add` keeps the names.
+/// Directory in which `ip netns add` keeps the names.
 const NAMED: &str = "/run/netns";
 
 /// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Netns {
-    /// The kernel's number for it, as in `net:[4026531840]`.
+    /// Inode number of the namespace, as in `net:[4026531840]`.
     pub inode: u64,
-    /// Its name under `ip netns`, or `pid N` of a process in it; `None` is the caller's own.
+    /// Name under `ip netns`, or `pid N` of a process in it; `None` for the caller's own.
     pub name: Option<String>,
     path: PathBuf,
 }
@@ -30,7 +30,7 @@ impl Netns {
         Self { inode: inode(&path).unwrap_or(0), name: None, path }
     }
 
-    /// The one that `ip netns` calls `name`, or that of the process whose number `name` is.
+    /// Finds the namespace that `ip netns` calls `name`, or that of the process with the id `name`.
     ///
     /// # Errors
     /// There is none.
@@ -55,15 +55,15 @@ impl Netns {
         let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
         match inode(&path) {
             Some(inode) => Ok(Self { inode, name: Some(format!("pid {pid}")), path }),
-            // Without the right to look into another user's process, its namespace is taken for
-            // the caller's own, where most processes live.
+            // Without permission to inspect another user's process, its namespace is assumed to be
+            // the caller's own, as it is for most processes.
             None if Path::new(&format!("/proc/{pid}")).exists() => Ok(Self::own()),
             None => Err(LiveError::NoProcess { pid }),
         }
     }
 
-    /// All that have a name or a process in them, the caller's own first. Those of other users'
-    /// processes are missing without `CAP_SYS_PTRACE`.
+    /// Returns all namespaces that have a name or a process, the caller's own first. Namespaces of
+    /// other users' processes are missing without `CAP_SYS_PTRACE`.
     pub fn all() -> Vec<Self> {
         let own = Self::own();
         let mut found = BTreeMap::new();
@@ -87,19 +87,19 @@ impl Netns {
         std::iter::once(own).chain(found.into_values()).collect()
     }
 
-    /// The one with this number, where it has a name or a process in it.
+    /// Finds the namespace with this inode number, if it has a name or a process in it.
     pub fn with_inode(inode: u64) -> Option<Self> {
         let own = Self::own();
         let is_it = |netns: &Self| netns.inode == inode;
         Some(own).filter(is_it).or_else(|| Self::all().into_iter().find(is_it))
     }
 
-    /// Whether it is that of the process, which all threads start in.
+    /// Returns whether it is the namespace of the process, in which all threads start.
     pub fn is_own(&self) -> bool {
         self.name.is_none() || self.inode == Self::own().inode
     }
 
-    /// Runs `work` inside, on a thread of its own, so that the caller stays where it is.
+    /// Runs `work` in the namespace on a new thread, so that the caller stays in its own.
     ///
     /// # Errors
     /// The namespace is gone, or may not be entered.

@@ -1,6 +1,6 @@
-//! Options of sockets that other processes hold. The socket itself is asked, through a duplicate of
-//! the process's descriptor (`pidfd_getfd(2)`, Linux 5.6): no ptrace, no pause of the process, and
-//! nothing that it could notice.
+//! Options of sockets that other processes hold. They are read from the socket itself, through a
+//! duplicate of the process's descriptor (`pidfd_getfd(2)`, Linux 5.6): without ptrace, without
+//! pausing the process, and without any effect that it could notice.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ const SO_BUF_LOCK: i32 = 72;
 const SOCK_SNDBUF_LOCK: i32 = 1;
 const SOCK_RCVBUF_LOCK: i32 = 2;
 
-/// The options that explain latency. Each is `None` where the kernel does not know it.
+/// The options that affect latency. Each is `None` if the kernel does not have it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// `TCP_NODELAY`: a small segment is sent at once (RFC 1122 §4.2.3.4 calls its absence Nagle's
@@ -24,9 +24,10 @@ pub struct Options {
     pub quickack: Option<bool>,
     /// `TCP_CORK`: a small segment waits until it is full, the cork is pulled, or 200 ms are over.
     pub cork: Option<bool>,
-    /// Whether the application has fixed the send buffer (`SO_SNDBUF`), which ends its autotuning.
+    /// `true` if the application has fixed the send buffer (`SO_SNDBUF`), which ends its
+    /// autotuning.
     pub sndbuf_locked: Option<bool>,
-    /// Whether the application has fixed the receive buffer (`SO_RCVBUF`).
+    /// `true` if the application has fixed the receive buffer (`SO_RCVBUF`).
     pub rcvbuf_locked: Option<bool>,
     /// `SO_KEEPALIVE`: an idle connection is probed.
     pub keepalive: Option<bool>,

@@ -1,5 +1,5 @@
-//! Rights of this process (capabilities(7)): which are needed, and giving up the others once what
-//! needs them is open.
+//! Capabilities of this process (capabilities(7)): which are needed, and dropping the others once
+//! the sockets and hooks that need them are open.
 
 use crate::error::LiveError;
 use crate::sys::process;
@@ -25,8 +25,8 @@ impl Capability {
     }
 }
 
-/// Gives up all capabilities of this thread, and of those that it begins from now on, but `kept`;
-/// of these, those it has. No program that is started can gain any.
+/// Drops all capabilities of this thread, and of threads that it starts later, except those in
+/// `kept` that it has. Programs that it starts cannot gain any.
 ///
 /// # Errors
 /// The kernel refuses.

@@ -1,4 +1,4 @@
-//! Which process holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
+//! Finds the process that holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
 
 pub(crate) mod ports;
 
@@ -16,11 +16,11 @@ pub use ports::Ports;
 /// A process that holds a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its command, as `ps -o comm` shows it.
+    /// Command, as `ps -o comm` shows it.
     pub command: String,
-    /// The container that it runs in, by the id of its control group; `None` outside of one.
+    /// Id of the container in which it runs, from its control group; `None` outside of a container.
     pub container: Option<String>,
 }
 
@@ -33,13 +33,13 @@ pub struct Holder {
     pub fd: u32,
 }
 
-/// Who holds which socket.
+/// The processes that hold sockets.
 #[derive(Debug, Default)]
 pub struct Holders {
     /// Processes that hold at least one socket, by number.
     pub processes: Vec<Process>,
-    /// By the socket's inode: the descriptor of the process with the lowest number. Programs that
-    /// fork (nginx's workers with their master) share a socket under the same inode.
+    /// Holders by the socket's inode: the descriptor of the process with the lowest id. Processes
+    /// that share a socket after fork (nginx's workers and their master) share its inode.
     pub by_inode: HashMap<u32, Holder>,
     /// Processes whose descriptors may not be read: another user's, without `CAP_SYS_PTRACE`.
     pub unreadable: u64,
@@ -105,7 +105,7 @@ fn read_all(pids: &[u32]) -> Vec<(u32, Sockets)> {
     all
 }
 
-/// Threads that read at the same time: one a CPU, and a few are enough.
+/// Number of threads that read at the same time: one per CPU, up to a few.
 pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |cpus| cpus.get().min(8))
 }
@@ -140,12 +140,12 @@ fn all() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The first process in the container whose id begins with `id`.
+/// Returns the first process in the container whose id begins with `id`.
 ///
 /// # Errors
 /// There is none.
 pub fn container_process(id: &str) -> Result<u32, LiveError> {
-    // What is shorter names too many.
+    // A shorter prefix matches too many.
     const DIGITS_MIN: usize = 4;
     let is_inside = |pid: &u32| {
         let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();

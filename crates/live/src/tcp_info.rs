@@ -1,5 +1,5 @@
-//! `struct tcp_info` of linux/tcp.h. It only ever grows at its end, so a kernel older or newer than
-//! this code is read as far as both know it.
+//! `struct tcp_info` of linux/tcp.h. The struct only grows at its end, so the fields that both the
+//! kernel and this code know are read.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub struct TcpInfo {
     pub tcpi_retransmits: u64,
     /// Window probes or keep-alive probes without an answer.
     pub tcpi_probes: u64,
-    /// Doublings of the retransmission or probe timer now in force.
+    /// Doublings of the retransmission or probe timer at present.
     pub tcpi_backoff: u64,
     /// Retransmission timeout, µs (RFC 6298).
     pub tcpi_rto_us: u64,
@@ -41,7 +41,7 @@ pub struct TcpInfo {
     pub tcpi_snd_ssthresh: u64,
     /// Round trip as a receiver sees it, µs.
     pub tcpi_rcv_rtt_us: u64,
-    /// Bytes that the receive buffer is sized for in a round trip.
+    /// Bytes per round trip for which the receive buffer is sized.
     pub tcpi_rcv_space_bytes: u64,
     /// Retransmissions since the connection began.
     pub tcpi_total_retrans: u64,
@@ -72,7 +72,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Reads the kernel's bytes, as many as there are.
+    /// Parses the kernel's bytes, however many there are.
     pub fn parse(bytes: &[u8]) -> Self {
         let byte = |at: usize| u64::from(bytes.get(at).copied().unwrap_or(0));
         let word = |at: usize| word_at(bytes, at).unwrap_or(0);

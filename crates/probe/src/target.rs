@@ -1,16 +1,16 @@
-//! What is measured: a URL, or a host and a port.
+//! The target of a measurement: a URL, or a host and a port.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// How the far end is spoken to.
+/// Protocol of the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// HTTP over plain TCP.
     Http,
     /// HTTP over TLS.
     Https,
-    /// A TCP port of which nothing else is known.
+    /// A TCP port of unknown application protocol.
     Tcp,
 }
 
@@ -32,10 +32,10 @@ impl Scheme {
     }
 }
 
-/// A host and port, and the path that is asked for where it speaks HTTP.
+/// A host and port, and the path of the request if it speaks HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// How it is spoken to.
+    /// Protocol of the far end.
     pub scheme: Scheme,
     /// A name or an address, an IPv6 address without its brackets.
     pub host: String,
@@ -45,16 +45,16 @@ pub struct Target {
     pub path: String,
 }
 
-/// Why words do not name a target.
+/// Error in the text of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// A scheme that is not spoken.
     #[error("`{0}://` is not spoken here; name a URL with http:// or https://, or HOST:PORT")]
     Scheme(String),
-    /// No host in it.
+    /// The text has no host.
     #[error("`{0}` names no host; write http://HOST/PATH, https://HOST/PATH or HOST:PORT")]
     NoHost(String),
-    /// A port that is none.
+    /// The port is invalid.
     #[error("`{0}` is no port; ports are 1 to 65535")]
     Port(String),
     /// A host without port or scheme.
@@ -72,7 +72,7 @@ pub enum TargetError {
 
 impl Target {
     /// Reads `http://HOST[:PORT]/PATH?QUERY`, `https://…`, `tcp://HOST:PORT` or `HOST:PORT`; an IPv6
-    /// address stands in brackets (RFC 3986 §3.2.2). A fragment is left out (§3.5).
+    /// address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
     ///
     /// # Errors
     /// The words name no target; the error says how one is written.
@@ -116,7 +116,7 @@ impl Target {
         Ok(Target { scheme, host: host.to_owned(), port, path })
     }
 
-    /// The address, where the host is one: nothing has to be resolved.
+    /// Returns the address if the host is one, so that no name has to be resolved.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }

@@ -1,5 +1,5 @@
-//! TLS as a client that measures speaks it: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), HTTP/1.1 by
-//! ALPN (RFC 7301), and sessions that are resumed where the server offers it.
+//! TLS of a measuring client: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), HTTP/1.1 by ALPN (RFC
+//! 7301), and resumed sessions if the server offers them.
 
 mod words;
 
@@ -21,14 +21,14 @@ use rustls::{
 /// Sessions that are kept to be resumed, for all servers together.
 const SESSIONS_MAX: usize = 256;
 
-/// How TLS is spoken.
+/// TLS options of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// A file with the only certificates to be trusted, PEM; `None` are the system's.
+    /// PEM file with the only trusted certificates; `None` for the system's.
     pub cacert: Option<PathBuf>,
-    /// Takes any certificate; the server still has to prove that it holds the certificate's key.
+    /// Accepts any certificate; the server still has to prove that it holds the certificate's key.
     pub insecure: bool,
-    /// Resumes sessions (RFC 8446 §2.2); without it each handshake is a full one.
+    /// Resumes sessions (RFC 8446 §2.2); if `false`, each handshake is a full one.
     pub resume: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for TlsOptions {
     }
 }
 
-/// Why TLS cannot be spoken.
+/// Reason why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The system's store of certificates is empty or cannot be read.
@@ -52,7 +52,7 @@ pub enum TlsError {
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The name cannot stand in a certificate.
@@ -116,7 +116,7 @@ fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if found.is_empty() { Err(refused("it has none".to_owned())) } else { Ok(found) }
 }
 
-/// The certificates that are named, or else the system's.
+/// Returns the given certificates, or else the system's.
 fn roots(named: Option<&[CertificateDer<'static>]>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     if let Some(named) = named {

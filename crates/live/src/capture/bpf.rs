@@ -1,10 +1,10 @@
 //! An assembler for classic BPF (Documentation/networking/filter.rst): instructions with labels in
 //! place of jump offsets.
 
-/// One instruction, as the kernel takes it.
+/// One instruction in the kernel's format.
 pub type Instruction = libc::sock_filter;
 
-/// Loads relative to this address read what the kernel knows beside the packet's bytes.
+/// Loads relative to this address read the kernel's metadata of the packet.
 const ANCILLARY: u32 = (-0x1000_i32) as u32;
 /// The EtherType, in host byte order.
 pub const PROTOCOL: u32 = ANCILLARY;
@@ -16,7 +16,7 @@ pub const HARDWARE_TYPE: u32 = ANCILLARY.wrapping_add(28);
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
-/// What is added to a load's code where it is relative to X.
+/// Added to the code of a load whose offset is relative to X.
 const BEHIND_X: u16 = 0x20;
 const LOAD_MEMORY: u16 = 0x60;
 const STORE: u16 = 0x02;
@@ -50,7 +50,7 @@ enum Step {
 /// Width of a load.
 #[derive(Clone, Copy)]
 pub enum Width {
-    /// One octet.
+    /// One byte.
     Byte,
     /// Two, big-endian.
     Half,
@@ -58,7 +58,8 @@ pub enum Width {
     Word,
 }
 
-/// A program being written. Conditional jumps fall through where their target stands next.
+/// A program that is being written. A conditional jump whose target is the next instruction falls
+/// through.
 #[derive(Default)]
 pub struct Assembler {
     steps: Vec<Step>,
@@ -66,23 +67,23 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// A label that stands nowhere yet.
+    /// Returns a new label, which has no position yet.
     pub fn label(&mut self) -> Label {
         self.labels += 1;
         Label(self.labels - 1)
     }
 
-    /// The label stands here.
+    /// Sets the position of the label to the next instruction.
     pub fn here(&mut self, label: Label) {
         self.steps.push(Step::Here(label));
     }
 
-    /// Loads what stands at `offset` from the packet's start.
+    /// Loads the value at `offset` from the packet's start.
     pub fn load(&mut self, width: Width, offset: u32) {
         self.steps.push(Step::Plain(load_code(width), offset));
     }
 
-    /// Loads what stands `offset` behind X.
+    /// Loads the value at X + `offset`.
     pub fn load_behind_x(&mut self, width: Width, offset: u32) {
         self.steps.push(Step::Plain(load_code(width) + BEHIND_X, offset));
     }
@@ -132,7 +133,7 @@ impl Assembler {
         self.steps.push(Step::Plain(MULTIPLY, by));
     }
 
-    /// The packet is kept up to `bytes`; with 0 it is dropped.
+    /// Keeps up to `bytes` of the packet; 0 drops it.
     pub fn keep(&mut self, bytes: u32) {
         self.steps.push(Step::Plain(RETURN, bytes));
     }
@@ -142,27 +143,27 @@ impl Assembler {
         self.steps.push(Step::Goto(label));
     }
 
-    /// Goes on at `yes` where A is `value`, else here.
+    /// Jumps to `yes` if A equals `value`.
     pub fn if_equal(&mut self, value: u32, yes: Label) {
         self.jump(EQUAL, value, Some(yes), None);
     }
 
-    /// Goes on here where A is `value`, else at `no`.
+    /// Jumps to `no` unless A equals `value`.
     pub fn unless_equal(&mut self, value: u32, no: Label) {
         self.jump(EQUAL, value, None, Some(no));
     }
 
-    /// Goes on at `yes` where A is at least `value`, else here.
+    /// Jumps to `yes` if A is at least `value`.
     pub fn if_at_least(&mut self, value: u32, yes: Label) {
         self.jump(GREATER_OR_EQUAL, value, Some(yes), None);
     }
 
-    /// Goes on here where A is at least `value`, else at `no`.
+    /// Jumps to `no` unless A is at least `value`.
     pub fn unless_at_least(&mut self, value: u32, no: Label) {
         self.jump(GREATER_OR_EQUAL, value, None, Some(no));
     }
 
-    /// Goes on at `yes` where A has one of the bits of `mask`, else here.
+    /// Jumps to `yes` if A has one of the bits of `mask`.
     pub fn if_any_bit(&mut self, mask: u32, yes: Label) {
         self.jump(ANY_BIT, mask, Some(yes), None);
     }
@@ -174,8 +175,8 @@ impl Assembler {
         self.here(next);
     }
 
-    /// The program. Conditional jumps reach 255 instructions far; where one would have to go
-    /// further, all are written with unconditional ones, which reach everything.
+    /// Returns the program. Conditional jumps reach at most 255 instructions; if one would have to
+    /// reach further, all are written with unconditional jumps, which have no such limit.
     pub fn finish(&self) -> Vec<Instruction> {
         self.assemble(false).or_else(|| self.assemble(true)).unwrap_or_default()
     }
@@ -226,12 +227,12 @@ fn plain(code: u16, k: u32) -> Instruction {
     Instruction { code, jt: 0, jf: 0, k }
 }
 
-/// Runs a program as the kernel does; for tests of programs.
+/// Runs a program as the kernel does, for tests.
 #[cfg(test)]
 pub mod machine {
     use super::*;
 
-    /// A packet with what the kernel knows beside it.
+    /// A packet with the kernel's metadata.
     pub struct Packet<'a> {
         pub bytes: &'a [u8],
         pub protocol: u32,

@@ -6,9 +6,9 @@ use tcpwhy_core::capture::{Block, FrameEntry, FrameId, LinkType};
 /// The header of a cooked frame.
 const SLL2_BYTES: usize = 20;
 
-/// What is known of a packet beside its bytes.
+/// Metadata of a packet that are not in its bytes.
 pub struct Cooked {
-    /// When it passed, ns since 1970.
+    /// Time of the packet, ns since 1970.
     pub time_ns: u64,
     /// EtherType, in network byte order.
     pub protocol: [u8; 2],
@@ -18,7 +18,7 @@ pub struct Cooked {
     pub hardware: u16,
     /// Kind of packet (`PACKET_`), length of the sender's link address, and that address.
     pub link_address: [u8; 10],
-    /// EtherType and value of the VLAN tag that stands beside the packet.
+    /// EtherType and value of the VLAN tag that the kernel has taken out of the packet.
     pub tag: Option<([u8; 2], u16)>,
     /// Length of the packet, bytes.
     pub length: u32,
@@ -37,7 +37,7 @@ impl Cooked {
         header[10..].copy_from_slice(&self.link_address);
         to.bytes.extend_from_slice(&header);
         if let Some((_, tag)) = self.tag {
-            // What stands beside the packet is put back: the tag, and what follows it.
+            // The tag is put back: its value, then the EtherType of the payload.
             to.bytes.extend_from_slice(&tag.to_be_bytes());
             to.bytes.extend_from_slice(&self.protocol);
         }

@@ -41,19 +41,19 @@ pub use programs::Fallback;
 use programs::Programs;
 pub use selection::{Selection, Share};
 
-/// The name that stands for all interfaces.
+/// Interface name that means all interfaces.
 pub const ANY: &str = "any";
 
 /// Bytes of a segment that are kept, from its IP header on, unless asked otherwise: headers of TCP
 /// and IP and those of most requests and answers.
 pub const SNAP_BYTES: u32 = 512;
 
-/// The kernel hands over what it has after this time, ms.
+/// Longest time for which the kernel keeps a block of frames back, ms.
 const RETIRE_MS: u32 = 64;
-/// Without anything new for so long nothing earlier can come any more.
+/// After this time without a new frame no earlier frame can arrive any more.
 const IDLE: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
 
-/// What is captured.
+/// Options of a capture.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The interface, or [`ANY`].
@@ -66,11 +66,11 @@ pub struct Wanted {
     pub snap_bytes: u32,
     /// Size of the ring, bytes.
     pub ring_bytes: u32,
-    /// Whether a packet socket is to be used even where programs at the interface could be.
+    /// `true` to use a packet socket even where programs at the interface are possible.
     pub packet_socket: bool,
 }
 
-/// What hands over frames.
+/// Kernel mechanism that delivers the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     /// A packet socket.
@@ -94,14 +94,14 @@ trait Source: Send {
     fn lost(&mut self) -> u64;
 }
 
-/// What the interface is doing.
+/// State of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// Packets can pass.
     Up,
-    /// It is switched off, and may come back.
+    /// The interface is down and may come back.
     Down,
-    /// There is no such interface any more.
+    /// The interface does not exist any more.
     Gone,
 }
 
@@ -110,7 +110,7 @@ pub struct Capture {
     /// Asks what the interface is doing.
     control: OwnedFd,
     source: Box<dyn Source>,
-    /// Why the source is a packet socket, if it is.
+    /// Reason for the packet socket, if it is the source.
     fallback: Option<Fallback>,
     order: Order,
     selection: Selection,
@@ -156,7 +156,7 @@ impl Capture {
         Ok(Self { control, source, fallback, order, selection, interface, link, summary, drops })
     }
 
-    /// What hands over the frames.
+    /// Returns the mechanism that delivers the frames.
     pub fn means(&self) -> Means {
         match self.fallback {
             None => Means::Programs,
@@ -164,13 +164,14 @@ impl Capture {
         }
     }
 
-    /// Why frames come from a packet socket, where programs at the interface were to be used.
+    /// Returns the reason why frames come from a packet socket and not from programs at the
+    /// interface.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.fallback.as_ref().filter(|why| **why != Fallback::NotAsked)
     }
 
-    /// Waits up to `timeout` for frames and fills `block` with those whose turn it is, in the order
-    /// of time and numbered from 1. A signal ends the wait.
+    /// Waits up to `timeout` for frames and fills `block` with those that are due, in order of time
+    /// and numbered from 1. A signal ends the wait.
     ///
     /// # Errors
     /// The kernel refuses; that an interface is down or gone is no error, [`link_change`](Self::link_change)
@@ -178,7 +179,7 @@ impl Capture {
     pub fn read(&mut self, block: &mut Block, timeout: Duration) -> Result<(), LiveError> {
         let mut is_idle = false;
         if !self.source.fill(self.order.waiting()) {
-            // What is held back is due even if nothing follows it.
+            // Frames that are held back become due even if no frame follows them.
             let holds = !self.order.waiting().entries.is_empty();
             self.source.wait(if holds { timeout.min(IDLE) } else { timeout })?;
             is_idle = !self.source.fill(self.order.waiting());
@@ -187,7 +188,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Fills `block` with all that is left, in the same way; for the end.
+    /// Fills `block` with all remaining frames, in the same way, at the end.
     pub fn drain(&mut self, block: &mut Block) {
         let _ = self.source.wait(IDLE);
         while self.source.fill(self.order.waiting()) {}
@@ -206,7 +207,7 @@ impl Capture {
         self.summary.last_ns = Some(last.time_ns);
     }
 
-    /// What was captured so far; frames that the kernel dropped are its problem.
+    /// Returns the numbers of the capture so far, with frames that the kernel dropped as a problem.
     pub fn summary(&mut self) -> &InputSummary {
         self.drops = self.source.lost();
         self.summary.problems.clear();
@@ -227,17 +228,17 @@ impl Capture {
         self.order.late()
     }
 
-    /// The share of the connections that is captured.
+    /// Returns the share of the connections that is captured.
     pub fn share(&self) -> Share {
         self.selection.share
     }
 
-    /// What is captured at present.
+    /// Returns the present selection of packets.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
 
-    /// From now on captures this share of the connections.
+    /// Changes the share of the connections that is captured.
     ///
     /// # Errors
     /// The kernel refuses the filter.
@@ -259,8 +260,8 @@ impl Capture {
         Ok(())
     }
 
-    /// Looks whether the interface is still there, and answers what it is doing where that has
-    /// changed. One that comes back after it was down is captured again by the kernel.
+    /// Checks the state of the interface and returns it if it has changed. The kernel captures
+    /// again at an interface that comes back after it was down.
     pub fn link_change(&mut self) -> Option<Link> {
         if self.interface == ANY {
             return None;

@@ -1,11 +1,11 @@
-//! Frames of all processors in the order of time. A frame is stamped before it has its place in
-//! the ring, so one that another processor handles may have a place before it and a later time.
-//! What came within [`HOLD_NS`] of the newest frame is kept back until the next round, or until
-//! nothing comes any more. A frame that is later still takes the time of the one ahead of it.
+//! Frames of all processors in order of time. A frame gets its time stamp before its place in the
+//! ring, so a frame of another processor may have an earlier place and a later time. Frames that
+//! came within [`HOLD_NS`] of the newest one are kept back until the next round, or until no more
+//! frames arrive. A frame that is later still gets the time of the frame ahead of it.
 
 use tcpwhy_core::capture::{Block, FrameEntry, FrameId};
 
-/// How long a frame waits for earlier ones, ns.
+/// Time for which a frame waits for earlier ones, ns.
 pub const HOLD_NS: u64 = 5_000_000;
 
 /// Puts frames into order and numbers them.
@@ -14,24 +14,24 @@ pub struct Order {
     waiting: Block,
     /// Number of the last frame handed over.
     number: u64,
-    /// Its time, ns.
+    /// Time of the last frame handed over, ns.
     last_ns: u64,
     /// Frames that took another's time.
     late: u64,
 }
 
 impl Order {
-    /// Where frames are added.
+    /// Returns the block to which new frames are added.
     pub fn waiting(&mut self) -> &mut Block {
         &mut self.waiting
     }
 
-    /// Frames that came so late that they took the time of another.
+    /// Returns the number of frames that arrived so late that they got the time of another.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Fills `block` with the frames whose turn it is; all of them where `all`.
+    /// Fills `block` with the frames that are due, or with all frames if `all`.
     pub fn hand_over(&mut self, block: &mut Block, all: bool) {
         block.bytes.clear();
         block.entries.clear();

@@ -96,7 +96,7 @@ fn refused(error: io::Error) -> LiveError {
 fn attach(socket: &OwnedFd, selection: &Selection) -> Result<(), LiveError> {
     let mut program = selection::program(selection);
     if program.len() > INSTRUCTIONS_MAX {
-        // The core looks at the ends of what the kernel keeps, too.
+        // The core checks the addresses and ports of the kept packets as well.
         program = selection::program(&Selection { ends: Vec::new(), ..selection.clone() });
     }
     packet::attach_filter(socket.as_fd(), &program).map_err(LiveError::Filter)

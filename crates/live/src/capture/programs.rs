@@ -18,25 +18,25 @@ use crate::hooks::frames::{FramesHook, TERMS_MAX, Term, VALUES_MAX};
 use crate::host::read::route::Route;
 use crate::sys::{clock, packet};
 
-/// How often the ring is looked at: many frames at once cost less than each by itself.
+/// Period at which the ring is read: many frames at once cost less than each by itself.
 const PERIOD: Duration = Duration::from_millis(20);
 /// Bytes taken in one round: what is handed over stays in a core's cache.
 const ROUND_BYTES: usize = 1 << 20;
-/// Queueing disciplines that send packets as soon as the device takes them, so that the time before
-/// them is the time after them unless the device is busy. Others pace or delay packets on purpose
-/// (`fq`, `netem`, `tbf`, `htb`, …).
+/// Queueing disciplines that send packets as soon as the device takes them, so that a packet's
+/// times before and after them are equal unless the device is busy. Others pace or delay packets on
+/// purpose (`fq`, `netem`, `tbf`, `htb`, …).
 const PROMPT: [&str; 5] = ["noqueue", "pfifo_fast", "fq_codel", "pfifo", "bfifo"];
 
-/// Why a packet socket is used instead.
+/// Reason why a packet socket is used instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fallback {
-    /// Of all interfaces, or because the packet socket was asked for.
+    /// The capture is of all interfaces, or the packet socket was asked for.
     NotAsked,
     /// The interface has this queueing discipline, before which the programs see packets.
     HoldsBack(String),
-    /// Its queueing discipline is not known.
+    /// The queueing discipline of the interface is not known.
     Unknown,
-    /// It is down: what discipline it has once it is up is not known.
+    /// The interface is down: its queueing discipline once it is up is not known.
     Down,
     /// Packets of the interface have no Ethernet header.
     NoEthernet,
@@ -61,11 +61,11 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// The programs, and when their ring is looked at.
+/// The programs, and the times at which their ring is read.
 pub struct Programs {
     hook: FramesHook,
     hardware: u16,
-    /// When the ring was found empty last.
+    /// Time at which the ring was last found empty.
     emptied: Option<Instant>,
 }
 
@@ -107,12 +107,13 @@ impl Programs {
 
     fn choose(&mut self, selection: &Selection) {
         self.hook.set_limit(selection.share.limit().unwrap_or(0));
-        // The core looks at the ends of what the kernel keeps, too: a term too long is left to it.
+        // The core checks the addresses and ports as well, so a term that is too long is left to
+        // it.
         let terms = selection.ends.iter().filter_map(term).take(TERMS_MAX);
         self.hook.set_terms(&terms.collect::<Vec<_>>());
     }
 
-    /// Time until the ring is to be looked at again.
+    /// Returns the time until the next read of the ring.
     fn rest(&self) -> Duration {
         self.emptied.map_or(Duration::ZERO, |at| PERIOD.saturating_sub(at.elapsed()))
     }
@@ -175,7 +176,7 @@ fn discipline(name: &str) -> Option<String> {
     Some(kind.trim().to_owned())
 }
 
-/// The form of a term that the programs know; `None` where it has too many values.
+/// Returns the form of a term for the programs; `None` if it has too many values.
 fn term(ends: &Ends) -> Option<Term> {
     let (is_ports, values): (bool, Vec<_>) = match &ends.any {
         Values::Ports(ports) => {

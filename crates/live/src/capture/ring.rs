@@ -4,14 +4,14 @@
 use super::cooked::Cooked;
 use tcpwhy_core::capture::Block;
 
-/// `struct tpacket3_hdr`, behind which `struct sockaddr_ll` stands.
+/// Size of `struct tpacket3_hdr`, which `struct sockaddr_ll` follows.
 const HEADER_BYTES: usize = 48;
 const ADDRESS_BYTES: usize = 20;
 /// EtherType of a VLAN tag where the kernel does not say which (IEEE 802.1Q).
 const VLAN: u16 = 0x8100;
 
-/// Adds all frames of a ring's block to `to`, each with its cooked header before it and without a
-/// number yet. Answers how many there were.
+/// Adds all frames of a ring's block to `to`, each after its cooked header and without a number
+/// yet. Returns the number of frames.
 pub fn read(block: &[u8], to: &mut Block) -> u64 {
     let (count, mut at) = (word(block, 12), word(block, 16) as usize);
     let mut read = 0;
@@ -26,8 +26,8 @@ pub fn read(block: &[u8], to: &mut Block) -> u64 {
     read
 }
 
-/// Adds the frame at `at`; answers how far behind it the next one stands, 0 for none. `None` where
-/// it is not whole, which the kernel does not do.
+/// Adds the frame at `at` and returns the offset from it to the next frame, 0 for none; `None` if
+/// the frame is incomplete, which the kernel does not produce.
 fn frame(block: &[u8], at: usize, to: &mut Block) -> Option<usize> {
     let header = block.get(at..at + HEADER_BYTES + ADDRESS_BYTES)?;
     let (address, status) = (&header[HEADER_BYTES..], word(header, 20));

@@ -1,8 +1,9 @@
-//! What the kernel keeps of all packets: a program in classic BPF that matches TCP, name look-ups,
-//! ICMP errors and fragments, the addresses and ports asked for, and of the connections a share.
+//! The selection of packets in the kernel: a program in classic BPF that matches TCP, DNS, ICMP
+//! errors and fragments, limited to the addresses and ports asked for and to a share of the
+//! connections.
 //!
-//! Offsets count from the IP header, where packets of a `SOCK_DGRAM` packet socket begin. A VLAN
-//! tag stands beside the packet mostly; a second one stands before the IP header.
+//! Offsets count from the IP header, where packets of a `SOCK_DGRAM` packet socket begin. The
+//! kernel usually keeps a VLAN tag outside the packet; a second tag precedes the IP header.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,7 +12,7 @@ use tcpwhy_core::wire::FlowKey;
 
 use super::bpf::{self, Assembler, Instruction, Label, Width};
 
-/// What to keep.
+/// The packets to keep.
 #[derive(Debug, Clone)]
 pub struct Selection {
     /// Terms on addresses and ports; all must match.
@@ -25,7 +26,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// All connections, with segments cut to `snap_bytes`, that match `ends`.
+    /// Selects all connections that match `ends`, with segments cut to `snap_bytes`.
     pub fn new(ends: &[Ends], snap_bytes: u32) -> Self {
         let seed = RandomState::new().hash_one(0) as u32;
         Self { ends: ends.to_vec(), snap_bytes, share: Share::ALL, seed }
@@ -33,7 +34,7 @@ impl Selection {
 }
 
 impl Selection {
-    /// Whether the share has this connection: the kernel's arithmetic, done here.
+    /// Returns whether the share includes this connection, by the same arithmetic as in the kernel.
     pub fn has(&self, flow: &FlowKey) -> bool {
         let Some(limit) = self.share.limit() else { return true };
         let (low, high) = (&flow.low, &flow.high);
@@ -63,7 +64,7 @@ pub struct Share(u32);
 impl Share {
     /// Every connection.
     pub const ALL: Self = Self(0);
-    /// The smallest, one connection of 4096: with less, nothing is left to tell.
+    /// The smallest share, one connection of 4096.
     pub const LEAST: Self = Self(12);
 
     /// The smallest that is not below `part`.
@@ -89,12 +90,12 @@ impl Share {
         Self(self.0.min(least.0))
     }
 
-    /// As a number, 1 for all.
+    /// Returns the share as a number, 1 for all.
     pub fn value(self) -> f64 {
         1.0 / f64::from(1u32 << self.0)
     }
 
-    /// By how much counts are multiplied to stand for all.
+    /// Returns the factor by which counts are multiplied to estimate those of all connections.
     pub fn scale(self) -> u64 {
         1 << self.0
     }
@@ -104,7 +105,7 @@ impl Share {
         (self.0 > 0).then(|| 1 << (32 - self.0))
     }
 
-    /// Whether it is less than all.
+    /// Returns whether the share is less than all.
     pub fn is_part(self) -> bool {
         self.0 > 0
     }
@@ -121,7 +122,7 @@ const EXTENSIONS: [u32; 4] = [0, 60, 43, 44];
 /// Destination unreachable, source quench, redirect, time exceeded, parameter problem.
 const ICMP_ERRORS: [u32; 5] = [3, 4, 5, 11, 12];
 const ICMPV6_ERRORS: [u32; 4] = [1, 2, 3, 4];
-/// Of what is no plain TCP segment all is kept.
+/// Bytes kept of packets that are not plain TCP segments: all.
 const WHOLE: u32 = 1 << 16;
 
 const IPV4: u32 = 0x0800;
@@ -135,17 +136,17 @@ pub fn program(selection: &Selection) -> Vec<Instruction> {
     writer.program.finish()
 }
 
-/// Where the transport header stands.
+/// Position of the transport header.
 #[derive(Clone, Copy)]
 enum Transport {
-    /// This far behind the length of the IPv4 header, which is in X.
+    /// At this offset after the IPv4 header, whose length is in X.
     BehindX(u32),
     At(u32),
-    /// Not in this packet.
+    /// The packet has none.
     Nowhere,
 }
 
-/// A packet whose IP header stands at `base`.
+/// A packet whose IP header is at offset `base`.
 #[derive(Clone, Copy)]
 struct At {
     base: u32,
@@ -196,8 +197,8 @@ impl<'s> Writer<'s> {
         self.program.keep(0);
     }
 
-    /// A tag stands here, or before here: some kernels announce the tag of what they send and
-    /// show the packet behind it.
+    /// Matches a VLAN tag here, or directly before: some kernels report the tag of a sent packet as
+    /// its protocol and show the packet without the tag.
     fn tagged(&mut self, [v4, v6, v4_inner, v6_inner]: [Label; 4]) {
         for (ether_type, version, inner) in [(IPV4, 0x40, v4_inner), (IPV6, 0x60, v6_inner)] {
             let other = self.program.label();
@@ -274,8 +275,8 @@ impl<'s> Writer<'s> {
         self.keep_errors(&ICMPV6_ERRORS);
     }
 
-    /// The type of an ICMP message was loaded. The packet that an error speaks of is looked at by
-    /// the core.
+    /// Keeps the packet if the ICMP type, which was loaded, is one of `errors`. The core examines
+    /// the packet inside the error.
     fn keep_errors(&mut self, errors: &[u32]) {
         let error = self.program.label();
         errors.iter().for_each(|&number| self.program.if_equal(number, error));
@@ -306,7 +307,7 @@ impl<'s> Writer<'s> {
         self.program.keep(bytes);
     }
 
-    /// Goes on where the packet's ends match, else drops it.
+    /// Continues if the packet's ends match, else drops it.
     fn term(&mut self, term: &Ends, at: At) {
         let [matches, on] = std::array::from_fn(|_| self.program.label());
         match &term.any {
@@ -394,7 +395,7 @@ impl<'s> Writer<'s> {
         match at.transport {
             Transport::BehindX(offset) => self.program.load_behind_x(Width::Word, offset),
             Transport::At(offset) => self.program.load(Width::Word, offset),
-            // What cannot be told apart is kept.
+            // Packets that cannot be classified are kept.
             Transport::Nowhere => return,
         }
         self.program.store(0);

@@ -1,5 +1,5 @@
-//! What the kernel counts of lost packets without hooks, per network namespace: `/proc/net` and
-//! netlink.
+//! Counters of lost packets that the kernel keeps without hooks, per network namespace: from
+//! `/proc/net` and netlink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,7 +40,7 @@ pub(super) struct Counting {
     pub(super) local: SocketAddr,
     pub(super) inode: u32,
     pub(super) drops: u64,
-    /// Of a listener.
+    /// Accept queue, of a listener.
     pub(super) queue: Option<AcceptQueue>,
 }
 
@@ -53,7 +53,7 @@ pub struct ConntrackUse {
     pub max: u64,
 }
 
-/// Reads all of the calling thread's namespace. What cannot be read is missing.
+/// Reads all counters of the calling thread's namespace, except those that cannot be read.
 pub(super) fn read() -> Snapshot {
     let mut snapshot = Snapshot::default();
     let counters = &mut snapshot.counters;
@@ -63,7 +63,7 @@ pub(super) fn read() -> Snapshot {
     counters.add_pairs(&file("netstat"));
     counters.add_pairs(&file("snmp"));
     counters.add_lines6(&file("snmp6"));
-    // What cannot be listed is missing; the other counters still tell.
+    // Counters that cannot be listed are missing from the snapshot; the others remain usable.
     let _ = netlink::read(counters);
     let _ = netlink::addresses(&mut snapshot.addresses);
     match file("stat/nf_conntrack") {
@@ -105,7 +105,7 @@ fn udp(text: &str) -> impl Iterator<Item = (Key, Counting)> + '_ {
     })
 }
 
-/// `0100007F:0035`: words of the address in the host's byte order, the port as a number.
+/// Parses `0100007F:0035`: words of the address in the host's byte order, the port as a number.
 fn hex_address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let mut bytes = Vec::new();

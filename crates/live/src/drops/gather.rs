@@ -1,4 +1,4 @@
-//! Puts what the hook saw and what the counters show together into lines.
+//! Merges the records of the hook and the counters into lines.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::process::{Holders, Process};
 
 const IPPROTO_TCP: u8 = 6;
 
-/// What makes drops one line.
+/// Key by which drops are grouped into one line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     netns: u64,
@@ -42,14 +42,14 @@ impl Place {
     }
 }
 
-/// What is known of one line.
+/// Data gathered for one line.
 #[derive(Debug, Default)]
 struct Found {
     packets: u64,
     by_hook: bool,
-    /// Something waits for one of the packets.
+    /// `true` if a socket waits for one of the packets.
     wanted: bool,
-    /// One of the packets was more than an announcement to whoever may listen.
+    /// `true` if one of the packets was not merely a multicast or broadcast announcement.
     is_addressed: bool,
     process: Option<Process>,
     /// The interface that a counter names.
@@ -68,7 +68,7 @@ pub(super) fn increases(then: &Snapshot, now: &Snapshot) -> BTreeMap<String, u64
     grown.collect()
 }
 
-/// All lines, those that hurt first, then by number.
+/// Returns all lines, the most harmful first, then by number of packets.
 pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]) -> Vec<Line> {
     let mut found: BTreeMap<Place, Found> = BTreeMap::new();
     let grown: BTreeMap<u64, BTreeMap<String, u64>> = now
@@ -115,7 +115,7 @@ pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]
     lines
 }
 
-/// Sockets of the namespaces in which something may have been dropped that a process misses.
+/// Lists the sockets of the namespaces in which packets for a process may have been dropped.
 fn sockets(
     watch: &Watch,
     now: &BTreeMap<u64, Snapshot>,
@@ -164,8 +164,8 @@ fn add_drop(
     line.by_hook = true;
     line.packets += drop.packets;
     line.process = process.cloned();
-    // Strangers knock at every host: a SYN or datagram from outside for which no socket is there is
-    // missed by nobody here.
+    // SYNs and datagrams from outside for which there is no socket (scans) arrive at every host; no
+    // application here waits for them.
     line.is_addressed |= drop.flow.is_none_or(|flow| !is_announcement(&flow));
     let is_ours = owner.is_some() || is_from_here;
     line.wanted |= match drop.protocol {
@@ -178,8 +178,8 @@ fn add_drop(
     }
 }
 
-/// Why connection tracking dropped. A drop after a failed insertion is counted twice by the kernel:
-/// as `insert_failed` and as `drop`. Where the table is full, as `drop` alone.
+/// Returns the reason for which connection tracking dropped. The kernel counts a drop after a
+/// failed insertion twice, as `insert_failed` and as `drop`; with a full table only as `drop`.
 fn tracked_subject(grown: &BTreeMap<String, u64>) -> Option<Subject> {
     let by = |name: &str| grown.get(name).copied().unwrap_or(0);
     let (dropped, failed) = (by("nf_conntrack.drop"), by("nf_conntrack.insert_failed"));
@@ -216,7 +216,7 @@ fn add_sockets(
         };
         if by > 0 {
             let line = line_of_socket(netns, subject, socket.local, found);
-            // What the hook saw is part of what the socket counted.
+            // The socket's counter includes the packets that the hook recorded.
             line.packets = line.packets.max(by);
             line.wanted = true;
             line.process = owners::process(holders, socket.inode).cloned();
@@ -250,7 +250,7 @@ fn add_counters(netns: u64, grown: &BTreeMap<String, u64>, found: &mut BTreeMap<
     }
 }
 
-/// What a counter counts, and of which interface.
+/// Returns the subject that a counter counts, and the interface if it is of one.
 fn subject_of(name: &str) -> Option<(Subject, Option<String>)> {
     let mut words = name.split(' ');
     match (words.next(), words.next()) {
@@ -285,7 +285,7 @@ fn add_counter(
     }
     let place = Place { interface, ..Place::new(netns, subject) };
     let line = found.entry(place).or_default();
-    // Entries that make room for a new flow are no packets.
+    // Entries evicted for a new flow are not packets.
     line.packets = if name == "nf_conntrack.early_drop" { 0 } else { by };
     line.wanted = subject.is_waited_for();
     line.counters.push(increase);

@@ -1,4 +1,4 @@
-//! What is reported: one line a kind of drop, reason, function and socket.
+//! The report of drops: one line per kind of drop, reason, function and socket.
 
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use crate::process::Process;
 /// Drops of one kind in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// How much they hurt.
+    /// Harm of the drops.
     pub harm: Harm,
     /// The kind.
     pub subject: Subject,
     /// The cause that they can be, by its public id.
     #[serde(serialize_with = "id")]
     pub cause: Option<Cause>,
-    /// How many: packets that hooks saw, else the increase of the counter that counts them.
+    /// Number of packets: those that hooks recorded, else the increase of the counter.
     pub packets: u64,
-    /// Whether hooks saw them; else counters alone show them.
+    /// `true` if hooks recorded the packets, `false` if only counters show them.
     pub by_hook: bool,
     /// The kernel's reason, where hooks saw them.
     pub reason: Option<String>,
@@ -30,7 +30,7 @@ pub struct Line {
     pub netns: Option<String>,
     /// The socket that dropped, or that the packets were for.
     pub socket: Option<SocketAddr>,
-    /// Its accept queue at the last look, where it listens.
+    /// Accept queue of the listener at the last look.
     pub accept_queue: Option<AcceptQueue>,
     /// The process that holds it.
     pub process: Option<Process>,
@@ -42,9 +42,9 @@ pub struct Line {
     pub flows_omitted: u64,
     /// Counters that grew with it.
     pub counters: Vec<Increase>,
-    /// The sentence for people.
+    /// The finding as a sentence.
     pub sentence: String,
-    /// What to do; empty where nothing is to be done.
+    /// Recommended change; empty if none is needed.
     pub change: &'static str,
 }
 
@@ -56,30 +56,30 @@ pub const FLOWS_MAX: usize = 10;
 pub struct AcceptQueue {
     /// Connections that wait to be accepted.
     pub waiting: u64,
-    /// The backlog: what comes while more than this wait is dropped.
+    /// The backlog: connections that arrive while the queue is longer are dropped.
     pub backlog: u64,
 }
 
 /// Dropped packets of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FlowDrops {
-    /// Its ends.
+    /// Flow of the packets.
     #[serde(flatten)]
     pub flow: Flow,
     /// Packets.
     pub packets: u64,
-    /// Of TCP: packets that open a connection.
+    /// TCP packets that open a connection.
     pub syns: u64,
-    /// Of TCP: packets with payload.
+    /// TCP packets with payload.
     pub with_data: u64,
 }
 
-/// How much a counter grew.
+/// Increase of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Increase {
     /// `GROUP:NAME`.
     pub name: String,
-    /// By how much.
+    /// The increase.
     pub by: u64,
 }
 

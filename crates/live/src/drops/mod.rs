@@ -31,7 +31,7 @@ pub use subject::{Harm, Subject};
 
 use counters::Snapshot;
 
-/// What is watched; empty fields ask for all.
+/// The drops to watch; empty fields select all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     /// Network namespace, by name or by the number of a process in it.
@@ -51,7 +51,7 @@ pub struct Watch {
     softnet_dropped: u64,
 }
 
-/// What was dropped since the start.
+/// Packets dropped since the start of the watch.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Time since the start.
@@ -69,11 +69,11 @@ pub struct Report {
 /// A network namespace whose counters were read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Namespace {
-    /// Its name, or `pid N`; `None` is the caller's own.
+    /// Name under `ip netns`, or `pid N`; `None` for the caller's own.
     pub name: Option<String>,
     /// Connection tracking; `None` where the kernel has none.
     pub conntrack: Option<ConntrackUse>,
-    /// What connection tracking counted since the start: the columns of `conntrack -S` that grew.
+    /// Columns of `conntrack -S` that grew since the start.
     pub conntrack_counters: Vec<Increase>,
 }
 
@@ -114,8 +114,8 @@ impl Watch {
         Ok(Self { started, watched, session, missing, namespaces, softnet_dropped })
     }
 
-    /// What was dropped since the start. Of a namespace that is gone the counters are gone too; one
-    /// that was made since counts from its making.
+    /// Returns the drops since the start. The counters of a namespace that was deleted are lost; a
+    /// namespace that was created since is counted from its creation.
     pub fn report(&mut self) -> Report {
         if self.watches_all() {
             for netns in Netns::all() {

@@ -1,4 +1,5 @@
-//! Which local socket a dropped packet was for, or came from, and which process holds it.
+//! Finds the local socket that a dropped packet was for or came from, and the process that holds
+//! it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

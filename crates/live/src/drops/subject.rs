@@ -1,16 +1,16 @@
-//! What kinds of drops there are: how much each hurts, which cause it can be, and what to do.
-//! Reasons are the kernel's names (include/net/dropreason-core.h), without `SKB_DROP_REASON_`.
+//! The kinds of drops: harm, possible cause and recommended change of each. Reasons are the
+//! kernel's names (include/net/dropreason-core.h), without `SKB_DROP_REASON_`.
 
 use serde::Serialize;
 use tcpwhy_core::model::Cause;
 
-/// How much a drop hurts a connection.
+/// Harm of a drop to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Harm {
-    /// Something waits for the packet: it has to be sent again, or a connection fails.
+    /// A socket waits for the packet: it has to be sent again, or a connection fails.
     Hurts,
-    /// It may be meant so, or nothing may wait for it.
+    /// It may be intended, or no socket may wait for the packet.
     CanHurt,
     /// Part of normal work: duplicates, packets of closed connections, other hosts' packets.
     Harmless,
@@ -34,7 +34,7 @@ pub enum Subject {
     Filter,
     /// A socket's receive buffer is full.
     ReceiveBuffer,
-    /// Segments that came while the application held its socket, more than the buffers take.
+    /// Segments that arrived while the application held its socket, more than its buffers take.
     SocketBacklog,
     /// The kernel is short of memory for sockets.
     Memory,
@@ -62,13 +62,13 @@ pub enum Subject {
     Fragment,
     /// A program of tc, XDP, a control group, or a security module.
     Program,
-    /// Nothing listens.
+    /// There is no socket for the packet.
     NoSocket,
     /// TCP found the segment unacceptable.
     Unacceptable,
     /// Duplicates, old ACKs, and packets of closed connections.
     Stale,
-    /// For another host or protocol.
+    /// The packet is for another host or protocol.
     NotForUs,
     /// The kernel gives no reason.
     Unspecified,
@@ -77,7 +77,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// The kind that a reason of the kernel belongs to.
+    /// Returns the kind for one of the kernel's reasons.
     pub fn of_reason(reason: &str) -> Self {
         match reason {
             "TCP_LISTEN_OVERFLOW" | "TCP_FASTOPEN" => Self::AcceptQueue,
@@ -155,8 +155,8 @@ impl Subject {
         }
     }
 
-    /// The same. Where the kernel gives no reason the function tells for queues of interfaces, of
-    /// which the older ones drop without one.
+    /// The same for a drop with its function: if the kernel gives no reason, the function
+    /// identifies queues of interfaces, of which the older ones drop without a reason.
     pub fn of(reason: &str, function: Option<&str>) -> Self {
         match Self::of_reason(reason) {
             Self::Unspecified if function.is_some_and(|name| name.ends_with("_enqueue")) => {
@@ -166,8 +166,8 @@ impl Subject {
         }
     }
 
-    /// How much it hurts; `wanted` is whether something waits for one of the packets: data of TCP,
-    /// or a SYN or datagram from or to a socket of this host.
+    /// Returns the harm; `wanted` is `true` if a socket waits for one of the packets: TCP data, or
+    /// a SYN or datagram from or to a socket of this host.
     pub fn harm(self, wanted: bool) -> Harm {
         match self {
             Self::AcceptQueue | Self::SynQueue | Self::ConntrackFull | Self::ConntrackInsert => {
@@ -196,7 +196,7 @@ impl Subject {
         }
     }
 
-    /// The cause of a slow or failed request that it can be.
+    /// Returns the cause of a slow or failed request that it can be.
     pub fn cause(self) -> Option<Cause> {
         Some(match self {
             Self::AcceptQueue => Cause::AcceptQueueOverflow,
@@ -210,7 +210,7 @@ impl Subject {
         })
     }
 
-    /// A name for people.
+    /// Returns a title for display.
     pub fn title(self) -> &'static str {
         match self {
             Self::AcceptQueue => "accept queue full",
@@ -242,13 +242,13 @@ impl Subject {
         }
     }
 
-    /// Whether a counter that shows it shows that something waits for a packet. What has no route
-    /// is an error to the sender at once.
+    /// Returns whether the growth of a counter of this kind implies that a socket waits for a
+    /// packet. A packet without a route is an error to its sender at once.
     pub(super) fn is_waited_for(self) -> bool {
         !matches!(self, Self::Route | Self::TooBig)
     }
 
-    /// What was dropped and why, after "N packets were dropped: ".
+    /// Returns what was dropped and why, as the text after "N packets were dropped: ".
     pub fn why(self) -> &'static str {
         match self {
             Self::AcceptQueue => "the accept queue is full, the application does not accept",
@@ -284,7 +284,7 @@ impl Subject {
         }
     }
 
-    /// What to do about it; empty where nothing is to be done.
+    /// Returns the recommended change; empty if none is needed.
     pub fn change(self) -> &'static str {
         match self {
             Self::AcceptQueue => {
@@ -346,7 +346,7 @@ impl Subject {
     }
 }
 
-/// Counters that show a kind of drop, without the hooks.
+/// Returns the counters that show this kind of drop without the hooks.
 pub(super) const COUNTERS: [(&str, Subject); 34] = [
     ("TcpExt.ListenOverflows", Subject::AcceptQueue),
     ("TcpExt.TCPFastOpenListenOverflow", Subject::AcceptQueue),

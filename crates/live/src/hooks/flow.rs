@@ -7,8 +7,8 @@ use serde::Serialize;
 /// `struct flow` in flow.h.
 pub(super) const FLOW_BYTES: usize = 44;
 
-/// The two ends of a packet or a socket. Of a packet the source sent it; of a socket the source is
-/// its own end.
+/// The two ends of a packet or a socket. The source of a packet is its sender; the source of a
+/// socket is its own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Flow {
     /// Source; its port is 0 where the protocol has none.
@@ -23,8 +23,8 @@ pub struct Flow {
 pub(super) const SAMPLE_SHIFT_MAX: u32 = 16;
 
 impl Flow {
-    /// Whether a connection is one of those that hooks with this [`sample_shift`] look at. The
-    /// order of its ends does not matter.
+    /// Returns whether hooks with this [`sample_shift`] include the connection. The order of its
+    /// ends does not matter.
     ///
     /// [`sample_shift`]: super::Scope::sample_shift
     pub fn is_sampled(&self, sample_shift: u32) -> bool {

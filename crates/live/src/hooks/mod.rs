@@ -1,6 +1,6 @@
-//! Kernel hooks (eBPF): what neither a capture nor a list of sockets shows. Programs are attached
-//! to the kernel's BTF tracepoints (`tp_btf`); fields are found by name in the running kernel's
-//! BTF (CO-RE), so that one binary serves all kernels that have the tracepoint.
+//! Kernel hooks (eBPF) for data that neither a capture nor a list of sockets shows. Programs are
+//! attached to the kernel's BTF tracepoints (`tp_btf`); fields are found by name in the running
+//! kernel's BTF (CO-RE), so that one binary serves all kernels that have the tracepoint.
 //!
 //! ```text
 //! kernel:  drop/drop.bpf.c   counts in a map, or writes a record into a ring
@@ -15,7 +15,7 @@
 //! Programs, maps and links are descriptors of this process, and the kernel removes them when it
 //! ends, also when it is killed. Only what an undo needs afterwards is pinned (`pinned`).
 //!
-//! Times are of `CLOCK_MONOTONIC`; [`realtime_offset_ns`] leads to the clock of captures.
+//! Times are by `CLOCK_MONOTONIC`; [`realtime_offset_ns`] converts them to the clock of captures.
 //!
 //! - `drop` (kfree_skb, Linux 5.17): packets dropped, by reason, function and flow. It does not see
 //!   the SYN that a full listener ignores: to the kernel that is no drop.
@@ -88,7 +88,7 @@ pub enum HookKind {
     Drop,
     /// Segments that are sent again, by connection and kind: [`Summary::retransmits`].
     Retransmit,
-    /// How long received data lay unread, by socket: [`Summary::unread`].
+    /// Time for which received data lay unread, by socket: [`Summary::unread`].
     Unread,
     /// Waits of a sender for send-buffer memory, by socket: [`Summary::sndbuf_waits`].
     SndbufWait,
@@ -104,7 +104,7 @@ impl HookKind {
         [Self::Drop, Self::Retransmit, Self::Unread, Self::SndbufWait, Self::State, Self::Options];
 }
 
-/// What the hooks look at; empty fields ask for all.
+/// Scope of the hooks; empty fields select all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Inode of the only network namespace to look at. [`HookKind::Options`] ignores it.
@@ -130,7 +130,7 @@ pub struct Session {
     functions: Functions,
 }
 
-/// What happened once.
+/// A single event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
@@ -140,9 +140,9 @@ pub enum Record {
     Call(Call),
 }
 
-/// What the hooks counted since the session was opened, by flow. Of each flow the source is this
-/// host's end (of [`Drop`]: the sender of the packet), so that the connection of a capture with
-/// these two ends, in either order, is the same one.
+/// Counts of the hooks since the session was opened, by flow. The source of each flow is this
+/// host's end (of [`Drop`]: the sender of the packet), so a flow belongs to the connection of a
+/// capture with the same two ends, in either order.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Summary {
     /// Dropped packets.
@@ -153,7 +153,7 @@ pub struct Summary {
     pub unread: Vec<Unread>,
     /// Senders that waited for send-buffer memory.
     pub sndbuf_waits: Vec<SndbufWait>,
-    /// Events that a hook saw and that were not counted or recorded for want of room.
+    /// Events of a hook that were not counted or recorded for lack of room.
     pub lost: BTreeMap<HookKind, u64>,
 }
 
@@ -195,7 +195,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a hook is attached.
+    /// Returns whether a hook is attached.
     pub fn has(&self, hook: HookKind) -> bool {
         self.hooks.contains_key(&hook)
     }
@@ -251,7 +251,7 @@ impl Session {
         }
     }
 
-    /// What was counted since the session was opened.
+    /// Returns the counts since the session was opened.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
         let pids = &self.scope.pids;
@@ -276,7 +276,7 @@ impl Session {
     }
 }
 
-/// Whether a process is one of those asked for; all are where none is named.
+/// Returns whether a process is in `pids`; an empty list includes all.
 fn chosen(pids: &[u32], pid: Option<u32>) -> bool {
     pids.is_empty() || pid.is_some_and(|pid| pids.contains(&pid))
 }

@@ -21,7 +21,7 @@ pub(super) struct Object {
 
 impl Object {
     /// Loads a compiled hook and attaches each of its programs to the BTF tracepoint that its
-    /// section names. What the kernel refuses is said in a sentence.
+    /// section names. A refusal of the kernel is returned as a sentence.
     pub(super) fn load(elf: &[u8], btf: &Btf, scope: &Scope) -> Result<Self, String> {
         let (netns, shift) = (scope.netns.unwrap_or(0), scope.sample_shift.min(SAMPLE_SHIFT_MAX));
         let mut loader = EbpfLoader::new();

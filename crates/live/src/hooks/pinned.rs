@@ -1,4 +1,4 @@
-//! The BPF file system: what is pinned there outlasts the process, and ends with the system.
+//! The BPF file system: objects pinned there outlast the process, and are gone after a reboot.
 //!
 //! It is mounted where it is missing, as `ip` and `bpftool` do, but not among mounts that this
 //! process has to itself, as under `ip netns exec`: these end with the process.
@@ -15,12 +15,12 @@ use super::unavailable::Lack;
 use crate::process::ports::parent;
 use crate::sys::{mount, process};
 
-/// Where Linux has the file system.
+/// Mount point of the BPF file system on Linux.
 const MOUNT: &str = "/sys/fs/bpf";
 /// Tries to lock the place, one every 10 ms, while another process mounts there.
 const TRIES: u32 = 200;
 
-/// Where something of this name is pinned.
+/// Returns the path at which an object of this name is pinned.
 pub fn path(name: &str) -> PathBuf {
     Path::new(MOUNT).join("tcpwhy").join(name)
 }
@@ -59,12 +59,12 @@ fn mounted() -> io::Result<()> {
     Err(io::ErrorKind::WouldBlock.into())
 }
 
-/// Whether a process that this one comes from has other mounts.
+/// Returns whether an ancestor of this process has another mount namespace.
 fn has_own_mounts() -> bool {
     let mounts = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
     let own = mounts(std::process::id());
     let ancestors = std::iter::successors(parent(std::process::id()), |&pid| parent(pid));
-    // What may not be read is of the system that started all.
+    // Ancestors whose link may not be read are skipped: they belong to the system's own mounts.
     let mut theirs = ancestors.take_while(|&pid| pid > 0).filter_map(mounts);
     theirs.any(|its| Some(its) != own)
 }

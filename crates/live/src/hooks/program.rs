@@ -2,7 +2,7 @@
 
 use super::HookKind;
 
-/// Whether this binary has hooks: whether clang was there when it was built.
+/// `true` if this binary has hooks, that is, clang was present at build time.
 pub const BUILT: bool = cfg!(kernel_hooks);
 
 /// The compiled program of a hook; `None` where the build had no clang.

@@ -31,7 +31,7 @@ impl Functions {
     }
 }
 
-/// The list is not in the order of addresses: modules stand behind.
+/// The list is not sorted by address: modules come last.
 fn nearest(
     mut list: impl BufRead,
     addresses: impl IntoIterator<Item = u64>,

@@ -1,4 +1,4 @@
-//! Why a hook cannot be attached, and what to do.
+//! Reasons why a hook cannot be attached, with the remedy.
 
 use std::{fmt, fs};
 
@@ -13,25 +13,25 @@ const CAP_BPF: u32 = 39;
 /// A hook that could not be attached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unavailable {
-    /// Which one.
+    /// The hook.
     pub hook: HookKind,
-    /// What is missing.
+    /// The reason.
     #[serde(serialize_with = "words")]
     pub lack: Lack,
 }
 
-/// What is missing for a hook.
+/// Reason why a hook is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// There was no clang when this binary was built.
+    /// Clang was not present when this binary was built.
     NotBuilt,
     /// The process lacks these capabilities.
     NoPermission(Vec<&'static str>),
     /// The kernel does not describe its types (`CONFIG_DEBUG_INFO_BTF`).
     NoBtf,
-    /// What has to outlast the process cannot be kept at `/sys/fs/bpf`; the reason.
+    /// `/sys/fs/bpf` cannot keep objects that have to outlast the process; the reason.
     NoBpfFileSystem(String),
-    /// The kernel refused the program; its words.
+    /// The kernel refused the program; the kernel's message.
     Refused(String),
 }
 
@@ -65,7 +65,7 @@ fn words<S: serde::Serializer>(lack: &Lack, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(lack)
 }
 
-/// What is missing for all hooks, as far as it is known without trying.
+/// Returns the reason why all hooks are unavailable, as far as it is known without an attempt.
 pub(super) fn before_loading() -> Option<Lack> {
     if !BUILT {
         return Some(Lack::NotBuilt);

@@ -7,7 +7,7 @@ pub struct Database {
     pub name: &'static str,
     /// Its process.
     pub pid: u32,
-    /// Where its settings were read; `None`: the command line only.
+    /// File from which the settings were read; `None` if only from the command line.
     pub file: Option<String>,
     /// Settings by name, the one in force.
     pub settings: Vec<(String, String)>,

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use tcpwhy_core::model::Cause;
 
-/// Where in the host it belongs, from the program down to the cable.
+/// Layer of the host, from the program down to the cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
@@ -36,7 +36,7 @@ impl Layer {
     }
 }
 
-/// What shows that an entry explains a symptom.
+/// Evidence that an entry explains a symptom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Evidence {
@@ -44,42 +44,42 @@ pub enum Evidence {
     Counter {
         /// `TABLE.COUNTER`, as the kernel spells both.
         counter: String,
-        /// By how much.
+        /// The increase.
         grew_by: u64,
         /// Length of the sample, ns.
         over_ns: u64,
     },
-    /// What the kernel showed during the sample.
+    /// State of the kernel during the sample.
     State {
         /// A sentence without the full stop.
         sentence: String,
     },
     /// A finding of the report that was passed.
     Report {
-        /// Its number in the report, from 1.
+        /// Number of the finding in the report, from 1.
         finding: usize,
-        /// Its cause.
+        /// Cause of the finding.
         #[serde(serialize_with = "id")]
         cause: Cause,
-        /// Its headline.
+        /// Headline of the finding.
         headline: String,
     },
 }
 
-/// What to do about it.
+/// Recommended change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What to change, for people.
+    /// Description of the change for a reader.
     pub what: String,
     /// The exact command; `None` where the change is made in a program or a file.
     pub command: Option<String>,
-    /// What the change may break.
+    /// Possible harm of the change.
     pub risk: String,
-    /// How to undo it: the exact command with the present value, or the text to put back.
+    /// Command that restores the present value, or the text to put back.
     pub undo: String,
 }
 
-/// How directly an entry explains a symptom: entries are ordered by it.
+/// Order of entries: how directly an entry explains a symptom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Rank {
     /// A limit at which the kernel drops or refuses at this moment.
@@ -87,7 +87,7 @@ pub enum Rank {
     /// A setting that makes it slow.
     #[default]
     Setting,
-    /// It follows from something else, on this host or on the path.
+    /// A consequence of another entry or of the path.
     Consequence,
 }
 
@@ -96,22 +96,22 @@ pub enum Rank {
 pub struct Entry {
     /// Id of the check that made it.
     pub check: &'static str,
-    /// Where it belongs.
+    /// Layer of the host.
     pub layer: Layer,
-    /// What it is.
+    /// Name of the object or setting.
     pub what: String,
-    /// Its value now.
+    /// Present value.
     pub value: String,
-    /// Why it matters.
+    /// Reason why it matters.
     pub why: String,
     /// The causes that it explains now; none: it explains no present symptom.
     #[serde(serialize_with = "ids")]
     pub explains: Vec<Cause>,
-    /// What shows it.
+    /// Evidence for it.
     pub evidence: Vec<Evidence>,
-    /// What to do; `None` where nothing needs to be done on this host.
+    /// Recommended change; `None` if none is needed on this host.
     pub change: Option<Change>,
-    /// How directly.
+    /// How directly it explains the symptom.
     #[serde(skip)]
     pub rank: Rank,
 }
@@ -125,7 +125,7 @@ fn ids<S: Serializer>(causes: &[Cause], serializer: S) -> Result<S::Ok, S::Error
 }
 
 impl Entry {
-    /// One that explains nothing so far.
+    /// Makes an entry that explains nothing so far.
     pub fn new(
         check: &'static str,
         layer: Layer,
@@ -146,7 +146,7 @@ impl Entry {
         }
     }
 
-    /// Adds what it explains, unless there is no evidence for it.
+    /// Adds the causes that it explains, unless there is no evidence.
     #[must_use]
     pub fn explains(mut self, causes: &[Cause], evidence: Vec<Evidence>) -> Self {
         if !evidence.is_empty() {
@@ -174,8 +174,8 @@ impl Entry {
         self
     }
 
-    /// Whether it explains a present symptom. One without a cause (datagrams that a program loses)
-    /// is the symptom's own.
+    /// Returns whether the entry explains a present symptom. An entry without a cause (datagrams
+    /// that a program loses) is itself the symptom.
     pub fn is_loud(&self) -> bool {
         !self.evidence.is_empty()
     }
@@ -196,16 +196,16 @@ impl Entry {
     }
 }
 
-/// How a change is undone that is none: it says where to look.
+/// Text of `undo` for advice that changes nothing.
 const NOTHING: &str = "nothing was changed";
 
 impl Change {
-    /// Where to look for the reason; nothing is changed.
+    /// Returns advice to look for the reason at a place; it changes nothing.
     pub fn look(what: impl Into<String>) -> Self {
         Self::by_hand(what, "none", NOTHING)
     }
 
-    /// Whether it only says where to look.
+    /// Returns whether it is only advice to look somewhere.
     pub fn changes_nothing(&self) -> bool {
         self.undo == NOTHING
     }

@@ -1,4 +1,4 @@
-//! Everything that the checks judge: read once, judged by pure functions.
+//! The facts that the checks judge: they are read once and judged by pure functions.
 
 use std::net::IpAddr;
 
@@ -19,10 +19,10 @@ use super::sockets::Sockets;
 use super::sysctl::Sysctls;
 use crate::counters::Growth;
 
-/// What was read of a host.
+/// Facts read from a host.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Where commands are run.
+    /// Network namespace in which commands are run.
     pub place: Place,
     /// Counters over the sample.
     pub growth: Growth,
@@ -46,7 +46,7 @@ pub struct Facts {
     pub programs: Vec<Program>,
     /// Running masters of nginx.
     pub nginx: Vec<Nginx>,
-    /// Processes that see the same files as the caller.
+    /// Nginx masters whose configuration path names the same file for them and for the caller.
     pub own_roots: Vec<u32>,
     /// Running JVMs.
     pub jvms: Vec<Jvm>,
@@ -58,14 +58,14 @@ pub struct Facts {
     pub rules: Rules,
     /// Findings of the report.
     pub findings: Vec<Finding>,
-    /// What could not be read.
+    /// Facts that could not be read.
     pub unread: Vec<Unread>,
 }
 
 /// Something that could not be read, and what it takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
-    /// What.
+    /// The fact that could not be read.
     pub what: String,
     /// The capability, program or kernel feature that is missing.
     pub needs: String,
@@ -74,7 +74,7 @@ pub struct Unread {
 /// A UDP socket that dropped datagrams during the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpDrops {
-    /// Where it is bound.
+    /// Local address.
     pub local: String,
     /// Datagrams dropped.
     pub drops: u64,
@@ -83,7 +83,7 @@ pub struct UdpDrops {
 }
 
 impl Facts {
-    /// Whether a process sees the same files as the caller.
+    /// Returns whether an nginx master sees the same configuration file as the caller.
     pub fn is_own_root(&self, pid: u32) -> bool {
         self.own_roots.contains(&pid)
     }
@@ -104,7 +104,7 @@ impl Facts {
         })
     }
 
-    /// Those of `counters` that grew, as evidence.
+    /// Returns the counters of `counters` that grew, as evidence.
     pub fn all_grown(&self, counters: &[&str]) -> Vec<Evidence> {
         counters.iter().filter_map(|counter| self.grew(counter)).collect()
     }
@@ -116,7 +116,7 @@ impl Facts {
         findings.filter(move |it| it.whose == Whose::Here && causes.contains(&it.cause))
     }
 
-    /// The same, or whose culprit is the path or the resolver beside this host.
+    /// The same, and findings whose culprit is the path or the resolver next to this host.
     pub fn near_findings(&self, causes: &[Cause]) -> impl Iterator<Item = &Finding> {
         let causes = causes.to_vec();
         let findings = self.findings.iter();

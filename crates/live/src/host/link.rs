@@ -12,9 +12,9 @@ pub struct Link {
     pub mtu: u64,
     /// Length of its transmit queue, packets.
     pub txqueuelen: u64,
-    /// Whether it is the loopback.
+    /// `true` for the loopback interface.
     pub is_loopback: bool,
-    /// Whether it is up.
+    /// `true` if the interface is up.
     pub is_up: bool,
     /// Its root queueing discipline.
     pub qdisc: String,
@@ -55,6 +55,6 @@ pub struct Interrupt {
     pub irq: u32,
     /// CPUs that it may go to, as `/proc/irq/N/smp_affinity_list` lists them.
     pub cpus: String,
-    /// How often it came during the sample.
+    /// Increase during the sample.
     pub grew_by: u64,
 }

@@ -29,20 +29,20 @@ pub use facts::Unread;
 pub use place::Place;
 pub use report::{Finding, ReportError, Whose};
 
-/// What an audit found.
+/// Result of an audit.
 #[derive(Debug, Clone)]
 pub struct Audit {
     /// Length of the sample, ns.
     pub sample_ns: u64,
-    /// Entries: what explains a present symptom first, then the rest.
+    /// Entries: first those that explain a present symptom, then the rest.
     pub entries: Vec<Entry>,
     /// Findings of the report that was passed.
     pub findings: Vec<Finding>,
-    /// What could not be read.
+    /// Facts that could not be read.
     pub unread: Vec<Unread>,
 }
 
-/// Why an audit failed.
+/// Error of an audit.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// The host could not be read.
@@ -60,7 +60,7 @@ pub enum AuditError {
 /// none.
 pub fn audit(place: &Place, sample: Duration, report: Option<&[u8]>) -> Result<Audit, AuditError> {
     if let Some(text) = report {
-        // What is no report is said before the sample is taken.
+        // Invalid reports are refused before the sample is taken.
         report::parse(text, &[], &[])?;
     }
     let mut facts = read::gather(place, sample)?;

@@ -14,9 +14,9 @@ pub struct Directive {
     pub arguments: Vec<String>,
     /// The file that has it.
     pub file: PathBuf,
-    /// Its line there, from 1.
+    /// Line in that file, from 1.
     pub line: usize,
-    /// What stands in its block.
+    /// Directives in its block.
     pub block: Vec<Directive>,
 }
 
@@ -43,7 +43,7 @@ pub struct Nginx {
     pub directives: Vec<Directive>,
     /// A file that was changed after the master last read its configuration.
     pub changed_since: Option<PathBuf>,
-    /// Why the configuration, or a part of it, was not read.
+    /// Reason why the configuration, or a part of it, was not read.
     pub problem: Option<String>,
     /// The command that makes the master read its configuration again.
     pub reload: String,
@@ -163,7 +163,7 @@ struct Word {
     line: usize,
 }
 
-/// Splits a file into words and signs. A comment begins where a word would.
+/// Splits a file into words and punctuation. A comment begins at the begin of a word.
 fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let mut line = 1;
@@ -243,7 +243,7 @@ fn listen(directive: &Directive) -> Option<Listen<'_>> {
     Some(Listen { address, port, backlog, directive })
 }
 
-/// A directive that applies at an endpoint, and in which block it stands.
+/// A directive that applies at an endpoint, and the block that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<'a> {
     /// The directive.
@@ -267,8 +267,8 @@ impl Nginx {
         directives.filter_map(listen).filter(|it| it.takes(end)).collect()
     }
 
-    /// The directives of this name that apply to connections at `end`: of the server blocks that
-    /// listen there and their locations, or else of the block around.
+    /// Returns the directives of this name that apply to connections at `end`: those of the server
+    /// blocks that listen there and of their locations, or else those of the enclosing block.
     pub fn settings(&self, end: SocketAddr, name: &str) -> Vec<Setting<'_>> {
         let mut found = Vec::new();
         for (outer, server) in self.servers() {
@@ -293,7 +293,7 @@ impl Nginx {
         found
     }
 
-    /// All directives of this name within `http` and `stream`.
+    /// Returns all directives of this name within `http` and `stream`.
     pub fn all(&self, name: &str) -> Vec<Setting<'_>> {
         let mut found = Vec::new();
         for outer in self.directives.iter().filter(|it| it.name == "http" || it.name == "stream") {

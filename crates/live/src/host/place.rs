@@ -1,4 +1,4 @@
-//! Which network namespace is audited, and how a command is run in it.
+//! The network namespace that is audited, and how a command is run in it.
 
 use crate::error::LiveError;
 use crate::netns::Netns;
@@ -9,9 +9,9 @@ pub enum Place {
     /// The caller's own.
     #[default]
     Here,
-    /// One by its name under `ip netns`.
+    /// A namespace by its name under `ip netns`.
     Named(String),
-    /// The one of a process; name resolution is read as the process sees it.
+    /// The namespace of a process; name resolution is read as the process sees it.
     Process(u32),
 }
 
@@ -28,7 +28,7 @@ impl Place {
         }
     }
 
-    /// `command` as a shell outside of the namespace runs it.
+    /// Returns `command` in the form in which a shell outside of the namespace runs it.
     pub fn command(&self, command: &str) -> String {
         match self {
             Self::Here => command.to_owned(),

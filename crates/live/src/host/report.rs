@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize, Serializer};
 use tcpwhy_core::model::Cause;
 
-/// What is read of a report.
+/// The fields of a report that are read.
 #[derive(Debug, Clone, Deserialize)]
 struct Raw {
     schema_version: u64,
@@ -36,10 +36,10 @@ struct RawConnection {
     server: String,
 }
 
-/// Why a report cannot be used.
+/// Error in a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// It is no JSON, or not what `tcpwhy FILE --json` prints.
+    /// The text is not JSON, or not the output of `tcpwhy FILE --json`.
     #[error("is no report; `tcpwhy FILE --json` prints one ({0})")]
     NoReport(serde_json::Error),
     /// A later version of tcpwhy wrote it.
@@ -47,11 +47,11 @@ pub enum ReportError {
     Version(u64),
 }
 
-/// Where a finding's culprit is.
+/// Location of a finding's culprit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whose {
-    /// This host: its address is one of the audited namespace's.
+    /// On this host: its address is one of the audited namespace.
     Here,
     /// The path between this host and another, or the resolver that this host asks.
     Beside,
@@ -62,14 +62,14 @@ pub enum Whose {
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its number in the report, from 1.
+    /// Number of the finding in the report, from 1.
     pub finding: usize,
     /// Its cause.
     #[serde(serialize_with = "id")]
     pub cause: Cause,
     /// Its headline.
     pub headline: String,
-    /// Who has to change something: `client`, `server`, `network`, `resolver`, `host`.
+    /// Role that has to change something: `client`, `server`, `network`, `resolver`, `host`.
     pub role: String,
     /// The culprit's address, with a port where one is meant.
     pub endpoint: String,
@@ -80,9 +80,9 @@ pub struct Finding {
     /// Idleness after which the window had been reset, ns (slow start).
     #[serde(skip)]
     pub idle_ns: Option<u64>,
-    /// Where the culprit is.
+    /// Location of the culprit.
     pub whose: Whose,
-    /// Whether an entry of the audit explains it.
+    /// `true` if an entry of the audit explains it.
     pub is_explained: bool,
 }
 

@@ -2,16 +2,16 @@
 
 use std::net::IpAddr;
 
-/// What configures name resolution.
+/// Configuration of name resolution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolver {
-    /// The file that was read; `None`: there is none.
+    /// File that was read; `None` if it does not exist.
     pub file: Option<String>,
     /// `nameserver` lines that count, the first asked first.
     pub nameservers: Vec<IpAddr>,
     /// Search list.
     pub search: Vec<String>,
-    /// Dots that a name needs to be asked for as it is first.
+    /// Number of dots from which a name is first asked for as it is.
     pub ndots: u64,
     /// Wait for an answer, s.
     pub timeout_s: u64,
@@ -21,18 +21,18 @@ pub struct Resolver {
     pub options: Vec<String>,
     /// The `hosts` line of nsswitch.conf.
     pub hosts: Option<String>,
-    /// What the resolver at a loopback address answered; `None`: no nameserver is one.
+    /// Answer of the resolver at a loopback address; `None` if no nameserver is at one.
     pub local: Option<Local>,
 }
 
-/// What a resolver at a loopback address answered to one query.
+/// Answer of a resolver at a loopback address to one query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Local {
     /// Its address.
     pub address: IpAddr,
-    /// How long the answer took, ns; `None`: there was none.
+    /// Time until the answer, ns; `None` if there was none.
     pub answer_ns: Option<u64>,
-    /// Why there was none.
+    /// Reason for the missing answer.
     pub failure: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Resolver {
         waits.sum::<u64>() * self.attempts
     }
 
-    /// Whether an option without a value is set.
+    /// Returns whether an option without a value is set.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|it| it == option)
     }

@@ -1,11 +1,11 @@
 //! Packet filter and translation of addresses, in summary.
 
-/// What filters and translates packets in the namespace.
+/// Rules that filter and translate packets in the namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// What was asked, with what it said: `nft`, `iptables-legacy`.
+    /// Programs that listed the rules, with their output: `nft`, `iptables-legacy`.
     pub sources: Vec<Source>,
-    /// Why a source was not asked.
+    /// Reasons why sources could not be read.
     pub unread: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ pub struct Source {
     pub drops: u64,
     /// … that need connection tracking.
     pub tracks: u64,
-    /// One of the rules that translate.
+    /// One of the rules that translate addresses.
     pub nat_example: Option<String>,
 }
 

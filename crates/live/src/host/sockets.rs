@@ -1,5 +1,5 @@
-//! The TCP sockets of a namespace over the time of a sample: the queues of listeners at their
-//! longest, the ports that each destination takes, and the connections that something holds back.
+//! The TCP sockets of a namespace during a sample: the longest queues of listeners, the ports that
+//! each destination uses, and the connections that are held back.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,16 +17,16 @@ pub struct Sockets {
     /// Connections of clients by destination, the one with the most ports first; at the end of the
     /// sample, then at moments during it.
     pub destinations: Vec<Destination>,
-    /// Connections that something held back during the sample.
+    /// Connections that were held back during the sample.
     pub held: Vec<Connection>,
-    /// How many sockets are in each state at the end.
+    /// Number of sockets in each state at the end of the sample.
     pub states: HashMap<State, u64>,
 }
 
 /// A listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
-    /// Where it listens.
+    /// Local address.
     pub local: SocketAddr,
     /// The process that holds it.
     pub process: Option<Process>,
@@ -34,7 +34,7 @@ pub struct Listener {
     pub backlog: u64,
     /// The longest accept queue seen.
     pub queue_max: u64,
-    /// How many SYNs and connections it dropped during the sample.
+    /// SYNs and connections that it dropped during the sample.
     pub drops: u64,
     /// Half-open connections at the end.
     pub half_open: u64,
@@ -60,11 +60,11 @@ pub struct Destination {
 /// A connection that was there at both ends of the sample, or is stuck at its end.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end.
     pub peer: SocketAddr,
-    /// Whether it was made to a listener of this namespace.
+    /// `true` if the connection was made to a listener of this namespace.
     pub is_server: bool,
     /// State at the end.
     pub state: State,
@@ -76,7 +76,7 @@ pub struct Connection {
     pub after: TcpInfo,
     /// Buffers at the end.
     pub memory: Memory,
-    /// Received and not read by the application at the end, bytes.
+    /// Received bytes that the application has not read at the end.
     pub unread_bytes: u64,
     /// Looks at which a small segment was held though the windows had room.
     pub holds: u64,
@@ -90,10 +90,10 @@ pub struct Connection {
     pub cookie: u64,
 }
 
-/// How long a TIME-WAIT lasts, ms (`TCP_TIMEWAIT_LEN`).
+/// Duration of TIME-WAIT, ms (`TCP_TIMEWAIT_LEN`).
 const TIME_WAIT_MS: u64 = 60_000;
 
-/// Time limited in the sample below which nothing is said: ten jiffies of 4 ms, µs.
+/// Shorter limited times in the sample are ignored: ten jiffies of 4 ms, µs.
 const LIMITED_MIN_US: u64 = 40_000;
 
 impl Connection {
@@ -121,12 +121,13 @@ impl Connection {
         of(&self.after).saturating_sub(of(&self.before))
     }
 
-    /// Whether Nagle's algorithm held a segment at a tenth of the looks, and three at least.
+    /// Returns whether Nagle's algorithm held a segment at a tenth of the looks or more, and at
+    /// three or more.
     pub fn is_held_by_nagle(&self) -> bool {
         self.holds >= 3 && self.holds * 10 >= self.looks && self.options.nodelay == Some(false)
     }
 
-    /// Whether the application here leaves so much unread that the peer may not send.
+    /// Returns whether the local application leaves so much data unread that the peer may not send.
     pub fn is_unread(&self) -> bool {
         let window = self.after.tcpi_rcv_wnd_bytes.unwrap_or(u64::MAX);
         self.unread_bytes > 0
@@ -134,7 +135,7 @@ impl Connection {
             && self.state == State::Established
     }
 
-    /// Whether something held it back.
+    /// Returns whether a window, a full buffer, a loss or unread data held it back.
     pub fn is_held(&self) -> bool {
         let limited = self.rwnd_limited_us().max(self.sndbuf_limited_us());
         limited >= LIMITED_MIN_US && limited * 20 >= self.busy_us()
@@ -144,7 +145,7 @@ impl Connection {
             || self.holds >= 3
     }
 
-    /// The local end of a server, the peer of a client.
+    /// Returns the local end of a server, the peer of a client.
     pub fn service(&self) -> SocketAddr {
         if self.is_server { self.local } else { self.peer }
     }
@@ -163,8 +164,8 @@ pub fn program(process: Option<&Process>) -> String {
     }
 }
 
-/// Whether less than a segment waits, something is in flight, and both windows have room: then
-/// Nagle's algorithm (or a cork) holds it, where `TCP_NODELAY` is off.
+/// Returns whether less than a segment waits, data are in flight, and both windows have room: then
+/// Nagle's algorithm (or a cork) holds it if `TCP_NODELAY` is off.
 pub(super) fn holds(entry: &Entry) -> bool {
     let Some(info) = entry.tcp_info else { return false };
     let waits = info.tcpi_notsent_bytes;
@@ -176,7 +177,7 @@ pub(super) fn holds(entry: &Entry) -> bool {
         && info.tcpi_unacked < info.tcpi_snd_cwnd
 }
 
-/// Which ports are listened at.
+/// Returns the ports with a listener.
 pub(super) fn ports_listened(entries: &[Entry]) -> HashSet<u16> {
     let listeners = entries.iter().filter(|entry| entry.state == State::Listen);
     listeners.map(|entry| entry.local.port()).collect()

@@ -64,7 +64,7 @@ pub const NAMES: &[&str] = &[
     "net.netfilter.nf_conntrack_udp_timeout_stream",
 ];
 
-/// Those with one value for the whole machine, which only its first namespace shows.
+/// Settings with one value for the whole machine, which only its first namespace shows.
 const MACHINE: [&str; 7] = [
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
@@ -79,9 +79,9 @@ const MACHINE: [&str; 7] = [
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sysctls {
     values: BTreeMap<String, String>,
-    /// Those that the namespace may read and not set: one value for the whole machine.
+    /// Settings that the namespace may read but not set: one value for the whole machine.
     machine: BTreeSet<&'static str>,
-    /// Where commands are run.
+    /// Network namespace in which commands are run.
     pub place: Place,
 }
 
@@ -140,7 +140,8 @@ impl Sysctls {
         place.command(&format!("sysctl -w {name}={quoted}"))
     }
 
-    /// Whether it has one value for the whole machine, which the namespace may not set.
+    /// Returns whether the setting has one value for the whole machine, which the namespace may not
+    /// set.
     pub fn is_machines(&self, name: &str) -> bool {
         self.machine.contains(name)
     }

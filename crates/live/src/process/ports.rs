@@ -9,7 +9,7 @@ use crate::diag::{Diag, State};
 use crate::error::LiveError;
 use crate::netns::Netns;
 
-/// Ranges of ports at most: a filter in the kernel has room for so many.
+/// Most ranges of ports: the size of a filter in the kernel.
 const RANGES_MAX: usize = 32;
 /// Name look-ups use a new port each time; all of the namespace are watched.
 const NAMES: u16 = 53;
@@ -35,8 +35,8 @@ impl Ports {
         Ok(ports)
     }
 
-    /// Reads them again; whether there are others now. Ports that were there stay for one more
-    /// reading, so that the end of a connection is seen.
+    /// Reads the ports again; returns whether they have changed. Previous ports stay for one more
+    /// reading, so that the end of a connection is captured.
     pub fn read_again(&mut self) -> bool {
         // A process that ends meanwhile has no ports any more, and is noticed elsewhere.
         let Ok(ports) = self.read() else { return false };
@@ -45,8 +45,8 @@ impl Ports {
         has_changed
     }
 
-    /// The ports as ranges. Of too many those that are nearest to each other are joined, and what
-    /// lies between is watched too.
+    /// Returns the ports as ranges. If there are too many ranges the nearest ones are joined, and
+    /// the ports between them are captured too.
     pub fn ranges(&self) -> Vec<(u16, u16)> {
         let all = self.ports.iter().copied().chain([NAMES]).collect::<BTreeSet<u16>>();
         let mut ranges: Vec<(u16, u16)> = all.into_iter().map(|port| (port, port)).collect();
@@ -91,7 +91,7 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
 /// The process that a process comes from.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name may have blanks and brackets in it: the last bracket ends it.
+    // The command's name may contain blanks and brackets: the last bracket ends it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 

@@ -1,5 +1,5 @@
-//! Limits of a network namespace that new connections meet: the table of connection tracking, and
-//! the local ports towards one destination.
+//! Limits of a network namespace for new connections: the table of connection tracking, and the
+//! local ports towards one destination.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -27,8 +27,8 @@ pub struct Conntrack {
 }
 
 impl Conntrack {
-    /// That of the calling thread's namespace, whose counters are `counters`; `None` where the
-    /// kernel tracks no connections.
+    /// Reads the table of the calling thread's namespace, whose counters are `counters`; `None` if
+    /// the kernel tracks no connections.
     pub(super) fn read(counters: &Counters) -> Option<Self> {
         let limit = |name: &str| number(&format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
         let counter = |name: &str| counters.of(&format!("nf_conntrack.{name}"));
@@ -51,13 +51,13 @@ pub struct LocalPorts {
     pub peer: SocketAddr,
     /// Ports of `net.ipv4.ip_local_port_range` that are not reserved.
     pub available: u64,
-    /// How many of them have a connection to the destination, those in TIME-WAIT included.
+    /// Number of ports with a connection to the destination, including those in TIME-WAIT.
     pub used: u64,
 }
 
 impl LocalPorts {
-    /// Those of the calling thread's namespace, whose sockets are `entries`; `None` where no port
-    /// of the range is in use.
+    /// Reads the ports of the calling thread's namespace, whose sockets are `entries`; `None` if no
+    /// port of the range is in use.
     pub(super) fn read(entries: &[Entry]) -> Option<Self> {
         let text = |name: &str| {
             fs::read_to_string(format!("/proc/sys/net/ipv4/ip_local_{name}")).unwrap_or_default()

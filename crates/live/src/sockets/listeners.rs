@@ -1,4 +1,4 @@
-//! Listening sockets: their queues, and what the kernel counts of all of them together.
+//! Listening sockets: their queues, and the kernel's counters of all of them together.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,8 @@ use crate::diag::{Entry, State};
 pub struct Listener {
     /// Connections that are complete and wait to be accepted.
     pub accept_queue: u64,
-    /// The backlog: the kernel drops what comes while the accept queue is longer than this.
+    /// The backlog: the kernel drops connections that arrive while the accept queue is longer than
+    /// this.
     pub backlog: u64,
     /// Connections of it that are half open (SYN-RECEIVED).
     pub half_open: u64,
@@ -35,7 +36,7 @@ pub struct ListenerCounters {
 }
 
 impl ListenerCounters {
-    /// Those among all counters of a namespace; 0 where a kernel does not count them.
+    /// Takes its values from all counters of a namespace; 0 where a kernel does not have one.
     pub(super) fn of(counters: &Counters) -> Self {
         let counter = |name: &str| counters.of(&format!("TcpExt.{name}"));
         Self {
@@ -69,14 +70,14 @@ impl Listening {
         Self(listeners.map(|entry| entry.local).collect())
     }
 
-    /// Whether a connection whose end is `local` was made to a listener. One whose listener has
-    /// been closed since is taken for a client's.
+    /// Returns whether a connection with the local end `local` was made to a listener. If the
+    /// listener has been closed since, the connection counts as a client's.
     pub(crate) fn took(&self, local: SocketAddr) -> bool {
         self.listener(local).is_some()
     }
 
-    /// The listener at `local`, or else at the wildcard address: that of the same IP version, then
-    /// IPv6's, which takes IPv4 as well unless `IPV6_V6ONLY` is set.
+    /// Returns the listener at `local`, or else at the wildcard address: first that of the same IP
+    /// version, then IPv6's, which accepts IPv4 as well unless `IPV6_V6ONLY` is set.
     fn listener(&self, local: SocketAddr) -> Option<SocketAddr> {
         let wildcards: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         let skip = usize::from(local.is_ipv6());

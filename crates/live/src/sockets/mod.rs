@@ -1,5 +1,5 @@
-//! A survey of TCP sockets: what the kernel lists, who holds each, its options, and what that says
-//! of latency.
+//! A survey of TCP sockets: the kernel's list, the process and the options of each socket, and
+//! verdicts on latency.
 
 mod limits;
 pub(crate) mod listeners;
@@ -29,10 +29,10 @@ pub use listeners::{Listener, ListenerCounters};
 pub use select::{Peer, PeerError, Selection, Where};
 pub use verdict::{Strength, Verdict};
 
-/// Everything that a survey found.
+/// Result of a survey.
 #[derive(Debug, Default, Serialize)]
 pub struct Survey {
-    /// When it was begun, nanoseconds since the Unix epoch.
+    /// Time at which it began, ns since the Unix epoch.
     pub read_ns: u64,
     /// Network namespaces that were read.
     pub netns: Vec<NetnsCounters>,
@@ -42,23 +42,23 @@ pub struct Survey {
     pub options_unread: Vec<Unread>,
 }
 
-/// How many sockets' options could not be read, and why.
+/// Number of sockets whose options could not be read, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
     /// The reason.
     pub reason: Reason,
-    /// How many sockets.
+    /// Number of sockets.
     pub sockets: u64,
 }
 
-/// Why the options of a socket could not be read.
+/// Reason why the options of a socket could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// `pidfd_getfd` needs `CAP_SYS_PTRACE` over the process.
     NoPermission,
-    /// No process that may be looked into holds it: it belongs to another user, or to the kernel
-    /// alone (a connection that waits to be accepted, or that its process has closed).
+    /// No readable process holds it: it belongs to another user, or only to the kernel (a
+    /// connection that waits to be accepted, or that its process has closed).
     NoProcess,
     /// The process has closed it since the kernel listed it.
     Closed,
@@ -67,7 +67,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// A sentence's end for people: "… were not read: {}".
+    /// Returns the reason as the end of the sentence "… were not read: {}".
     pub fn words(self) -> &'static str {
         match self {
             Self::NoPermission => "it needs CAP_SYS_PTRACE; use sudo",
@@ -89,10 +89,10 @@ impl Reason {
     }
 }
 
-/// What is counted per network namespace.
+/// Counters per network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NetnsCounters {
-    /// Its name, or `pid N`; `None` is the caller's own.
+    /// Name under `ip netns`, or `pid N`; `None` for the caller's own.
     pub name: Option<String>,
     /// Sockets that were selected.
     pub sockets: u64,
@@ -114,11 +114,11 @@ pub struct NetnsCounters {
 pub struct Socket {
     /// State.
     pub state: State,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end; `None` where the socket listens.
     pub peer: Option<SocketAddr>,
-    /// Whether the connection was made to a listener of this namespace.
+    /// `true` if the connection was made to a listener of this namespace.
     pub is_server: bool,
     /// Network namespace by name; `None` is the caller's own.
     pub netns: Option<String>,
@@ -130,12 +130,12 @@ pub struct Socket {
     pub unread_bytes: Option<u64>,
     /// Bytes sent or waiting that the peer has not acknowledged; `None` for a listener.
     pub unacked_bytes: Option<u64>,
-    /// Of a listener.
+    /// Queue and drops, of a listener.
     pub listener: Option<Listener>,
     /// Options, by the kernel's names in lower case; all `None` where they could not be read.
     #[serde(flatten)]
     pub options: Options,
-    /// Why the options could not be read.
+    /// Reason why the options could not be read.
     pub options_unread: Option<Reason>,
     /// Buffers and memory.
     #[serde(flatten)]
@@ -144,7 +144,7 @@ pub struct Socket {
     pub congestion_control: Option<String>,
     /// `TCP_INFO`.
     pub tcp_info: Option<TcpInfo>,
-    /// What this says of latency, the strongest first.
+    /// Verdicts on latency, the strongest first.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -215,7 +215,7 @@ fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
     (entries, counters)
 }
 
-/// All TCP sockets of the calling thread's namespace.
+/// Lists the TCP sockets of the calling thread's namespace.
 pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     use State::{
         Close, CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
@@ -239,7 +239,7 @@ pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     Ok(entries)
 }
 
-/// What the sockets of a namespace have in common.
+/// Data that the sockets of a namespace share.
 struct Place<'a> {
     netns: &'a Option<String>,
     listening: listeners::Listening,
@@ -274,7 +274,7 @@ fn ask_all(
     })
 }
 
-/// Asks one socket after the other; each process is opened once.
+/// Asks one socket after the other; each process is opened only once.
 fn ask_part(
     sockets: Vec<(Entry, Option<Holder>)>,
     processes: &[Process],

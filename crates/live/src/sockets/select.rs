@@ -1,4 +1,4 @@
-//! Which sockets are asked for.
+//! Selection of sockets.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,43 +8,43 @@ use crate::diag::Entry;
 use crate::error::LiveError;
 use crate::netns::Netns;
 
-/// Which sockets are asked for; empty fields ask for all.
+/// Selection of sockets; empty fields select all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Those that this process holds.
+    /// Only sockets that this process holds.
     pub pid: Option<u32>,
-    /// Those with this port at either end.
+    /// Only sockets with this port at either end.
     pub port: Option<u16>,
-    /// Those with this other end.
+    /// Only sockets with this peer.
     pub peer: Option<Peer>,
     /// The network namespaces.
     pub place: Where,
 }
 
-/// In which network namespaces to look.
+/// The network namespaces to search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Where {
-    /// The caller's own; where a process is asked for, that of the process.
+    /// The caller's own, or that of the selected process.
     #[default]
     Here,
-    /// One by its name under `ip netns`, or by the number of a process in it.
+    /// A namespace by its name under `ip netns`, or by the id of a process in it.
     Netns(String),
-    /// This one.
+    /// This namespace.
     Of(Netns),
-    /// All that can be found.
+    /// All namespaces that can be found.
     All,
 }
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address; one of IPv4 as such.
+    /// Address; an IPv4 address is not mapped to IPv6.
     pub ip: IpAddr,
-    /// Its port, where one was asked for.
+    /// Port, if one was given.
     pub port: Option<u16>,
 }
 
-/// What was given is no address.
+/// The text is not an address.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("write an address, as in 10.0.0.7, 10.0.0.7:5432, 2001:db8::7 or [2001:db8::7]:5432")]
 pub struct PeerError;
@@ -90,7 +90,7 @@ impl Selection {
         }
     }
 
-    /// Whether the ends of a socket are those asked for.
+    /// Returns whether the ends of a socket match.
     pub(crate) fn takes(&self, entry: &Entry) -> bool {
         let port = self
             .port

@@ -1,6 +1,6 @@
-//! What the state of a socket says of latency: one function a cause, each with the arithmetic that
-//! it prints. A verdict states what the kernel reports; whether it explains a slow request is for
-//! the packets or an experiment to show.
+//! Verdicts on latency from the state of a socket: one function per cause, each with the arithmetic
+//! that it prints. A verdict states what the kernel reports; only packets or an experiment can show
+//! whether it explains a slow request.
 //!
 //! Read first: RFC 9293 §3.8.6 (windows), RFC 1122 §4.2.3.4 (Nagle's algorithm), tcp(7) and
 //! socket(7) (the kernel doubles a requested buffer, to leave room for its own overhead).
@@ -13,25 +13,25 @@ use super::Socket;
 use crate::diag::State;
 use crate::tcp_info::TcpInfo;
 
-/// How much the state says.
+/// Strength of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strength {
-    /// It costs time: the kernel's counters or the state at this moment show it.
+    /// The mechanism costs time now, as the kernel's counters or the state at this moment show.
     Limits,
-    /// It costs time under a condition that the state does not show.
+    /// The mechanism costs time under a condition that the state does not show.
     CanLimit,
 }
 
-/// What one socket's state says about one cause.
+/// Verdict of one socket's state on one cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// The cause, by its public id.
     #[serde(serialize_with = "id")]
     pub cause: Cause,
-    /// How much it says.
+    /// Strength of the verdict.
     pub strength: Strength,
-    /// A sentence for people, with the arithmetic.
+    /// The verdict as a sentence, with the arithmetic.
     pub sentence: String,
     /// Upper bound on the rate that follows from it, bytes per second.
     pub rate_max_bytes_per_s: Option<u64>,
@@ -47,10 +47,10 @@ fn id<S: serde::Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Er
 /// that ever waited once has some: below a twentieth of the busy time they are not named.
 const BUSY_SHARE_MIN: f64 = 0.05;
 
-/// Of the busy time a share that rests on less than this is chance: ten jiffies of 4 ms, µs.
+/// A share of the busy time below this can be chance: ten jiffies of 4 ms, µs.
 const BUSY_MIN_US: u64 = 40_000;
 
-/// All that the state of a socket says, the strongest first.
+/// Returns all verdicts on a socket, the strongest first.
 pub fn judge(socket: &Socket) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = [
         accept_queue,
@@ -118,8 +118,8 @@ fn timer(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::RetransmissionTimeout, Strength::Limits, sentence)
 }
 
-/// Data waits, nothing is in flight, and the peer's window has no room for a segment: the sender
-/// waits for it to open (RFC 9293 §3.8.6.1, §3.8.6.2.1).
+/// Unsent data wait, none are in flight, and the peer's window has no room for a segment: the
+/// sender waits for the window to open (RFC 9293 §3.8.6.1, §3.8.6.2.1).
 fn zero_window_peer(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
     let window = info.tcpi_snd_wnd_bytes?;
@@ -145,7 +145,7 @@ fn zero_window_peer(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::ZeroWindow, Strength::Limits, sentence)
 }
 
-/// What was received fills the window: no further full segment may come before the application
+/// Unread data fill the receive window: no further full segment may come before the application
 /// reads (RFC 9293 §3.8.6.2.2).
 fn unread(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
@@ -164,8 +164,8 @@ fn unread(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::ZeroWindow, Strength::Limits, sentence)
 }
 
-/// Nagle's algorithm is on. It holds something at this moment where less than a segment waits,
-/// something is in flight, and both windows have room: nothing else keeps it.
+/// Nagle's algorithm is enabled. It holds a segment at this moment if less than a segment waits,
+/// data are in flight, and both windows have room, since then nothing else holds it.
 fn nagle(socket: &Socket) -> Option<Verdict> {
     if socket.options.nodelay != Some(false) || socket.state != State::Established {
         return None;
@@ -196,7 +196,7 @@ fn nagle(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::NagleDelayedAck, Strength::CanLimit, sentence)
 }
 
-/// The send buffer holds what is in flight as well: at most a buffer a round trip.
+/// The send buffer also holds the data in flight: at most one buffer per round trip is sent.
 fn send_buffer(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
     let busy_share = limited(&info, info.tcpi_sndbuf_limited_us);
@@ -249,8 +249,8 @@ fn peer_window(socket: &Socket) -> Option<Verdict> {
     Some(Verdict { rate_max_bytes_per_s: Some(rate), busy_share: Some(busy_share), ..base })
 }
 
-/// A receive buffer that the application has fixed: autotuning is off, and the window is about half
-/// of what the kernel keeps for it, that is, what was asked for.
+/// The application has fixed the receive buffer: autotuning is off, and the window is about half of
+/// the memory that the kernel allows, that is, the size asked for.
 fn receive_buffer(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
     if socket.options.rcvbuf_locked != Some(true) || info.tcpi_bytes_received == 0 {
@@ -271,7 +271,7 @@ fn receive_buffer(socket: &Socket) -> Option<Verdict> {
     Some(Verdict { rate_max_bytes_per_s: Some(rate), ..base })
 }
 
-/// Share of the busy time that a limit took, where it is worth a word.
+/// Returns the share of the busy time that a limit took, if it is relevant.
 fn limited(info: &TcpInfo, limited_us: u64) -> Option<f64> {
     let share = limited_us as f64 / info.tcpi_busy_time_us.max(1) as f64;
     (limited_us >= BUSY_MIN_US && share >= BUSY_SHARE_MIN).then_some(share.min(1.0))

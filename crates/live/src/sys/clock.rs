@@ -1,7 +1,7 @@
 //! The kernel's clocks (clock_gettime(2)).
 
-/// How far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` now, ns. It changes when the clock is
-/// set.
+/// Returns the offset of `CLOCK_REALTIME` from `CLOCK_MONOTONIC` now, ns. It changes when the clock
+/// is set.
 pub fn realtime_offset_ns() -> i64 {
     read(libc::CLOCK_REALTIME) - read(libc::CLOCK_MONOTONIC)
 }

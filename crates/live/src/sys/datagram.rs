@@ -12,11 +12,12 @@ const CONTROL_BYTES: usize = 512;
 /// A datagram, or an error about one that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received {
-    /// How many bytes of the buffer it fills; of an error, how much of the packet that it is about.
+    /// Bytes of the buffer that it fills; for an error, the captured length of the packet that
+    /// caused it.
     pub length: usize,
-    /// Its sender; of an error, where the packet was sent to.
+    /// Sender; for an error, the destination of the packet that caused it.
     pub from: Option<SocketAddr>,
-    /// When it arrived by `CLOCK_REALTIME`, ns; `None`: without `SO_TIMESTAMPNS`.
+    /// Time of arrival by `CLOCK_REALTIME`, ns; `None` without `SO_TIMESTAMPNS`.
     pub stamp_ns: Option<u64>,
     /// The error, if it is one.
     pub error: Option<QueuedError>,
@@ -25,9 +26,9 @@ pub struct Received {
 /// `struct sock_extended_err` of linux/errqueue.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuedError {
-    /// The `errno` that stands for it.
+    /// The `errno` of the error.
     pub errno: i32,
-    /// Whether a packet brought it; else this host made it itself.
+    /// `true` if an ICMP packet brought it, `false` if this host made it itself.
     pub is_icmp: bool,
     /// ICMP type.
     pub kind: u8,
@@ -35,11 +36,11 @@ pub struct QueuedError {
     pub code: u8,
     /// The MTU, where the packet was too large for it, bytes.
     pub info: u32,
-    /// Who reports it.
+    /// Address that reports it.
     pub offender: Option<IpAddr>,
 }
 
-/// Takes the next datagram, or the next error about one; does not wait.
+/// Takes the next datagram, or the next error about one, without waiting.
 ///
 /// # Errors
 /// `WouldBlock` where there is none; else an error that was kept for the socket.
@@ -141,7 +142,7 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// Waits until the socket has something to read or an error, at most `timeout_ms`; says whether it has.
+/// Waits at most `timeout_ms` until the socket has data or an error; returns whether it has.
 ///
 /// # Errors
 /// The descriptor is none, or a signal came.

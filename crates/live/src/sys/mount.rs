@@ -31,10 +31,10 @@ pub fn bpf() -> io::Result<()> {
     mount(c"bpf", c"/sys/fs/bpf", Some(c"bpf"), flags, Some(c"mode=700"))
 }
 
-/// Whether a path lies in a BPF file system.
+/// Returns whether a path is in a BPF file system.
 ///
 /// # Errors
-/// There is no such path, or it may not be looked at.
+/// The path does not exist, or it may not be read.
 pub fn is_bpf(path: &str) -> io::Result<bool> {
     let path = CString::new(path)?;
     let mut about = MaybeUninit::<libc::statfs>::zeroed();
@@ -44,7 +44,7 @@ pub fn is_bpf(path: &str) -> io::Result<bool> {
     Ok(unsafe { about.assume_init() }.f_type as u32 == BPF_FS_MAGIC)
 }
 
-/// Lets two files of one file system change places (renameat2(2)).
+/// Exchanges two files of one file system (renameat2(2)).
 ///
 /// # Errors
 /// `EBUSY` where one is a mount point, `EINVAL` where the file system cannot do it.

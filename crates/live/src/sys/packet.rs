@@ -22,7 +22,8 @@ pub fn packet_socket() -> io::Result<OwnedFd> {
     descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }.into())
 }
 
-/// Has the socket take packets of all protocols from interface `index`; 0 is all interfaces.
+/// Makes the socket receive packets of all protocols from interface `index`; 0 means all
+/// interfaces.
 ///
 /// # Errors
 /// There is no such interface, or it is down.
@@ -94,7 +95,7 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> usize {
         self.blocks
     }
@@ -186,8 +187,8 @@ pub fn wait(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of the interface `name` in the socket's network namespace; `None` where there is
-/// none.
+/// Returns the index of the interface `name` in the socket's network namespace; `None` if it does
+/// not exist.
 pub fn interface_index(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFINDEX)?;
     // SAFETY: every member of the union is plain numbers, and all of it was written.
@@ -195,17 +196,17 @@ pub fn interface_index(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
     ok.then_some(index as u32)
 }
 
-/// Whether the interface `name` is up; `None` where there is none.
+/// Returns whether the interface `name` is up; `None` if there is no such interface.
 pub fn interface_is_up(socket: BorrowedFd<'_>, name: &str) -> Option<bool> {
     Some(interface_flags(socket, name)? & libc::IFF_UP != 0)
 }
 
-/// Whether the interface `name` sends to this machine only.
+/// Returns whether the interface `name` is a loopback interface.
 pub fn interface_is_loopback(socket: BorrowedFd<'_>, name: &str) -> bool {
     interface_flags(socket, name).is_some_and(|flags| flags & libc::IFF_LOOPBACK != 0)
 }
 
-/// The kind of hardware (`ARPHRD_`) of the interface `name`; `None` where there is none.
+/// Returns the kind of hardware (`ARPHRD_`) of the interface `name`; `None` if it does not exist.
 pub fn interface_hardware(socket: BorrowedFd<'_>, name: &str) -> Option<u16> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFHWADDR)?;
     // SAFETY: every member of the union is plain numbers, and all of it was written.

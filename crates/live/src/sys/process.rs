@@ -1,4 +1,4 @@
-//! What a process does with itself: capabilities (capabilities(7)), signals, its own CPU time.
+//! Operations of a process on itself: capabilities (capabilities(7)), signals, its own CPU time.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -58,13 +58,13 @@ pub fn keep_capabilities(kept: u64) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether a signal asked this process to end.
+/// `true` once a signal has asked this process to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// What is written to standard output where a second signal ends the process at once: it shows the
-/// cursor and leaves the alternate screen (xterm's control sequences).
+/// Bytes written to standard output if a second signal ends the process at once: they show the
+/// cursor and leave the alternate screen (xterm's control sequences).
 const RESTORE: &[u8] = b"\x1b[?25h\x1b[?1049l";
-/// Whether there is such a screen to leave.
+/// `true` while the terminal shows the alternate screen.
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_signal(signal: libc::c_int) {
@@ -78,8 +78,8 @@ extern "C" fn note_signal(signal: libc::c_int) {
     }
 }
 
-/// Takes notice of the first SIGINT or SIGTERM in the flag; the second ends the process. System
-/// calls that wait are broken off.
+/// Sets the flag at the first SIGINT or SIGTERM; the second ends the process. Blocking system calls
+/// are interrupted.
 ///
 /// # Errors
 /// None that is known.
@@ -87,7 +87,7 @@ pub fn watch_signals() -> io::Result<&'static AtomicBool> {
     watch(&[libc::SIGINT, libc::SIGTERM])
 }
 
-/// The same, and of SIGHUP: the terminal is closed, or its connection is lost.
+/// The same, also for SIGHUP: the terminal is closed, or its connection is lost.
 ///
 /// # Errors
 /// None that is known.
@@ -95,7 +95,7 @@ pub fn watch_signals_and_hangup() -> io::Result<&'static AtomicBool> {
     watch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
 }
 
-/// From now on no signal that asks this process to end does so: what it is doing has to be done.
+/// Makes signals no longer end this process from now on, so that its present work is completed.
 pub fn outlast_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: ignoring a signal needs no handler.
@@ -169,7 +169,7 @@ pub fn wait_for_kernel_readers() {
     unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
 }
 
-/// Gives memory that was allocated and is free again back to the system: an allocator keeps it as a rule.
+/// Returns freed memory to the system, which an allocator normally keeps.
 pub fn give_back_memory() {
     // SAFETY: it takes no pointer, and may be called at any time from any thread.
     #[cfg(target_env = "gnu")]

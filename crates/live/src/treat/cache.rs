@@ -1,4 +1,4 @@
-//! A caching resolver in front of the ones there are, for the time of a treatment: dnsmasq(8).
+//! A caching resolver in front of the configured ones for the duration of a treatment: dnsmasq(8).
 
 use std::fs;
 use std::io;
@@ -16,9 +16,9 @@ use crate::sys;
 
 /// Names that it keeps.
 const NAMES_MAX: u32 = 10_000;
-/// How long it keeps that a name is missing, where its server does not say, s.
+/// TTL of a negative answer if its server gives none, s.
 const MISSING_S: u32 = 30;
-/// How long it may take to end.
+/// Number of times that its end is waited for.
 const PATIENCE: u32 = 100;
 
 /// A cache at a free address of loopback.
@@ -66,7 +66,7 @@ pub(super) fn make(change: &CacheChange) -> Result<(), TreatError> {
 pub(super) fn restore(change: &CacheChange) -> io::Result<Restored> {
     let Some(pid) = running(change) else { return Ok(Restored::Gone) };
     let process = sys::pidfd_open(pid)?;
-    // Another process may have the number by now. It is looked at while the descriptor holds it.
+    // Another process may have the id by now, so it is checked while the descriptor is held.
     if running(change) != Some(pid) {
         return Ok(Restored::Gone);
     }

@@ -1,17 +1,17 @@
-//! What can go wrong when a running system is changed: what, where, what to do.
+//! Errors in changing a running system: each names the object, the failure and the remedy.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::error::LiveError;
 
-/// Why the running system was not changed, or could not be restored.
+/// Error in changing the running system or in restoring it.
 #[derive(Debug, thiserror::Error)]
 pub enum TreatError {
     /// Sockets or namespaces cannot be read.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// There is no place for the journal.
+    /// The directory of the journal cannot be used.
     #[error(
         "{path}: the journal of treatments cannot be kept there, so nothing was changed; use \
          sudo, or name a directory that you may write to in TCPWHY_TREAT_DIR"
@@ -19,7 +19,7 @@ pub enum TreatError {
     NoJournal {
         /// The directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -28,16 +28,16 @@ pub enum TreatError {
     Journal {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// What the kernel hook has changed cannot be read.
+    /// The map of the kernel hook's changes cannot be read.
     #[error("{path}: what the kernel hook has changed cannot be read; nothing is undone")]
     HookMap {
         /// The kernel's file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -49,20 +49,20 @@ pub enum TreatError {
     Garbage {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
-    /// The same thing is treated already.
+    /// Another treatment changes the same object.
     #[error(
         "treatment {id} changes the same already ({what}, since {since}); end it first: sudo \
          tcpwhy treat undo {id}"
     )]
     Treated {
-        /// Its number.
+        /// Number of that treatment.
         id: u32,
-        /// What it changes.
+        /// The treated object.
         what: String,
-        /// When it began.
+        /// Begin of that treatment.
         since: String,
     },
     /// There is no such treatment.
@@ -97,7 +97,7 @@ pub enum TreatError {
         value: String,
         /// "1 socket", "12 sockets".
         sockets: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -109,7 +109,7 @@ pub enum TreatError {
     NoCongestionControl {
         /// The name asked for.
         name: String,
-        /// Those there are.
+        /// Names of the loaded ones.
         available: String,
     },
     /// There is no such control group.
@@ -134,7 +134,7 @@ pub enum TreatError {
     UnknownSysctl {
         /// The name asked for.
         name: String,
-        /// Those that it does.
+        /// Names of the settings on the list.
         known: String,
     },
     /// No `NAME=VALUE`.
@@ -147,7 +147,7 @@ pub enum TreatError {
         name: &'static str,
         /// The value asked for.
         value: String,
-        /// What it takes.
+        /// Description of the permitted values.
         why: String,
     },
     /// The setting cannot be read or written.
@@ -155,16 +155,16 @@ pub enum TreatError {
     Sysctl {
         /// Its file.
         path: PathBuf,
-        /// What to do.
+        /// Failure and remedy.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// It has the value already.
+    /// The setting has the value already.
     #[error("{name} is {value} already: there is nothing to change")]
     HasIt {
-        /// What.
+        /// The setting or object.
         name: String,
         /// The value.
         value: String,
@@ -174,7 +174,7 @@ pub enum TreatError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -186,10 +186,10 @@ pub enum TreatError {
     NoResolverFile {
         /// The namespace.
         netns: String,
-        /// Where its own would be.
+        /// Path that a file of its own would have.
         path: PathBuf,
     },
-    /// There is nobody to ask.
+    /// The file has no nameserver that a cache could ask.
     #[error("the file has no nameserver that a cache could ask: name one with --nameserver")]
     NoNameserver,
     /// Loopback has no room.
@@ -203,10 +203,10 @@ pub enum TreatError {
     /// dnsmasq does not start.
     #[error("dnsmasq does not start: {said}")]
     Cache {
-        /// What it said.
+        /// Output of dnsmasq.
         said: String,
     },
-    /// Nothing listens.
+    /// No socket listens at the port.
     #[error(
         "nothing listens at port {port} in this network namespace; `tcpwhy sockets` lists what does"
     )]
@@ -220,9 +220,9 @@ pub enum TreatError {
          sudo"
     )]
     Listener {
-        /// Where it listens.
+        /// Address of the listener.
         local: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -232,22 +232,22 @@ pub enum TreatError {
     /// The packet filter refuses.
     #[error("the packet filter cannot be changed, which needs CAP_NET_ADMIN (sudo): {said}")]
     Filter {
-        /// What it said.
+        /// Output of the packet filter.
         said: String,
     },
     /// An XDP program cannot be attached.
     #[error("the XDP program cannot be attached: {said}")]
     Xdp {
-        /// What is in the way.
+        /// The obstacle.
         said: String,
     },
-    /// It is not known where packets come in.
+    /// The interfaces at which packets arrive are not known.
     #[error(
         "there is no default route, and not one interface that is up ({devices}): name those where \
          the SYNs come in by --device"
     )]
     NoDevice {
-        /// Those that are up.
+        /// Names of the interfaces that are up.
         devices: String,
     },
     /// There is no route.
@@ -273,13 +273,13 @@ pub enum TreatError {
     RouteNotRestorable {
         /// The route.
         route: String,
-        /// What is in the way.
+        /// The attribute that cannot be restored.
         word: String,
     },
     /// The route cannot be read or changed.
     #[error("the route cannot be changed, which needs CAP_NET_ADMIN (sudo): {said}")]
     Route {
-        /// What `ip` said.
+        /// Output of `ip`.
         said: String,
     },
 }

@@ -36,7 +36,7 @@ pub(super) fn make(change: &FileChange) -> Result<(), TreatError> {
         .map_err(|source| TreatError::File { path: change.path.clone().into(), source })
 }
 
-/// Puts the content before back, also after a reboot.
+/// Restores the old content, also after a reboot.
 pub(super) fn restore(change: &FileChange) -> io::Result<Restored> {
     let path = Path::new(&change.path);
     let now = match read(path) {
@@ -94,8 +94,8 @@ fn rename_over(path: &Path, content: &str) -> io::Result<()> {
     written().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// One call writes all of it: a reader of the same page sees the old or the new. Where the old is
-/// longer, empty lines stand in its place until the file is cut.
+/// Writes the content by one call, so that a reader of the same page sees either the old or the new
+/// content. If the old content is longer, empty lines replace the rest until the file is truncated.
 fn write_in_place(path: &Path, content: &str) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let length = content.len();
@@ -106,7 +106,7 @@ fn write_in_place(path: &Path, content: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whether the file is mounted over another one, in the view of any process.
+/// Returns whether the file is mounted over another one, in the mount namespace of any process.
 fn is_mounted(path: &Path) -> io::Result<bool> {
     let file = fs::metadata(path)?;
     let mut seen = HashSet::new();

@@ -1,6 +1,6 @@
-//! A limit of SYNs per source, by nftables, in a table of its own (nft(8)): it looks at SYNs before
-//! anything is kept of them, and an undo deletes the table. A source is an IPv4 address, or the /64 of
-//! an IPv6 address, of which one host has all.
+//! Limits SYNs per source by nftables, in a table of its own (nft(8)). The rule applies before the
+//! kernel keeps state for a SYN, and an undo deletes the table. A source is an IPv4 address, or the
+//! /64 of an IPv6 address, since one host usually has a whole /64.
 
 use std::io;
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::host::Restored;
 use super::record::FilterChange;
 use crate::netns::Netns;
 
-/// Source addresses that are counted at most, of each IP version; those beyond pass.
+/// Largest number of counted source addresses of each IP version; further ones pass.
 const SOURCES_MAX: u32 = 65_536;
 
 /// The table for a port; nothing else has this name.
@@ -38,7 +38,7 @@ fn rules(change: &FilterChange) -> String {
              rate over {syns_per_second}/second burst {syns_per_second} packets }} counter drop\n"
         )
     };
-    // Before connection tracking, which would keep an entry of each.
+    // The rule comes before connection tracking, which would keep an entry for each SYN.
     let chain = "chain syn { type filter hook prerouting priority -300; policy accept;\n";
     format!(
         "table inet {table} {{\n{}{}{chain}{}{}}}\n}}\n",

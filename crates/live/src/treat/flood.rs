@@ -1,5 +1,5 @@
-//! What helps a listener under a SYN flood: SYN cookies (RFC 4987 §3.6), longer queues, and a limit
-//! per source address.
+//! Treatments of a listener under a SYN flood: SYN cookies (RFC 4987 §3.6), longer queues, and a
+//! limit per source address.
 
 use super::error::TreatError;
 use super::host::HostPlan;
@@ -7,7 +7,7 @@ use super::record::{Change, What};
 use super::{filter, listener, sysctl, xdp};
 use crate::netns::Netns;
 
-/// What is asked for.
+/// Options of the treatment.
 #[derive(Debug, Clone, Default)]
 pub struct SynFlood {
     /// Port that is flooded.
@@ -20,16 +20,16 @@ pub struct SynFlood {
     pub syns_per_second: Option<u32>,
     /// Limit by an XDP program at network interfaces, instead of by nftables.
     pub xdp: bool,
-    /// These interfaces; empty is where packets of other hosts come in.
+    /// The interfaces; if empty, those at which packets of other hosts arrive.
     pub devices: Vec<String>,
     /// The network namespace.
     pub netns: Option<String>,
 }
 
-/// What `asked` would change.
+/// Plans the changes for `asked`.
 ///
 /// # Errors
-/// Nothing listens there, or there is nothing to change.
+/// No socket listens at the port, or there is nothing to change.
 pub fn plan(asked: &SynFlood) -> Result<HostPlan, TreatError> {
     let netns = namespace(asked.netns.as_deref())?;
     let (mut changes, mut risks) = (Vec::new(), Vec::new());
@@ -63,10 +63,10 @@ pub fn plan(asked: &SynFlood) -> Result<HostPlan, TreatError> {
     Ok(HostPlan { what: What::SynFlood { port: asked.port }, changes, risks })
 }
 
-/// What a longer accept queue would change.
+/// Plans a longer accept queue.
 ///
 /// # Errors
-/// Nothing listens there, or the queue is as long already.
+/// No socket listens at the port, or the queue is that long already.
 pub fn plan_backlog(port: u16, backlog: u32, netns: Option<&str>) -> Result<HostPlan, TreatError> {
     let changes = queues(&namespace(netns)?, port, backlog)?;
     if !changes.iter().any(|change| matches!(change, Change::Listener(_))) {
@@ -84,7 +84,7 @@ fn namespace(name: Option<&str>) -> Result<Netns, TreatError> {
     })
 }
 
-/// The bounds first: the kernel cuts a queue to them.
+/// The limits come first: the kernel cuts a queue to them.
 fn queues(netns: &Netns, port: u16, backlog: u32) -> Result<Vec<Change>, TreatError> {
     let mut changes = Vec::new();
     let wanted = backlog.to_string();

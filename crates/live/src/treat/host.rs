@@ -7,18 +7,18 @@ use super::record::{Change, Record, State, VERSION, What};
 use super::undo::{self, Undone};
 use super::{cache, file, filter, listener, route, sysctl, system, xdp};
 
-/// What a treatment of a host would change, in order.
+/// Planned changes of a treatment of a host, in order.
 #[derive(Debug, Clone)]
 pub struct HostPlan {
-    /// What it is, for the journal.
+    /// Kind of treatment, for the journal.
     pub what: What,
     /// The changes; none of them is made yet.
     pub changes: Vec<Change>,
-    /// What may go wrong with them.
+    /// Risks of the changes.
     pub risks: Vec<&'static str>,
 }
 
-/// A host under treatment. Dropped, it is undone, unless it is kept.
+/// A host under treatment. Dropping it undoes the treatment, unless it is kept.
 pub struct HostTreatment {
     journal: Journal,
     record: Record,
@@ -26,7 +26,7 @@ pub struct HostTreatment {
 }
 
 impl HostTreatment {
-    /// Notes all changes in the journal, and makes them.
+    /// Records all changes in the journal, and makes them.
     ///
     /// # Errors
     /// Something treats the same already; the journal cannot be written; a change is refused: then
@@ -51,7 +51,7 @@ impl HostTreatment {
             journal.write(&record)?;
             record
         };
-        // Dropped, it restores what was made, and takes the record away.
+        // Dropping it restores the changes made so far and removes the record.
         let treatment = Self { journal, record, is_over: false };
         for change in &treatment.record.changes {
             make(change)?;
@@ -64,12 +64,12 @@ impl HostTreatment {
         self.record.id
     }
 
-    /// What the journal holds of it.
+    /// Returns its record in the journal.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Whether it still lasts: another process may have undone it.
+    /// Returns whether the treatment is still in effect: another process may have undone it.
     pub fn tend(&mut self) -> bool {
         self.is_over = !self.journal.has(self.record.id);
         !self.is_over
@@ -99,13 +99,13 @@ impl HostTreatment {
 impl Drop for HostTreatment {
     fn drop(&mut self) {
         if !self.is_over {
-            // What cannot be restored stays in the journal.
+            // Changes that cannot be restored stay in the journal.
             let _ = undo::restore(&self.journal, &self.record);
         }
     }
 }
 
-/// Whether two changes are of the same thing.
+/// Returns whether two changes concern the same object.
 fn is_same(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::Sysctl(one), Change::Sysctl(other)) => {
@@ -140,7 +140,7 @@ fn make(change: &Change) -> Result<(), TreatError> {
     }
 }
 
-/// What became of a thing that was to be restored.
+/// Result of restoring one object.
 pub(super) enum Restored {
     /// It has the value that it had before.
     Done,
@@ -150,8 +150,8 @@ pub(super) enum Restored {
     ChangedMeanwhile,
 }
 
-/// Restores what a record of a host lists, the last change first; what could not be restored.
-/// After a reboot only files are left of it.
+/// Restores the changes of a record of a host, the last change first; returns those that could not
+/// be restored. After a reboot only files are left to restore.
 pub(super) fn restore(record: &Record, undone: &mut Undone) -> Vec<Change> {
     let mut left = Vec::new();
     for change in record.changes.iter().rev() {

@@ -1,4 +1,4 @@
-//! The journal: one file for each treatment, on disk before anything is changed.
+//! The journal of treatments: one file for each, written to disk before any change is made.
 //!
 //! A record is written to a temporary file, which is synced and renamed, and the directory is
 //! synced: a reader, also after a crash or a loss of power, finds the record before or the record
@@ -19,7 +19,7 @@ use crate::sys::process::lock_file;
 
 /// Names another directory.
 pub const DIRECTORY_VARIABLE: &str = "TCPWHY_TREAT_DIR";
-/// Where root's treatments are.
+/// Directory of the treatments of root.
 const SYSTEM: &str = "/var/lib/tcpwhy/treat";
 /// A lock is held for the time of one write, and of the look for what is treated already.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -45,8 +45,8 @@ pub struct Records {
 }
 
 impl Journal {
-    /// The one of this user: what `TCPWHY_TREAT_DIR` names, else `/var/lib/tcpwhy/treat` for root,
-    /// else `$XDG_STATE_HOME/tcpwhy/treat`.
+    /// Returns this user's journal: in `TCPWHY_TREAT_DIR` if set, else `/var/lib/tcpwhy/treat` for
+    /// root, else `$XDG_STATE_HOME/tcpwhy/treat`.
     pub fn of_user(is_root: bool) -> Self {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let directory = set(DIRECTORY_VARIABLE).unwrap_or_else(|| {
@@ -64,12 +64,12 @@ impl Journal {
         Self { directory: directory.into() }
     }
 
-    /// Where it is.
+    /// Returns the directory of the journal.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Makes the directory where it is missing, and waits for other processes that write to it.
+    /// Creates the directory if it is missing, and waits for other processes that write to it.
     ///
     /// # Errors
     /// It cannot be made or locked.
@@ -135,7 +135,7 @@ impl Journal {
         Ok(Some(record))
     }
 
-    /// Whether the record is there.
+    /// Returns whether the record exists.
     pub fn has(&self, id: u32) -> bool {
         self.path(id).exists()
     }
@@ -166,7 +166,7 @@ impl Journal {
         File::open(&self.directory)?.sync_all()
     }
 
-    /// Removes a record: nothing of it is changed any more.
+    /// Removes a record whose changes are all undone.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -181,7 +181,7 @@ impl Journal {
             .map_err(|source| TreatError::Journal { path, source })
     }
 
-    /// Asks the process that is about to undo a treatment for what became of it.
+    /// Asks the process that is about to undo a treatment for the result.
     pub(super) fn ask(&self, id: u32) {
         // Without the file it answers nothing, and is undone all the same.
         let _ = File::create(self.outcome_path(id));
@@ -195,7 +195,7 @@ impl Journal {
         }
     }
 
-    /// The answer, which is there when the record has gone.
+    /// Returns the answer, which exists once the record is gone.
     pub(super) fn outcome(&self, id: u32) -> Option<Undone> {
         let path = self.outcome_path(id);
         let bytes = fs::read(&path);

@@ -45,17 +45,17 @@ pub use sysctl::plan as plan_sysctl;
 pub use treatment::Treatment;
 pub use undo::{Undone, undo};
 
-/// Whether the process that made a treatment is still there.
+/// Returns whether the process that made a treatment is still running.
 pub fn is_running(record: &Record) -> bool {
     record.state == State::Running && system::running(&record.by).is_some()
 }
 
-/// Whether a record is of this boot.
+/// Returns whether a record was made since the last boot.
 pub fn is_of_this_boot(record: &Record) -> bool {
     record.since.boot_id == system::boot_id()
 }
 
-/// Refuses where a record of this boot changes what `is_same` says.
+/// Refuses if a record of this boot has a change for which `is_same` is `true`.
 fn refuse_twice(journal: &Journal, is_same: impl Fn(&What) -> bool) -> Result<(), TreatError> {
     refuse_twice_of(journal, |record| is_same(&record.what))
 }
@@ -83,7 +83,7 @@ fn sockets(number: u64) -> String {
 }
 
 impl What {
-    /// For people: "TCP_NODELAY of sockets: port 8080".
+    /// Returns a description: "TCP_NODELAY of sockets: port 8080".
     pub fn words(&self) -> String {
         match self {
             Self::Sockets { setting, scope, .. } => {

@@ -1,4 +1,4 @@
-//! Which sockets a treatment changes, and from which value to which.
+//! Selects the sockets that a treatment changes, with the old and the new value of each.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,7 +12,7 @@ use crate::netns::Netns;
 use crate::sockets::Peer;
 use crate::sys;
 
-/// Which sockets to treat, and how.
+/// The sockets to treat and the setting.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The option and its value.
@@ -25,18 +25,18 @@ pub struct Asked {
     pub peer: Option<Peer>,
     /// The control group of the processes.
     pub cgroup: Option<String>,
-    /// Which side.
+    /// Side of the connection.
     pub side: Side,
     /// Network namespace by name, or by the number of a process in it.
     pub netns: Option<String>,
 }
 
-/// What a look found, and what was done.
+/// Counts of the sockets found and changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Sockets that were changed.
     pub changed: u64,
-    /// … of them as they opened, after the treatment began.
+    /// Sockets among these that were set as they opened, after the treatment began.
     pub changed_new: u64,
     /// Sockets that had the value before.
     pub had_it: u64,
@@ -50,7 +50,7 @@ pub struct Counts {
     pub changed_meanwhile: u64,
 }
 
-/// How connections that open meanwhile are treated.
+/// Treatment of connections that open later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Newcomers {
     /// A program of the kernel sets the option as they are established.
@@ -59,7 +59,7 @@ pub enum Newcomers {
     Listing(String),
 }
 
-/// A look without a change: what a treatment would do now.
+/// Looks without a change: the effect that a treatment would have now.
 ///
 /// # Errors
 /// Sockets cannot be read.
@@ -98,7 +98,7 @@ pub(super) fn scope(asked: &Asked) -> Result<(Netns, Scope), TreatError> {
     Ok((netns, scope))
 }
 
-/// What cannot be done is said before anything is.
+/// Checks that the setting is possible before anything is changed.
 pub(super) fn check(setting: &Setting) -> Result<(), TreatError> {
     // A sandbox answers ENOSYS or EPERM, also for descriptors of the process itself.
     let own = sys::pidfd_open(std::process::id());
@@ -176,7 +176,7 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(libc::EBADF | libc::ESRCH | libc::ENOTSOCK))
 }
 
-/// Without the right to reach a socket nothing is begun: what the hook changed could not be restored.
+/// Refuses to begin if no socket may be reached: the changes of the hook could not be restored.
 pub(super) fn require_one(look: &mut reach::Look) -> Result<(), TreatError> {
     let mut counts = Counts::default();
     for found in std::mem::take(&mut look.found) {
@@ -192,8 +192,8 @@ pub(super) fn require_one(look: &mut reach::Look) -> Result<(), TreatError> {
     require_rights(&counts, 0)
 }
 
-/// That nothing can be reached for want of a right is an error. A capability alone does not give
-/// it: the kernel may forbid it to all (Yama's `ptrace_scope` 3), or in another user namespace.
+/// Fails if no socket can be reached for lack of a privilege. A capability alone is not enough: the
+/// kernel may forbid the access to all (Yama's `ptrace_scope` 3), or in another user namespace.
 pub(super) fn require_rights(counts: &Counts, planned: usize) -> Result<(), TreatError> {
     let is_denied = counts.denied > 0 || !system::may_look_into_others();
     if planned > 0 || counts.had_it > 0 || !is_denied {

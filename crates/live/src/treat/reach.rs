@@ -1,4 +1,4 @@
-//! The sockets of a scope, and the way to each: its process and descriptor.
+//! The sockets of a scope, each with the process and descriptor through which it is reached.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -23,11 +23,11 @@ const STATES: [State; 4] = [State::Established, State::SynSent, State::CloseWait
 /// A socket of a scope.
 pub(super) struct Found {
     pub(super) entry: Entry,
-    /// Who holds it; `None` while it waits to be accepted, or where that may not be read.
+    /// Process that holds it; `None` while it waits to be accepted, or if that may not be read.
     pub(super) holder: Option<Holder>,
 }
 
-/// What was found in one look.
+/// Result of one look at the sockets.
 pub(super) struct Look {
     pub(super) found: Vec<Found>,
     pub(super) holders: Holders,
@@ -60,7 +60,7 @@ pub(super) fn look(netns: &Netns, scope: &Scope, peer: Option<Peer>) -> Result<L
     Ok(Look { found, holders, open, pidfds: HashMap::new() })
 }
 
-/// All connections of a namespace that a process can hold, whoever does.
+/// Lists all connections of a namespace that a process can hold.
 pub(super) fn look_for_all(netns: &Netns) -> Result<Look, TreatError> {
     let entries = netns.inside(|| list(&STATES))??;
     let open = entries.iter().map(|entry| entry.cookie).collect();

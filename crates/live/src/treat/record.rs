@@ -1,4 +1,4 @@
-//! What the journal holds of a treatment.
+//! The journal's record of a treatment.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use super::setting::{Setting, Value};
 /// Version of the journal's format.
 pub const VERSION: u32 = 1;
 
-/// A treatment: what was changed, by whom, since when, and what was there before.
+/// A treatment: the changes, their author and time, and the old values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// [`VERSION`].
     pub version: u32,
     /// Number by which a user names it.
     pub id: u32,
-    /// What is treated.
+    /// Object of the treatment.
     pub what: What,
-    /// Whether it ends with the process that made it.
+    /// Tells whether it ends with the process that made it.
     pub state: State,
-    /// Who made it.
+    /// Process that made it.
     pub by: By,
-    /// When it was made.
+    /// Time at which it was made.
     pub since: Since,
-    /// Each changed thing. What is listed here may not have been changed yet: it is written
-    /// before the change is made.
+    /// Changed objects. The list is written before the changes are made, so an object may still be
+    /// unchanged.
     pub changes: Vec<Change>,
 }
 
-/// What a treatment changes.
+/// Object of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum What {
@@ -38,10 +38,10 @@ pub enum What {
     Sockets {
         /// The option and its value.
         setting: Setting,
-        /// Which sockets.
+        /// The sockets.
         scope: Scope,
-        /// The kernel's file with what the hook has changed and this record does not list yet. It
-        /// is not there where the hook could not be attached, or has nothing left to undo.
+        /// The kernel's file with the changes of the hook that this record does not list yet. It is
+        /// absent if the hook could not be attached, or has no changes to undo.
         #[serde(default)]
         hook_map: Option<PathBuf>,
     },
@@ -50,7 +50,7 @@ pub enum What {
         /// Its name, as `sysctl` shows it.
         name: String,
     },
-    /// What a resolver library is told.
+    /// Options of a resolver library.
     Resolver {
         /// The file.
         path: String,
@@ -72,12 +72,12 @@ pub enum What {
     },
 }
 
-/// Which sockets are treated; empty fields ask for all.
+/// The sockets to treat; empty fields select all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// Inode of the network namespace.
     pub netns: u64,
-    /// Its name; `None` where it was the caller's own.
+    /// Name of the namespace; `None` for the caller's own.
     pub netns_name: Option<String>,
     /// Port at either end.
     pub port: Option<u16>,
@@ -91,13 +91,13 @@ pub struct Scope {
     pub side: Side,
 }
 
-/// Which side of a connection a socket is.
+/// Side of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// It was accepted by a listener.
+    /// A socket that a listener accepted.
     Server,
-    /// It connected.
+    /// A socket that connected.
     Client,
     /// Either.
     #[default]
@@ -105,7 +105,7 @@ pub enum Side {
 }
 
 impl Scope {
-    /// Whether a socket can be in both.
+    /// Returns whether a socket can be in both scopes.
     pub fn overlaps(&self, other: &Self) -> bool {
         fn meet<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
             one.zip(other).is_none_or(|(one, other)| one == other)
@@ -117,7 +117,7 @@ impl Scope {
             && meet(self.peer.as_ref(), other.peer.as_ref())
     }
 
-    /// For people: "port 8080 in network namespace edge".
+    /// Returns a description: "port 8080 in network namespace edge".
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
         match self.side {
@@ -134,7 +134,7 @@ impl Scope {
     }
 }
 
-/// Whether a treatment ends with its process.
+/// Lifetime of a treatment: until its process ends, or longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -144,7 +144,7 @@ pub enum State {
     Kept,
 }
 
-/// Who made a treatment.
+/// Process that made a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct By {
     /// User id.
@@ -153,12 +153,12 @@ pub struct By {
     pub user: Option<String>,
     /// Number of the process.
     pub pid: u32,
-    /// When the process began, clock ticks after boot (proc_pid_stat(5), field 22): a number is
-    /// used again.
+    /// Start of the process, clock ticks after boot (proc_pid_stat(5), field 22), because process
+    /// ids are reused.
     pub pid_start_ticks: u64,
 }
 
-/// When a treatment was made.
+/// Begin of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Since {
     /// `/proc/sys/kernel/random/boot_id`.
@@ -181,9 +181,9 @@ pub enum Change {
     File(FileChange),
     /// A caching resolver that runs for the time.
     Cache(CacheChange),
-    /// A table of the packet filter that is there for the time.
+    /// A table of the packet filter for the duration of the treatment.
     Filter(FilterChange),
-    /// A program at a network interface that is there for the time.
+    /// A program at a network interface for the duration of the treatment.
     Xdp(XdpChange),
     /// A route.
     Route(RouteChange),
@@ -194,7 +194,7 @@ pub enum Change {
 pub struct SocketChange {
     /// The kernel's number of the socket.
     pub cookie: u64,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end.
     pub peer: SocketAddr,
@@ -230,7 +230,7 @@ pub struct SysctlChange {
 pub struct ListenerChange {
     /// The kernel's number of the socket.
     pub cookie: u64,
-    /// Where it listens.
+    /// Local address.
     pub local: SocketAddr,
     /// Inode of the network namespace.
     pub netns: u64,
@@ -249,16 +249,16 @@ pub struct ListenerChange {
 pub struct FileChange {
     /// The file.
     pub path: String,
-    /// All of its content before.
+    /// Complete content before the change.
     pub before: String,
-    /// All of its content since.
+    /// Complete content after the change.
     pub set: String,
 }
 
 /// A caching resolver (dnsmasq) that runs for the time of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheChange {
-    /// Where it answers, port 53.
+    /// Address of the cache, at port 53.
     pub address: IpAddr,
     /// Whom it asks.
     pub upstream: Vec<IpAddr>,
@@ -309,18 +309,18 @@ pub struct RouteChange {
     pub netns: u64,
     /// Name of that namespace; `None` where it was the caller's own.
     pub netns_name: Option<String>,
-    /// Whether it is of IPv6.
+    /// `true` for IPv6.
     pub is_ipv6: bool,
     /// Its prefix.
     pub prefix: String,
-    /// All of it before, as `ip route` prints and takes it.
+    /// The complete route before the change, in the format of `ip route`.
     pub before: String,
-    /// All of it since.
+    /// The complete route after the change.
     pub set: String,
 }
 
 impl Change {
-    /// Which thing is changed, for people.
+    /// Returns the name of the changed object for a reader.
     pub fn words(&self) -> String {
         match self {
             Self::Socket(change) => format!("socket {} – {}", change.local, change.peer),
@@ -337,7 +337,7 @@ impl Change {
         }
     }
 
-    /// From what to what, for people.
+    /// Returns the old and the new value as text.
     pub fn from_to(&self) -> String {
         match self {
             Self::Socket(change) => {

@@ -1,5 +1,5 @@
-//! What a resolver library is told by `resolv.conf` (resolv.conf(5)): how long it waits, whom it
-//! asks, and with which names.
+//! Options of a resolver library in `resolv.conf` (resolv.conf(5)): timeout, servers and search
+//! domains.
 
 use std::fs;
 use std::net::IpAddr;
@@ -11,33 +11,34 @@ use super::record::{Change, FileChange, What};
 use super::{cache, file};
 use crate::netns::Netns;
 
-/// What is asked for; empty fields leave things as they are.
+/// Options of the treatment; empty fields change nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Resolver {
-    /// How long an answer is waited for, s.
+    /// Timeout of a query, s.
     pub timeout_s: Option<u32>,
-    /// How often each server is asked.
+    /// Number of queries to each server.
     pub attempts: Option<u32>,
-    /// Names with so many dots are asked for as they stand first.
+    /// Names with this number of dots or more are first asked for as they are.
     pub ndots: Option<u32>,
     /// A socket of its own for the second question, where both answers do not come.
     pub single_request_reopen: bool,
-    /// The servers, in place of those that are there.
+    /// Servers that replace the configured ones.
     pub nameservers: Vec<IpAddr>,
     /// A caching resolver of the host's own, in front of the servers.
     pub cache: bool,
     /// The network namespace.
     pub netns: Option<String>,
-    /// The file, where it is not that of the namespace.
+    /// The file, if it is not that of the namespace.
     pub file: Option<PathBuf>,
 }
 
-/// What the library takes at most (`RES_MAXNDOTS`, `RES_MAXRETRANS` and `RES_MAXRETRY` of glibc).
+/// Largest values that the library uses (`RES_MAXNDOTS`, `RES_MAXRETRANS` and `RES_MAXRETRY` of
+/// glibc).
 const MOST: [(&str, u32); 3] = [("ndots", 15), ("timeout", 30), ("attempts", 5)];
-/// So many `nameserver` lines count (`MAXNS`).
+/// Number of `nameserver` lines that the library uses (`MAXNS`).
 const SERVERS_MAX: usize = 3;
 
-/// What `asked` would change.
+/// Plans the changes for `asked`.
 ///
 /// # Errors
 /// The namespace has no file of its own, it cannot be read, or nothing would change.
@@ -59,7 +60,7 @@ pub fn plan(asked: &Resolver) -> Result<HostPlan, TreatError> {
         };
         let upstream = if nameservers.is_empty() { servers(&before) } else { nameservers };
         let cache = cache::plan(&netns, &upstream)?;
-        // Where the cache ends early, the library goes on with those behind it.
+        // If the cache ends early, the library continues with the servers listed after it.
         nameservers = std::iter::once(cache.address).chain(upstream).collect();
         changes.push(Change::Cache(cache));
         risks.push("the cache asks all servers at once, and keeps that a name is missing for 30 s");
@@ -92,7 +93,7 @@ fn path(asked: &Resolver) -> Result<PathBuf, TreatError> {
             path
         }
     };
-    // A link stays a link: what it leads to is replaced.
+    // A symbolic link is kept: its target is replaced.
     fs::canonicalize(&path).map_err(|source| TreatError::File { path, source })
 }
 
@@ -104,8 +105,8 @@ fn servers(content: &str) -> Vec<IpAddr> {
     addresses.take(SERVERS_MAX).collect()
 }
 
-/// The file with what is asked for. Options of the last line that has one count: they are put into
-/// a line of their own at the end, with those that were there.
+/// Returns the file with the options of `asked`. Only the last line of options counts, so they are
+/// added as a line at the end, together with the existing ones.
 fn edited(before: &str, asked: &Resolver, nameservers: &[IpAddr]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut options: Vec<String> = Vec::new();

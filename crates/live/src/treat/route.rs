@@ -38,7 +38,7 @@ const ALONE: [&str; 1] = ["onlink"];
 /// Most segments of an initial window; more is a burst that no path has to take.
 pub const WINDOW_MAX: u32 = 512;
 
-/// What is asked for.
+/// Options of the treatment.
 #[derive(Debug, Clone, Default)]
 pub struct InitialWindows {
     /// An address that the route leads to.
@@ -51,7 +51,7 @@ pub struct InitialWindows {
     pub netns: Option<String>,
 }
 
-/// What `asked` would change.
+/// Plans the changes for `asked`.
 ///
 /// # Errors
 /// There is no such route; it has something that cannot be written back; nothing would change.
@@ -90,7 +90,7 @@ pub(super) fn make(change: &RouteChange) -> Result<(), TreatError> {
         return Err(TreatError::Route { said: "its network namespace is gone".into() });
     };
     write(&netns, change.is_ipv6, &change.set).map_err(refused)?;
-    // What it was not given, an undo could not find either.
+    // A route that the kernel stored otherwise could not be found again by an undo.
     match only(&netns, change.is_ipv6, &change.prefix)? {
         now if now == change.set => Ok(()),
         now => Err(TreatError::Route { said: format!("the kernel made it `{now}`") }),
@@ -123,7 +123,7 @@ fn prefix(netns: &Netns, to: Option<IpAddr>) -> Result<String, TreatError> {
     first.ok_or(TreatError::NoRoute { to: address })
 }
 
-/// The one route of a prefix; several cannot be told apart when they are changed.
+/// Returns the one route of a prefix; a change could not choose between several.
 fn only(netns: &Netns, is_ipv6: bool, prefix: &str) -> Result<String, TreatError> {
     let refused = |error: io::Error| TreatError::Route { said: error.to_string() };
     let mut routes = shown(netns, is_ipv6, prefix).map_err(refused)?;
@@ -157,8 +157,8 @@ pub(super) fn ip(netns: &Netns, arguments: &[&str]) -> io::Result<String> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// The first word that could not be written back: of a route with several ways, of one that a
-/// router advertised for a time.
+/// Returns the first word that could not be written back, as of a route with several next hops, or
+/// of one that a router advertised with a lifetime.
 fn unknown(route: &str) -> Option<String> {
     let mut words = route.split(' ').skip(1);
     while let Some(word) = words.next() {
@@ -179,7 +179,7 @@ fn with(route: &str, wanted: &[(&str, Option<u32>)]) -> String {
         match words.iter().position(|word| word == name) {
             Some(at) if at + 1 < words.len() => words[at + 1] = value.to_string(),
             _ => {
-                // Where `ip route` prints it: before the preference, which comes last.
+                // The place at which `ip route` prints it: before the preference, which is last.
                 let at = words.iter().position(|word| word == "pref").unwrap_or(words.len());
                 words.splice(at..at, [(*name).to_owned(), value.to_string()]);
             }

@@ -13,7 +13,7 @@ const SO_BUF_LOCK: i32 = 72;
 const SOCK_SNDBUF_LOCK: i32 = 1;
 const SOCK_RCVBUF_LOCK: i32 = 2;
 
-/// What a receive buffer begins with where the kernel sizes it: the default of `tcp_rmem`.
+/// Initial size of a receive buffer that the kernel sizes: the default of `tcp_rmem`.
 const RCVBUF_START_BYTES: u32 = 131_072;
 /// The largest window there is (RFC 7323 §2.3).
 const WINDOW_MAX_BYTES: u32 = 65_535 << 14;
@@ -24,9 +24,9 @@ const WINDOW_MAX_BYTES: u32 = 65_535 << 14;
 pub enum Setting {
     /// `TCP_NODELAY` on: small segments are sent at once.
     Nodelay,
-    /// `TCP_QUICKACK` on, again and again: the kernel switches it off by itself.
+    /// `TCP_QUICKACK`, set repeatedly because the kernel disables it by itself.
     Quickack,
-    /// Sizes of the buffers; a side that is `None` is left as it is.
+    /// Sizes of the buffers; `None` leaves a side unchanged.
     Buffers {
         /// The send buffer.
         send: Option<Buffer>,
@@ -40,7 +40,7 @@ pub enum Setting {
     },
 }
 
-/// What a buffer becomes.
+/// Size of a buffer after the treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Buffer {
@@ -65,13 +65,13 @@ pub enum Value {
 /// The buffers of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffers {
-    /// As `SO_SNDBUF` reads it, bytes: twice what an application asked for.
+    /// Size as `SO_SNDBUF` returns it, bytes: twice the size that an application asked for.
     pub sndbuf_bytes: u32,
-    /// Whether it is fixed.
+    /// `true` if the send buffer is fixed.
     pub sndbuf_locked: bool,
     /// As `SO_RCVBUF` reads it, bytes.
     pub rcvbuf_bytes: u32,
-    /// Whether it is fixed.
+    /// `true` if the receive buffer is fixed.
     pub rcvbuf_locked: bool,
     /// Bound of the window that is offered (`TCP_WINDOW_CLAMP`), bytes: a small receive buffer sets
     /// it when a connection is established, and it outlasts the buffer.
@@ -85,7 +85,7 @@ impl Buffers {
         words(self.sndbuf_bytes, self.sndbuf_locked)
     }
 
-    /// The receive buffer for people.
+    /// Returns a description of the receive buffer.
     pub fn receive_words(&self) -> String {
         words(self.rcvbuf_bytes, self.rcvbuf_locked)
     }
@@ -143,7 +143,7 @@ impl Setting {
         })
     }
 
-    /// The value that a socket gets that has `before`.
+    /// Returns the new value for a socket whose old value is `before`.
     pub(super) fn wanted(&self, before: &Value) -> Value {
         match (self, before) {
             (Self::Nodelay | Self::Quickack, _) => Value::Switch(true),
@@ -174,8 +174,8 @@ impl Setting {
 }
 
 impl Value {
-    /// Whether a socket that has `self` now still has what a treatment `set`: the size of an
-    /// autotuned buffer is the kernel's, and changes.
+    /// Returns whether a socket that has `self` now still has the value that a treatment `set`; the
+    /// size of an autotuned buffer is the kernel's and may differ.
     pub(super) fn is_still(&self, set: &Self) -> bool {
         let (Self::Buffers(now), Self::Buffers(set)) = (self, set) else { return self == set };
         let side =
@@ -184,7 +184,7 @@ impl Value {
             && side((now.rcvbuf_bytes, now.rcvbuf_locked), (set.rcvbuf_bytes, set.rcvbuf_locked))
     }
 
-    /// Sets it on a socket; `from` is what the socket has, of which equal parts are left alone.
+    /// Sets the value on a socket; `from` is its present value, and equal parts are not set.
     ///
     /// # Errors
     /// The kernel does not know the option, or refuses the value.
@@ -209,7 +209,7 @@ impl Value {
         }
     }
 
-    /// For people.
+    /// Returns a description of the value.
     pub fn words(&self) -> String {
         match self {
             Self::Switch(true) => "on".into(),

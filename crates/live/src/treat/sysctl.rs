@@ -9,12 +9,12 @@ use super::host::{HostPlan, Restored};
 use super::record::{Change, SysctlChange, What};
 use crate::netns::Netns;
 
-/// What values a setting takes.
+/// Type of the values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     /// A number between both.
     Number(u64, u64),
-    /// So many numbers.
+    /// This number of numbers.
     Numbers(usize),
     /// A name.
     Word,
@@ -28,7 +28,7 @@ struct Known {
     /// Its place below `/proc/sys/net`.
     place: &'static str,
     takes: Takes,
-    /// What may go wrong with it.
+    /// Risk of a change.
     risk: &'static str,
 }
 
@@ -167,10 +167,10 @@ const KNOWN: &[Known] = &[
     ),
 ];
 
-/// What `assignment`, as `NAME=VALUE`, would change in a network namespace.
+/// Plans the change for `assignment`, in the form `NAME=VALUE`, in a network namespace.
 ///
 /// # Errors
-/// It is not on the list, cannot be meant, or is so already.
+/// The setting is not on the list, the value is invalid, or it is set already.
 pub fn plan(assignment: &str, netns: Option<&str>) -> Result<HostPlan, TreatError> {
     let (name, value) = assignment.split_once('=').ok_or(TreatError::NoAssignment)?;
     let short = name.trim().rsplit(['.', '/']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who treats, since when, and whether that process is still there.
+//! The treating process: its identity, its start, and whether it is still running.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -47,12 +47,12 @@ pub(super) fn terminate(by: &By) -> io::Result<bool> {
     }
 }
 
-/// Whether this process may look into processes of other users.
+/// Returns whether this process may inspect processes of other users.
 pub(super) fn may_look_into_others() -> bool {
     sys::process::effective_capabilities().is_ok_and(|bits| bits & 1 << CAP_SYS_PTRACE != 0)
 }
 
-/// When a process began, clock ticks after boot (proc_pid_stat(5), field 22).
+/// Returns the start of a process, clock ticks after boot (proc_pid_stat(5), field 22).
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name may have blanks and brackets in it: the last bracket ends field 2.

@@ -1,5 +1,5 @@
-//! Treats sockets: those that are there through a duplicate of their descriptor, those that open
-//! by a kernel hook, or by looking again and again.
+//! Treats sockets: existing ones through a duplicate of their descriptor, new ones by a kernel hook
+//! or by repeated looks.
 
 use std::collections::HashSet;
 use std::io;
@@ -23,15 +23,15 @@ use crate::netns::Netns;
 use crate::sockets::Peer;
 use crate::sys;
 
-/// How often the sockets are listed again where no hook sees connections open, or where some could
-/// not be reached yet.
+/// Period at which the sockets are listed if no hook records new connections, or if some could not
+/// be reached yet.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How often they are listed again otherwise.
+/// Period at which they are listed otherwise.
 const AGAIN_WITH_HOOK: Duration = Duration::from_secs(1);
-/// How often `TCP_QUICKACK` is set again.
+/// Period at which `TCP_QUICKACK` is set again.
 const QUICKACK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Sockets under treatment. Dropped, it is undone, unless it is kept.
+/// Sockets under treatment. Dropping it undoes the treatment, unless it is kept.
 pub struct Treatment {
     journal: Journal,
     record: Record,
@@ -49,7 +49,8 @@ pub struct Treatment {
 }
 
 impl Treatment {
-    /// Begins: new connections first, so that none is missed, then those that are there.
+    /// Begins the treatment: first with new connections, so that none is missed, then with existing
+    /// ones.
     ///
     /// # Errors
     /// Something treats the same already; the journal cannot be written; nothing can be reached.
@@ -113,7 +114,7 @@ impl Treatment {
         Ok(treatment)
     }
 
-    /// What the sockets get, for people.
+    /// Returns the value that the sockets get, for a reader.
     fn value_words(&self) -> String {
         match &self.setting {
             Setting::CongestionControl { name } => name.clone(),
@@ -121,8 +122,8 @@ impl Treatment {
         }
     }
 
-    /// Attaches the kernel's hook where it can set this option. Where it puts what it changes is in
-    /// the journal before it changes anything.
+    /// Attaches the kernel's hook if it can set this option. The journal names the file of its
+    /// changes before it makes any.
     fn hook_up(&mut self) -> Result<Newcomers, TreatError> {
         let (rule, cgroup) = match self.rule() {
             Ok(rule) => rule,
@@ -141,7 +142,7 @@ impl Treatment {
         Ok(Newcomers::Hook)
     }
 
-    /// What the hook does, and the control group that it is attached to.
+    /// Returns the rule of the hook and the control group to which it is attached.
     fn rule(&self) -> Result<(Rule, PathBuf), String> {
         let (option, size, value) = match &self.setting {
             Setting::Nodelay => (libc::TCP_NODELAY, 4, 1i32.to_ne_bytes().to_vec()),
@@ -171,7 +172,7 @@ impl Treatment {
         let rule = Rule {
             netns_cookie: self.netns.inside(netns_cookie).map_err(|error| error.to_string())??,
             servers: self.scope.side != Side::Client,
-            // Which process opens a connection is not known where it is established.
+            // At the time of establishment the process that opens a connection is not known.
             clients: self.scope.side != Side::Server && self.scope.pid.is_none(),
             ports,
             peer: self.peer.map(|peer| SocketAddr::new(peer.ip, peer.port.unwrap_or(0))),
@@ -187,22 +188,22 @@ impl Treatment {
         self.record.id
     }
 
-    /// What the journal holds of it.
+    /// Returns its record in the journal.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How connections that open meanwhile are treated.
+    /// Returns how connections that open later are treated.
     pub fn newcomers(&self) -> &Newcomers {
         &self.newcomers
     }
 
-    /// The longest time that may pass until [`tend`](Self::tend) is called again.
+    /// Returns the longest time that may pass until [`tend`](Self::tend) is called again.
     pub fn tend_within(&self) -> Duration {
         match self.setting {
             // Each socket costs a few system calls each time.
@@ -211,7 +212,7 @@ impl Treatment {
         }
     }
 
-    /// Treats what has opened since. `false` where another process has undone the treatment.
+    /// Treats sockets that have opened since; `false` if another process has undone the treatment.
     ///
     /// # Errors
     /// The journal cannot be written; sockets cannot be read any more.
@@ -331,8 +332,8 @@ impl Treatment {
         Ok(())
     }
 
-    /// Sets one socket, and answers what it has then: the kernel may have bounded it. `None` where
-    /// the application has set it meanwhile.
+    /// Sets one socket and returns its new value, which the kernel may have bounded; `None` if the
+    /// application has changed it meanwhile.
     fn change(&self, look: &mut reach::Look, planned: &Planned) -> io::Result<Option<Value>> {
         let change = &planned.change;
         let socket = look.open(planned.holder, change.cookie)?;
@@ -373,8 +374,8 @@ impl Treatment {
         }
     }
 
-    /// Leaves the change. It stays in the journal until it is undone; connections that open later
-    /// are not treated.
+    /// Keeps the changes. They stay in the journal until they are undone; connections that open
+    /// later are not treated.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -411,7 +412,7 @@ impl Treatment {
 impl Drop for Treatment {
     fn drop(&mut self) {
         if !self.is_over {
-            // What cannot be restored stays in the journal.
+            // Changes that cannot be restored stay in the journal.
             let _ = self.end();
         }
     }

@@ -1,5 +1,5 @@
-//! Takes treatments back: each thing gets the value that it had, unless it is gone, or has been
-//! changed by someone else meanwhile.
+//! Undoes treatments: restores the old value of each object, unless the object is gone or was
+//! changed by another program since.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -16,36 +16,36 @@ use super::{host, reach, system};
 use crate::hooks::established::{self, Established, VALUE_BYTES};
 use crate::netns::Netns;
 
-/// So long a process that treats may take to undo its treatment when it is asked to.
+/// Longest time that a treating process may take to undo its treatment on request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections that wait to be accepted are reached as soon as they are: so often, after so long.
+/// Connections that wait to be accepted are tried again this often, at this interval.
 const AGAIN_MAX: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What became of what a treatment had changed.
+/// Result of undoing a treatment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// Number of the treatment.
     pub id: u32,
-    /// Things that have the value that they had before.
+    /// Objects with their old value.
     pub restored: u64,
     /// Sockets that have closed since, or went with a reboot or their namespace.
     pub gone: u64,
-    /// Things that someone else has changed since; left as they are.
+    /// Objects that were changed by another program since; they are left unchanged.
     pub changed_meanwhile: u64,
     /// SYNs that a limit has dropped until then.
     #[serde(default)]
     pub syns_dropped: u64,
-    /// Things that could not be restored; they stay in the journal.
+    /// Objects that could not be restored; they stay in the journal.
     pub failed: Vec<String>,
-    /// Whether the system was started again since: everything of before is gone by that.
+    /// `true` if the system was rebooted since the treatment, which reset all its changes.
     pub was_reboot: bool,
-    /// Whether the process that treated did it itself.
+    /// `true` if the treating process undid it itself.
     pub by_its_process: bool,
 }
 
-/// Undoes a treatment: asks its process where that runs, else does it.
+/// Undoes a treatment through its process if that is running, else directly.
 ///
 /// # Errors
 /// There is none of this number, or its record cannot be understood.
@@ -72,7 +72,7 @@ pub fn undo(journal: &Journal, id: u32) -> Result<Undone, TreatError> {
     restore(journal, &record)
 }
 
-/// Restores all that a record lists; what could not be restored stays in it.
+/// Restores all changes of a record; those that could not be restored stay in it.
 pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, TreatError> {
     let _lock = journal.lock()?;
     let mut undone = Undone { id: record.id, ..Undone::default() };
@@ -163,7 +163,7 @@ fn put_back(
     let socket = look.open(holder, change.cookie)?;
     let socket = socket.as_fd();
     let now = setting.read(socket)?;
-    // The kernel changes TCP_QUICKACK by itself: what it is now says nothing.
+    // The kernel changes TCP_QUICKACK by itself, so its present value is not compared.
     if *setting != Setting::Quickack && !now.is_still(&change.set) {
         // It may have been noted and not changed, or put back already.
         return Ok(now.is_still(&change.before));
@@ -203,7 +203,7 @@ fn cookie(change: &Change) -> Option<u64> {
     }
 }
 
-/// What a hook has changed, with the value that each connection had.
+/// Reads the sockets that a hook has changed, each with its old value.
 pub(super) fn of_hook(
     setting: &Setting,
     events: &[Established],

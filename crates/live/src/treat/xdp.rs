@@ -10,7 +10,8 @@ use super::system;
 use crate::hooks::{pinned, syn_limit};
 use crate::netns::Netns;
 
-/// The programs for a port: at `devices`, or where packets of other hosts come in.
+/// Plans the programs for a port: at `devices`, or at the interfaces where packets of other hosts
+/// arrive.
 pub(super) fn plan(
     netns: &Netns,
     port: u16,

@@ -1,4 +1,5 @@
-//! One question to one server, timed: over UDP, two at once as glibc sends A and AAAA, or over TCP.
+//! Timed queries to one server: one over UDP, two at once as glibc sends A and AAAA, or one over
+//! TCP.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -11,10 +12,10 @@ use crate::nanoseconds as ns;
 
 /// Largest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Datagrams that are no answer and are passed over, for one question.
+/// Number of datagrams that are not an answer and are ignored, for one query.
 const STRAYS_MAX: u32 = 64;
 
-/// How a question travels.
+/// Transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -24,7 +25,7 @@ pub enum Transport {
     Tcp,
 }
 
-/// What came of a question.
+/// Result of a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
@@ -32,7 +33,7 @@ pub enum Outcome {
     Answered,
     /// The name exists and has no records of this type (RFC 2308 §2.2).
     NoData,
-    /// There is no such name.
+    /// The name does not exist.
     NxDomain,
     /// SERVFAIL, REFUSED or another failure.
     Failure {
@@ -41,61 +42,61 @@ pub enum Outcome {
     },
     /// Other servers are to be asked.
     Referred,
-    /// The answer does not fit into a datagram: it has to be asked for over TCP.
+    /// The answer does not fit into a datagram and has to be asked for over TCP.
     Truncated,
-    /// Nothing came within the wait.
+    /// No answer arrived within the wait.
     Timeout,
-    /// The host said that nothing listens at the port.
+    /// An ICMP error reported that no socket is at the port.
     PortClosed,
-    /// No packet can be sent there.
+    /// The kernel cannot send packets to the server.
     Unreachable {
-        /// The kernel's words.
+        /// The kernel's error.
         error: String,
     },
-    /// What came is no answer to the question, or the connection ended before it.
+    /// The reply does not answer the query, or the connection ended before it.
     Malformed,
 }
 
 /// A question to a server and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Query {
-    /// Who was asked.
+    /// Server that was asked.
     pub server: SocketAddr,
-    /// For which name.
+    /// Name of the query.
     pub name: String,
-    /// For records of which type.
+    /// Record type of the query.
     #[serde(serialize_with = "message::type_name")]
     pub record_type: RecordType,
-    /// How.
+    /// Transport of the query.
     pub transport: Transport,
-    /// When it was sent: after the start of what it is part of, ns.
+    /// Time of sending, ns since the start of the measurement.
     pub sent_ns: u64,
-    /// How long the answer took, or was waited for; over TCP with the connection's set-up, ns.
+    /// Time until the answer or the end of the wait, ns; over TCP including the connection set-up.
     pub took_ns: u64,
-    /// What came of it.
+    /// Result of the query.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The records of the answer.
     pub records: Vec<Record>,
     /// The server answers for the zone itself (the AA bit).
     pub is_authoritative: bool,
-    /// Where it refers to.
+    /// Zone and servers to which it refers.
     #[serde(skip)]
     pub referral: Option<Referral>,
 }
 
 impl Query {
-    /// Whether it was answered: also with the word that there are no such records.
+    /// Returns whether it was answered, also with the answer that there are no such records.
     pub fn is_usable(&self) -> bool {
         matches!(self.outcome, Outcome::Answered | Outcome::NoData | Outcome::NxDomain)
     }
 
-    /// Whether nothing came back.
+    /// Returns whether no reply arrived.
     pub fn is_silent(&self) -> bool {
         self.outcome == Outcome::Timeout
     }
 
-    /// Whether anything came back from the name server.
+    /// Returns whether any reply arrived from the name server.
     pub fn is_heard(&self) -> bool {
         !matches!(
             self.outcome,
@@ -108,7 +109,7 @@ impl Query {
         self.records.iter().filter_map(|record| record.address)
     }
 
-    /// When it was over: after the start of what it is part of, ns.
+    /// Returns the time of the end, ns since the start of the measurement.
     pub fn end_ns(&self) -> u64 {
         self.sent_ns + self.took_ns
     }
@@ -159,16 +160,16 @@ impl Query {
 pub(super) struct Asking<'a> {
     pub server: SocketAddr,
     pub name: &'a str,
-    /// How long to wait for all answers together.
+    /// Longest wait for all answers together.
     pub wait: Duration,
     pub edns_bytes: Option<u16>,
     /// Asks the server to find the answer itself (RD).
     pub recurses: bool,
-    /// What `sent_ns` counts from.
+    /// Origin of `sent_ns`.
     pub start: Instant,
 }
 
-/// Asks `server` one question over UDP and waits for the answer.
+/// Sends `server` one query over UDP and waits for the answer.
 pub fn ask(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
     let start = Instant::now();
     let asking = Asking { server, name, wait, edns_bytes: None, recurses: true, start };
@@ -182,7 +183,7 @@ pub fn ask_tcp(server: SocketAddr, name: &str, record_type: RecordType, wait: Du
 }
 
 impl Asking<'_> {
-    /// Sends the questions one right after the other from one port, and waits for all answers.
+    /// Sends the queries directly one after the other from one port, and waits for all answers.
     pub fn at_once(&self, types: &[RecordType]) -> Vec<Query> {
         let new = |&record_type: &RecordType| Query::new(self, record_type, Transport::Udp);
         let mut queries: Vec<Query> = types.iter().map(new).collect();
@@ -230,7 +231,7 @@ impl Asking<'_> {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, 0))?;
-        // Connected, so that a port where nobody listens is an error at once.
+        // The socket is connected, so that a port without a socket causes an error at once.
         socket.connect(self.server)?;
         Ok(socket)
     }
@@ -340,7 +341,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Whether a reply is to this query: its id, and the question where it repeats one.
+/// Returns whether a reply is to this query: by its id, and by its question if it repeats one.
 fn answers(reply: &Reply, query: &Query, id: u16) -> bool {
     let same = |(name, record_type): &(String, RecordType)| {
         *record_type == query.record_type && name.eq_ignore_ascii_case(&query.name)

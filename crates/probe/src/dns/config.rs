@@ -1,4 +1,4 @@
-//! Which servers are asked, and how: resolv.conf(5).
+//! Name servers and resolver options of the system: resolv.conf(5).
 
 use std::fs;
 use std::io;
@@ -14,10 +14,10 @@ const NSSWITCH_CONF: &str = "/etc/nsswitch.conf";
 /// Port of DNS over UDP and TCP.
 const PORT: u16 = 53;
 
-/// How names are resolved.
+/// Configuration of name resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What resolv.conf says.
+    /// Contents of resolv.conf.
     pub resolver: Resolver,
     /// The servers that are asked, in order.
     pub servers: Vec<SocketAddr>,
@@ -25,7 +25,7 @@ pub struct Config {
     pub is_system: bool,
 }
 
-/// Why a resolv.conf cannot be read.
+/// Error in reading a resolv.conf.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: cannot be read; name a file in the form of resolv.conf(5)")]
 pub struct ConfigError {
@@ -36,10 +36,11 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// What the programs of this system use. Without a resolv.conf glibc asks 127.0.0.1.
+    /// Reads the configuration that the programs of this system use. Without a resolv.conf glibc
+    /// asks 127.0.0.1.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn system() -> Result<Config, ConfigError> {
         match Config::read(Path::new(RESOLV_CONF)) {
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
@@ -49,10 +50,10 @@ impl Config {
         }
     }
 
-    /// What this file says.
+    /// Reads the configuration from this file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let named = || path.display().to_string();
         let text =
@@ -64,7 +65,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What this text in the form of resolv.conf says; glibc's defaults for the rest.
+    /// Parses text in the form of resolv.conf, with glibc's defaults for missing options.
     pub fn of(text: &str) -> Config {
         let resolver = parse(text);
         let mut servers: Vec<_> =
@@ -83,14 +84,15 @@ impl Config {
         self
     }
 
-    /// A server as it is written on a command line: `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]:PORT`.
+    /// Parses a server in the form of the command line: `ADDRESS`, `ADDRESS:PORT`,
+    /// `[ADDRESS]:PORT`.
     pub fn parse_server(words: &str) -> Option<SocketAddr> {
         let bare = words.trim_start_matches('[').trim_end_matches(']');
         let address = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, PORT));
         address.or_else(|_| words.parse()).ok().filter(|server| server.port() > 0)
     }
 
-    /// How long glibc waits for the server at this place of the list, in any round: the timeout,
+    /// Returns glibc's wait for the server at this place of the list, in any round: the timeout,
     /// doubled with each place and divided by the number of servers (`send_dg` of res_send.c).
     pub fn wait(&self, place: usize) -> Duration {
         let timeout_s = self.resolver.timeout_s.max(1);
@@ -112,8 +114,8 @@ impl Config {
         self.resolver.has("edns0").then_some(1_200)
     }
 
-    /// The names that are asked for in turn until one exists (`res_search`): with the search list
-    /// before or after the name itself, as its dots say.
+    /// Returns the names that are tried in turn until one exists (`res_search`): the name itself
+    /// comes before or after those with the search list, depending on its dots.
     pub fn candidates(&self, name: &str) -> Vec<String> {
         if let Some(whole) = name.strip_suffix('.') {
             return vec![whole.to_owned()];

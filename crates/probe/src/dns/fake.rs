@@ -1,4 +1,5 @@
-//! Name servers of tests: each answers over UDP, and over TCP where it cuts answers short, as it is told.
+//! Name servers of tests: each answers over UDP, and over TCP if it truncates answers, as
+//! configured.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use hickory_proto::op::{Message, MessageType, ResponseCode};
 use hickory_proto::rr::{Name, RData, Record, RecordType, rdata};
 
-/// How a server behaves.
+/// Behaviour of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
     /// The names that exist, each with one A record; AAAA has no data.

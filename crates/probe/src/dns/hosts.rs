@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 
-/// What /etc/hosts says.
+/// Contents of /etc/hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<(IpAddr, Vec<String>)>);
 

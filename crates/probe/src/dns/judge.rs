@@ -1,5 +1,5 @@
-//! What the answers of the servers say is wrong: the DNS causes of the core, with the measurements that
-//! show them.
+//! Derives the DNS causes of the core from the answers of the servers, each with the measurements
+//! that show it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,32 +17,32 @@ use crate::nanoseconds as ns;
 
 /// Search domains that cost less are no finding, ns.
 const SEARCH_NS_MIN: u64 = 1_000_000;
-/// A slow answer takes at least so many times the way to its server.
+/// Least ratio of a slow answer's time to the round trip to its server.
 const SLOW_FACTOR: u64 = 3;
 
-/// What a measurement says for or against a finding.
+/// A measurement for or against a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// `measurement`: timed, nothing changed; `experiment`: the same question under two conditions.
+    /// `measurement`: timed, nothing changed; `experiment`: the same query under two conditions.
     pub kind: &'static str,
-    /// It speaks for the finding; else against it.
+    /// `true` if it supports the finding, `false` if it contradicts it.
     pub agrees: bool,
-    /// What was measured, in a sentence.
+    /// The measurement, as a sentence.
     pub what: String,
-    /// How often.
+    /// Number of trials.
     pub trials: u64,
 }
 
 /// A finding with its measurements.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The cause, its culprit, and values for its words.
+    /// The cause, its culprit, and the values for its text.
     pub finding: Finding,
-    /// What shows it.
+    /// Measurements that show it.
     pub evidence: Vec<Evidence>,
 }
 
-/// Names what is wrong with the servers, what costs most first. `expected` is the look-up of
+/// Returns the faults of the servers, the most expensive first. `expected` is the look-up of
 /// [`super::expect`] over the first round.
 pub fn judge(config: &Config, survey: &Survey, expected: &Lookup) -> Vec<Judged> {
     let case = Case { config, survey, expected };
@@ -77,7 +77,7 @@ impl Case<'_> {
         finding
     }
 
-    /// The time of the look-up in which it waited for this server in vain, ns.
+    /// Time of the look-up that was spent waiting for this server in vain, ns.
     fn waited_ns(&self, server: SocketAddr, in_vain: impl Fn(&Query) -> bool) -> u64 {
         let queries = self.expected.queries.iter().filter(|it| it.server == server && in_vain(it));
         // Two questions that are sent at once wait at the same time.
@@ -202,7 +202,7 @@ impl Case<'_> {
         Some(Judged { finding, evidence })
     }
 
-    /// `dns_slow`: of the server whose answer counts, late beyond the way to it.
+    /// `dns_slow`: the server whose answer is used answers later than its round trip explains.
     fn slow(&self, at: &ServerSurvey) -> Option<Judged> {
         let counts = |it: &&Query| it.server == at.server && it.is_usable();
         let slowest = self.expected.queries.iter().filter(counts).max_by_key(|it| it.took_ns)?;
@@ -213,7 +213,8 @@ impl Case<'_> {
             return None;
         }
         let again_ns = at.repeated_ns();
-        // Once, a resolver may have to ask others: that is its work, and its cache saves the rest.
+        // A single slow answer can be a resolver that asks others: its cache makes the later ones
+        // fast.
         let is_once = again_ns.is_some_and(|ns| !is_slow(ns) || ns * SLOW_FACTOR <= taken_ns);
         if is_once && taken_ns < UNCACHED_NS {
             return None;
@@ -276,7 +277,8 @@ impl Case<'_> {
         Some(Judged { finding, evidence })
     }
 
-    /// `reverse_dns_timeout`: the address has a name for nobody, and nobody says so.
+    /// `reverse_dns_timeout`: no server returns a name for the address, and at least one does not
+    /// answer at all.
     fn reverse(&self) -> Option<Judged> {
         let of_server = |it: &ServerSurvey| {
             let forward = it.reverse.clone();
@@ -316,7 +318,7 @@ impl Case<'_> {
 }
 
 impl Lookup {
-    /// Whether programs get an answer, also that there is none.
+    /// Returns whether programs get an answer, including the answer that there are no records.
     pub fn is_conclusive(&self) -> bool {
         self.ended != Ended::TryAgain
     }

@@ -13,12 +13,12 @@ use serde::{Serialize, Serializer};
 /// A record of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
-    /// Whose it is.
+    /// Owner name of the record.
     pub name: String,
     /// Its type.
     #[serde(serialize_with = "type_name")]
     pub record_type: RecordType,
-    /// How long it may still be cached, s.
+    /// Remaining time to live, s.
     pub ttl_s: u32,
     /// Its value, as zone files write it.
     pub data: String,
@@ -36,7 +36,7 @@ pub struct Referral {
     pub servers: Vec<(String, Vec<IpAddr>)>,
 }
 
-/// What a message says.
+/// Contents of a DNS message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub id: u16,
@@ -48,11 +48,11 @@ pub(super) struct Reply {
     pub referral: Option<Referral>,
 }
 
-/// What is no name of the DNS.
+/// The text is not a name of the DNS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is no name: labels of 1 to 63 characters with dots between them, 253 in all")]
 pub struct NameError {
-    /// What was passed.
+    /// The text.
     pub name: String,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn type_name<S: Serializer>(of: &RecordType, to: S) -> Result<S::Ok, 
     to.collect_str(of)
 }
 
-/// Refuses what cannot be asked for.
+/// Refuses texts that are not a name of the DNS.
 ///
 /// # Errors
 /// A label or the whole name is empty or too long, or has a character that no name has.
@@ -76,7 +76,7 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     Name::from_ascii(whole).map(|_| ()).map_err(|_| error())
 }
 
-/// The name that stands for an address in the tree of reverse look-ups (RFC 1035 §3.5, RFC 3596 §2.5).
+/// Returns the name of an address in the tree of reverse look-ups (RFC 1035 §3.5, RFC 3596 §2.5).
 pub(super) fn reverse_name(address: IpAddr) -> String {
     Name::from(address).to_string().trim_end_matches('.').to_owned()
 }
@@ -103,11 +103,11 @@ pub(super) fn question(
     Some((id, message.to_vec().ok()?))
 }
 
-/// Reads what came back; `None`: it is no response of DNS.
+/// Parses a reply; `None` if it is not a DNS response.
 pub(super) fn reply(bytes: &[u8]) -> Option<Reply> {
     let mut message = match Message::from_vec(bytes) {
         Ok(message) => message,
-        // What is cut short may be cut within a record: its header counts (RFC 2181 §9).
+        // A truncated message may end within a record: its header counts (RFC 2181 §9).
         Err(_) => return truncated(bytes),
     };
     if message.message_type() != MessageType::Response {
@@ -173,7 +173,7 @@ fn referral(
     Some(Referral { zone: spelled(&zone), servers: servers.collect() })
 }
 
-/// Without the final dot; the root is `.`.
+/// Returns the name without the final dot; the root is `.`.
 fn spelled(name: &Name) -> String {
     let text = name.to_string();
     match text.strip_suffix('.') {

@@ -1,4 +1,4 @@
-//! Every server on its own: asked the same at the same time, and asked again.
+//! Asks every server separately: all get the same queries at the same time, several times.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -13,13 +13,13 @@ use super::message::{RecordType, reverse_name};
 use super::walk::asked_name;
 use crate::nanoseconds as ns;
 
-/// How long after the first question the last one is sent: a TTL counts whole seconds down.
+/// Time between the first query and the last: a TTL counts down in whole seconds.
 const TTL_STEP: Duration = Duration::from_millis(1_100);
 /// A repeated answer that takes at most this share of the first came from a cache.
 const CACHED_SHARE: f64 = 0.5;
-/// A difference below this is not told from chance, ns.
+/// Smaller differences can be chance, ns.
 const CACHED_NS_MIN: u64 = 1_000_000;
-/// How long a TCP connection is waited for that shows the round trip.
+/// Longest wait for the TCP connection that measures the round trip.
 const RTT_WAIT: Duration = Duration::from_secs(1);
 
 /// One pass through the names that are tried until one exists, at one server.
@@ -29,13 +29,13 @@ pub struct Round {
     pub queries: Vec<Query>,
 }
 
-/// What the answers of a server show of its cache.
+/// State of a server's cache, as its answers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// It had no answer, or was asked once.
+    /// The server had no answer, or was asked only once.
     Unknown,
-    /// It answers for the zone itself (AA), with the whole TTL each time.
+    /// The server answers for the zone itself (AA), with the full TTL each time.
     Authoritative,
     /// The TTL counts down and the first answer was as fast as the later ones: it was cached before.
     Held,
@@ -46,27 +46,27 @@ pub enum Cache {
     NotShown,
 }
 
-/// What one server did.
+/// Results of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerSurvey {
     /// The server.
     pub server: SocketAddr,
     /// The first round, and the repeated ones.
     pub rounds: Vec<Round>,
-    /// What they show of its cache.
+    /// State of the cache, as the answers show it.
     pub cache: Cache,
     /// Questions of a type to which it was silent each time beside another, sent alone.
     pub alone: Vec<Query>,
     /// The name of the first address that it answered with.
     pub reverse: Option<Query>,
-    /// The way to its host and back: by the set-up or the refusal of a TCP connection, ns.
+    /// Round trip to its host: by the set-up or the refusal of a TCP connection, ns.
     pub rtt_ns: Option<u64>,
 }
 
-/// What all servers did.
+/// Results of all servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Survey {
-    /// What was asked for.
+    /// The name that was asked for.
     pub name: String,
     /// The names that are tried in turn.
     pub candidates: Vec<String>,
@@ -220,7 +220,7 @@ impl ServerSurvey {
     }
 }
 
-/// What TTLs and times say of the cache.
+/// Derives the state of the cache from TTLs and response times.
 fn cache(rounds: &[Round]) -> Cache {
     let answered = |round: &Round| {
         let with_records = round.queries.iter().filter(|it| !it.records.is_empty());
@@ -272,7 +272,7 @@ impl Survey {
         self.servers.iter().map(of_server).sum::<usize>() as u64
     }
 
-    /// How long it took from the first question to the last answer, ns.
+    /// Returns the time from the first query to the last answer, ns.
     pub fn took_ns(&self) -> u64 {
         let rounds = self.servers.iter().flat_map(|it| &it.rounds);
         rounds.flat_map(|it| &it.queries).map(Query::end_ns).max().unwrap_or(ns(Duration::ZERO))

@@ -22,7 +22,7 @@ fn config(options: &str, servers: &[&Fake]) -> Config {
     Config::of(&format!("options timeout:1 attempts:2\n{options}")).with_servers(servers)
 }
 
-/// A port at which a socket takes questions and nobody reads them.
+/// A UDP socket that receives queries and never reads them, with its address.
 fn silent() -> (UdpSocket, std::net::SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();

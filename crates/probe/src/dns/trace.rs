@@ -16,17 +16,17 @@ const TRIES_MAX: usize = 3;
 /// UDP payload that an answer may have (RFC 9715), bytes.
 const EDNS_BYTES: u16 = 1_232;
 
-/// One step down.
+/// One step down the tree of zones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Hop {
     /// The zone whose servers were asked; `.` is the root.
     pub zone: String,
     /// The name of the server that was asked last; `None` for a root by its address.
     pub server_name: Option<String>,
-    /// The questions: one for each server that was tried, the last of them led on, and one more where
+    /// Queries: one for each server that was tried, of which the last succeeded, and one more if
     /// its answer had to be asked for over TCP.
     pub queries: Vec<Query>,
-    /// Where it refers to.
+    /// Zone and servers to which it refers.
     pub refers_to: Option<Referral>,
     /// Finding the address of a server that came without one, ns.
     pub server_address_ns: u64,
@@ -37,9 +37,9 @@ pub struct Hop {
 pub struct Trace {
     /// Step by step.
     pub hops: Vec<Hop>,
-    /// Why it ended, where that was without an answer.
+    /// Reason if it ended without an answer.
     pub failure: Option<String>,
-    /// All of it, ns.
+    /// Total time, ns.
     pub took_ns: u64,
 }
 
@@ -66,7 +66,7 @@ pub fn trace(name: &str, record_type: RecordType, roots: &[SocketAddr], wait: Du
 }
 
 impl Tracer<'_> {
-    /// Goes down to the answer; hops are kept where `shows`.
+    /// Follows the referrals to the answer; hops are kept if `shows`.
     fn follow(
         &mut self,
         name: &str,
@@ -176,13 +176,13 @@ impl Tracer<'_> {
     }
 }
 
-/// Whether `name` is `zone` or below it.
+/// Returns whether `name` is `zone` or below it.
 fn is_within(name: &str, zone: &str) -> bool {
     let (name, zone) = (name.to_ascii_lowercase(), zone.to_ascii_lowercase());
     zone == "." || name == zone || name.ends_with(&format!(".{zone}"))
 }
 
-/// Whether a referral leads down.
+/// Returns whether a referral leads to a zone below.
 fn is_below(zone: &str, above: &str) -> bool {
     is_within(zone, above) && !zone.eq_ignore_ascii_case(above)
 }

@@ -1,7 +1,6 @@
-//! A look-up as glibc makes it: which question goes to which server, in which order, and how long each
-//! is waited for (`__res_context_search` of res_query.c, `__res_context_send` and `send_dg` of
-//! res_send.c). The same walk is made over sockets ([`look_up`]) and over answers that are known
-//! already ([`expect`]).
+//! A look-up as glibc makes it: the server and order of each query, and the wait for each answer
+//! (`__res_context_search` of res_query.c, `__res_context_send` and `send_dg` of res_send.c). The
+//! same walk runs over sockets ([`look_up`]) and over answers that are known already ([`expect`]).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -13,18 +12,18 @@ use super::message::{RecordType, reverse_name};
 use super::survey::Round;
 use super::{Config, Hosts};
 
-/// How the questions of a pair are sent.
+/// Order in which the queries of a pair are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// One right after the other.
+    /// Both directly one after the other.
     AtOnce,
     /// The second once the first is answered (`options single-request`).
     InTurn,
-    /// The same, from another port (`options single-request-reopen`).
+    /// The same, the second from another port (`options single-request-reopen`).
     InTurnReopened,
 }
 
-/// How a look-up ended.
+/// Result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
@@ -32,7 +31,7 @@ pub enum Ended {
     Found,
     /// The name exists, without records of these types.
     NoData,
-    /// There is no such name.
+    /// The name does not exist.
     NotFound,
     /// No server had an answer.
     TryAgain,
@@ -41,21 +40,21 @@ pub enum Ended {
 /// A look-up and what it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lookup {
-    /// The name as it was asked for.
+    /// The name as the caller gave it.
     pub name: String,
     /// The name that exists: with its search domain.
     pub found: Option<String>,
-    /// How it ended.
+    /// Result of the look-up.
     pub ended: Ended,
     /// The addresses, in the order of the answers.
     pub addresses: Vec<IpAddr>,
-    /// All of it, ns.
+    /// Total time, ns.
     pub took_ns: u64,
-    /// Each query, in the order sent; none where /etc/hosts has the name.
+    /// Queries in the order sent; empty if /etc/hosts has the name.
     pub queries: Vec<Query>,
 }
 
-/// What answers the questions of a walk.
+/// Source of the answers to the queries of a walk.
 trait Asked {
     /// The questions to a server, sent at `now_ns` of the walk.
     fn ask(&mut self, asking: &Step<'_>, now_ns: u64) -> Vec<Query>;
@@ -91,7 +90,7 @@ pub fn look_up(name: &str, config: &Config) -> Lookup {
     Walk::new(config, &[RecordType::A, RecordType::AAAA]).run(name, &mut sockets)
 }
 
-/// What the same look-up would have taken had each server answered as it did in `rounds`, one for
+/// Returns the look-up as it would have gone if each server had answered as in `rounds`, one for
 /// each server of `config`.
 pub fn expect(name: &str, types: &[RecordType], config: &Config, rounds: &[Round]) -> Lookup {
     Walk::new(config, types).run(name, &mut Known { rounds })
@@ -153,7 +152,7 @@ impl Asked for Known<'_> {
 }
 
 impl Known<'_> {
-    /// What the server answered; one that answers nothing was not asked for each name.
+    /// Returns the server's answer; a server that never answers was not asked for each name.
     fn answer(&self, step: &Step<'_>, record_type: RecordType) -> Option<Query> {
         let queries = self.rounds.iter().flat_map(|round| &round.queries);
         let of_type = queries.filter(|it| {
@@ -176,7 +175,7 @@ struct Walk<'a> {
     queries: Vec<Query>,
 }
 
-/// What the servers said of one name.
+/// Combined answer of the servers for one name.
 enum Said {
     Found,
     NoData,
@@ -188,7 +187,7 @@ enum Said {
     },
 }
 
-/// What one server said of one name.
+/// Answer of one server for one name.
 enum Server {
     Replied,
     OverTcp,
@@ -352,7 +351,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What is asked for by this name: an address stands for its name in the reverse tree.
+/// Returns the name to ask for and whether it is a reverse look-up: an address becomes its name in
+/// the reverse tree.
 pub(super) fn asked_name(name: &str) -> (String, bool) {
     match name.parse() {
         Ok(address) => (reverse_name(address) + ".", true),

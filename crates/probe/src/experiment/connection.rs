@@ -1,5 +1,5 @@
-//! One connection with blocking calls and a clock around each: what a request waited for, as its
-//! client sees it.
+//! One connection with blocking calls, each of them timed: the waits of a request as its client
+//! sees them.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,22 +19,22 @@ use crate::tls::{sentence, server_name};
 /// Bytes of a read.
 const READ_BYTES: usize = 64 << 10;
 
-/// Bytes after which an answer is left: an experiment needs no more of it.
+/// Bytes after which reading an answer stops, since an experiment needs no more.
 pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// How long curl waits for `100 Continue` before it sends the body all the same.
+/// Time for which curl waits for `100 Continue` before it sends the body.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
-/// What is set on a connection, and how requests are written to it.
+/// Options of a connection, and the way in which requests are written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `TCP_QUICKACK`, set again after every read, since the kernel takes it back.
+    /// `TCP_QUICKACK`, set again after every read, since the kernel disables it by itself.
     pub quickack: bool,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
     /// Header and body of a request in two writes.
     pub two_writes: bool,
-    /// `SO_RCVBUF`, bytes; `None` leaves it to the kernel.
+    /// `SO_RCVBUF`, bytes; with `None` the kernel sizes the buffer.
     pub rcvbuf_bytes: Option<usize>,
     /// `TCP_MAXSEG`, bytes; `None` is what the path allows.
     pub mss_bytes: Option<u32>,
@@ -52,18 +52,18 @@ impl Default for Settings {
     }
 }
 
-/// Who is asked for what.
+/// Server and request of an experiment.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// As it was named.
+    /// The target as the user named it.
     pub target: Target,
     /// Its address.
     pub server: SocketAddr,
-    /// What is asked.
+    /// The request.
     pub request: Request,
     /// TLS, where it is spoken.
     pub tls: Option<Arc<ClientConfig>>,
-    /// How long a connection, and each request, may take.
+    /// Longest time of a connection set-up, and of each request.
     pub timeout: Duration,
 }
 
@@ -80,23 +80,23 @@ pub enum Step {
     Answer,
 }
 
-/// Why a request has no answer.
+/// Error of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The system's word, at a step, after some time.
+    /// An error of the system, with the step and the time until it.
     #[error("{source}")]
     Io {
-        /// Where.
+        /// Step that failed.
         step: Step,
         /// Since the step began.
         after: Duration,
-        /// What.
+        /// The error.
         source: io::Error,
     },
     /// TLS failed.
     #[error("the TLS handshake failed: {0}")]
     Tls(String),
-    /// What came is no answer.
+    /// The bytes received are not an HTTP response.
     #[error("{0}")]
     Response(#[from] ResponseError),
     /// The port speaks TLS, and was asked in plain HTTP.
@@ -108,7 +108,7 @@ pub enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// Whether nothing came in time.
+    /// Returns whether it is a timeout.
     pub fn is_timeout(&self) -> bool {
         let ExchangeError::Io { source, .. } = self else { return false };
         matches!(source.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
@@ -141,7 +141,7 @@ impl Timing {
     }
 }
 
-/// What the kernel says of a connection at its end.
+/// Values of the kernel for a connection at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// Least round trip, ns; 0 where it knows none.
@@ -164,16 +164,16 @@ pub struct Connection<'a> {
     tls: Option<ClientConnection>,
     reader: ResponseReader,
     buffer: Vec<u8>,
-    /// Until `connect` returned, ns.
+    /// Time until `connect` returned, ns.
     pub connect_ns: u64,
     /// The TLS handshake, ns.
     pub tls_ns: u64,
-    /// Of it, until the server's first bytes, ns.
+    /// Part of the handshake until the server's first bytes, ns.
     pub tls_first_byte_ns: u64,
 }
 
 impl<'a> Connection<'a> {
-    /// Connects, and speaks TLS where the subject does.
+    /// Connects, with TLS if the subject uses it.
     ///
     /// # Errors
     /// Refused, no answer in time, or TLS fails.
@@ -205,7 +205,7 @@ impl<'a> Connection<'a> {
         self.socket.local_addr().ok()
     }
 
-    /// Whether TLS resumed a session of a connection before (RFC 8446 §2.2).
+    /// Returns whether TLS resumed a session of an earlier connection (RFC 8446 §2.2).
     pub fn is_resumed(&self) -> bool {
         let kind = self.tls.as_ref().and_then(|it| it.handshake_kind());
         kind == Some(HandshakeKind::Resumed)
@@ -232,7 +232,7 @@ impl<'a> Connection<'a> {
         Ok((timing, response))
     }
 
-    /// The same, with what the server's window did to a body meanwhile.
+    /// The same, and observes the server's window while the body is sent.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -248,7 +248,7 @@ impl<'a> Connection<'a> {
     }
 
     /// The same for a request with `Expect: 100-continue`: its body is sent when the server asks
-    /// for it, or after a second without a word, as curl does.
+    /// for it, or after a second without a reply, as in curl.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -309,7 +309,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// What the kernel says of the connection.
+    /// Returns the kernel's values for the connection.
     #[cfg(target_os = "linux")]
     pub fn kernel(&self) -> Kernel {
         let Ok(info) = tcpwhy_live::sys::tcp_info(self.socket.as_fd()) else {
@@ -324,7 +324,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// What the kernel says of the connection: only Linux does.
+    /// Returns the kernel's values for the connection, which only Linux has.
     #[cfg(not(target_os = "linux"))]
     pub fn kernel(&self) -> Kernel {
         Kernel::default()
@@ -383,7 +383,7 @@ impl<'a> Connection<'a> {
         loop {
             match tls.reader().read(&mut self.buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // A peer that closes without `close_notify` ends what has no other end.
+                // A peer that closes without `close_notify` ends a response that has no other end.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
@@ -410,7 +410,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// The kernel leaves the mode of quick ACKs by itself (tcp(7)): it is set again each time.
+/// Sets quick ACKs again: the kernel leaves that mode by itself (tcp(7)).
 fn arm(socket: &TcpStream, settings: Settings) {
     #[cfg(target_os = "linux")]
     if settings.quickack {

@@ -1,4 +1,4 @@
-//! The experiments: what each changes, what it measures, and what its effect says.
+//! The experiments: the change of each, its measurement, and the meaning of its effect.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::resolver;
 use super::statistics::{Coin, Shown};
 use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 
-/// Requests on a connection where it matters that the kernel delays ACKs: it begins in the mode of
+/// Requests on a connection in experiments with delayed ACKs: the kernel begins in the mode of
 /// quick ACKs and leaves it when a request follows an answer.
 const REQUESTS: usize = 5;
-/// Of them those that are not counted.
+/// Number of these requests that are not counted.
 const SKIPPED: usize = 1;
 /// A small receive buffer, bytes.
 const SMALL_BUFFER_BYTES: usize = 16 << 10;
 /// Segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
 const SMALL_MSS_BYTES: u32 = 536;
-/// A server that lets its client wait for half of a second or more has ignored `Expect`, ns: curl
-/// waits for one.
+/// A client that waits this long or longer has a server that ignored `Expect`, ns: curl waits for 1
+/// s.
 const IGNORED_NS: u64 = 500_000_000;
 /// Requests that `concurrency` asks at the same time.
 const COMPANY: usize = 10;
@@ -55,7 +55,7 @@ pub enum Kind {
     RequestSize,
     /// The next name server.
     Resolver,
-    /// One request at a time.
+    /// One request at a time instead of several.
     Concurrency,
     /// A TLS session that is resumed.
     Resumption,
@@ -101,17 +101,18 @@ impl Kind {
         Kind::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// Whether it needs a request with a body, which a client sends only when it is told to.
+    /// Returns whether it needs a request with a body, which is sent only if the user asks for one.
     pub fn needs_body(self) -> bool {
         matches!(self, Kind::OneWrite | Kind::Nodelay | Kind::Expect)
     }
 
-    /// Whether it counts on a second request on a connection.
+    /// Returns whether it needs a second request on a connection.
     fn needs_kept_connection(self) -> bool {
         matches!(self, Kind::Quickack | Kind::Connection)
     }
 
-    /// Requests beside those of pairs, at most: whether it applies, and what an effect is due to.
+    /// Returns the largest number of requests besides those of pairs: to test whether it applies,
+    /// and for the cause of an effect.
     pub fn requests_beside(self) -> u64 {
         match self {
             Kind::Quickack => 1 + REQUESTS as u64,
@@ -132,10 +133,10 @@ impl Kind {
     }
 }
 
-/// Why an experiment says nothing here.
+/// Reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Skipped {
-    /// What it changes cannot be changed.
+    /// The experiment cannot change its condition here.
     #[error("{0}")]
     DoesNotApply(&'static str),
     /// A request of it failed.
@@ -143,7 +144,7 @@ pub enum Skipped {
     Failed(#[from] ExchangeError),
 }
 
-/// What an experiment may turn to beside its subject.
+/// Further servers and options that an experiment may use.
 #[derive(Clone, Debug, Default)]
 pub struct Others {
     /// The server's address in the other family.
@@ -173,7 +174,7 @@ pub fn make(
     }
     let mut bounds = *bounds;
     if kind == Kind::Expect {
-        // What an answered question costs, a round trip, is no fault: the whole wait is.
+        // An answered query costs a round trip, which is no fault: only the whole wait is.
         bounds.floor_ns = bounds.floor_ns.max(IGNORED_NS);
     }
     if matches!(kind, Kind::Expect | Kind::Resolver) {
@@ -231,7 +232,8 @@ fn pairs(
     Ok(pairs?)
 }
 
-/// What is set where an experiment changes nothing else.
+/// Returns the options of a connection in this arm of the experiment; default options for kinds
+/// that change something else.
 fn settings(kind: Kind, arm: Arm) -> Settings {
     let is_changed = arm == Arm::Changed;
     let plain = Settings::default();
@@ -284,8 +286,8 @@ fn judged(
     }
 }
 
-/// What the effect speaks for. What a client that writes or connects otherwise would gain is told
-/// as an effect: this client is not the one that has the trouble.
+/// Returns the cause that the effect indicates. For kinds in which the client writes or connects
+/// otherwise only the effect is reported: this client is not the one with the problem.
 fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
     let endpoint = Endpoint::from(subject.server);
     let of = |cause, role, sender| Suspect { cause, culprit: Culprit { role, endpoint }, sender };
@@ -301,9 +303,9 @@ fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
     }
 }
 
-/// What holds the rest of an answer until an ACK: Nagle's algorithm keeps back only what is smaller
-/// than a segment; a full one waits for room in a buffer or window. `None` where the pause cannot
-/// be seen again.
+/// Returns the cause that holds the rest of an answer until an ACK: Nagle's algorithm keeps back
+/// only less than a segment; a full segment waits for room in a buffer or window. `None` if the
+/// pause cannot be observed again.
 fn held_by(subject: &Subject) -> Option<Cause> {
     let mut connection = Connection::open(subject, Settings::default()).ok()?;
     let mut longest = None::<super::connection::Timing>;
@@ -317,7 +319,7 @@ fn held_by(subject: &Subject) -> Option<Cause> {
     Some(if is_small { Cause::NagleDelayedAck } else { Cause::DelayedAck })
 }
 
-/// Whether the server takes a second request on a connection.
+/// Returns whether the server takes a second request on a connection.
 fn is_kept(subject: &Subject) -> Result<bool, ExchangeError> {
     let mut connection = Connection::open(subject, Settings::default())?;
     let (_, response) = connection.ask()?;
@@ -329,8 +331,9 @@ fn once(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
     on_one_connection(subject, settings, (0, 1))
 }
 
-/// So many requests at the same time, each on a connection that is open before: the median latency,
-/// ns. A connection is closed with its answer, since a server may take them one after the other.
+/// Sends `count` requests at the same time, each on a connection that is open before, and returns
+/// the median latency, ns. A connection is closed with its answer, since a server may take them one
+/// after the other.
 fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
     let open = |_| Connection::open(subject, Settings::default());
     let connections: Vec<_> = (0..count).map(open).collect::<Result<_, _>>()?;
@@ -344,8 +347,8 @@ fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
     Ok(Trial { ns: median_ns(times_ns), requests: count as u64 })
 }
 
-/// The subject as it is asked by a client that resumes sessions. A session begins with a full
-/// handshake, and its ticket comes at the latest with an answer (RFC 8446 §4.6.1).
+/// Returns the subject with TLS that resumes sessions. A session begins with a full handshake, and
+/// its ticket arrives with an answer at the latest (RFC 8446 §4.6.1).
 fn resuming(subject: &Subject, config: Option<&Arc<ClientConfig>>) -> Result<Subject, Skipped> {
     let Some(config) = config else {
         return Err(Skipped::DoesNotApply("the target speaks no TLS"));
@@ -367,7 +370,7 @@ fn handshake(subject: &Subject) -> Result<Trial, ExchangeError> {
     Ok(Trial { ns: connection.tls_ns, requests: 1 })
 }
 
-/// What a thread answers; its panic is this thread's.
+/// Returns the result of a thread; a panic in it continues in this thread.
 fn ended<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -391,15 +394,15 @@ fn new_or_used(subject: &Subject, is_used: bool) -> Result<Trial, ExchangeError>
     Ok(Trial { ns: timing.latency_ns(), requests: 2 })
 }
 
-/// A request that asks for `100 Continue`, and waits for it as curl does.
+/// Sends a request with `Expect: 100-continue` and waits for `100 Continue` as curl does.
 fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
     let mut connection = Connection::open(subject, Settings::default())?;
     let timing = connection.ask_expecting()?;
     Ok(Trial { ns: timing.latency_ns(), requests: 1 })
 }
 
-/// Full segments against small ones. Where full ones vanish, a trial lasts until its time is up:
-/// all run at the same time, so that one timeout is waited for and not eight.
+/// Compares full segments with small ones. If full segments are lost, a trial lasts until its
+/// timeout; all trials run at the same time, so that the total wait is one timeout and not eight.
 fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
     let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE as u64);
     let trial = |mss_bytes| {

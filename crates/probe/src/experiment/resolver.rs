@@ -1,4 +1,4 @@
-//! One name server against the next: the same question to each, in place of the request.
+//! Compares one name server with the next by the same queries to each, instead of requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::trials::{Bounds, Pairs, Trial};
 use crate::dns::{RecordType, ask, record_type};
 use crate::nanoseconds;
 
-/// How long an answer is waited for: a name server that takes longer is silent.
+/// Longest wait for an answer: a name server that takes longer counts as silent.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Asks the first name server and the second for the subject's name.
@@ -52,14 +52,14 @@ pub fn pairs(
     })?)
 }
 
-/// Whether what the server says is of no use: its time is not that of an answer.
+/// Returns whether the server's reply is an error, whose time is not that of an answer.
 fn is_failure(server: SocketAddr, name: &str, wanted: RecordType) -> bool {
     let query = ask(server, name, wanted, WAIT);
     !query.is_usable() && !query.is_silent()
 }
 
-/// What a first name server that answers later than the second by so much that look-ups are slow
-/// for it is suspected of; one that is never heard is silent.
+/// Returns the suspected cause if the first name server answers so much later than the second that
+/// look-ups are slow; a server that never answers is silent.
 pub fn suspect(resolvers: &[SocketAddr], pairs: &Pairs) -> Option<Suspect> {
     let slow_ns = i64::try_from(SLOW_MIN_NS).unwrap_or(i64::MAX);
     if pairs.differences.shown(slow_ns) != Shown::Effect {

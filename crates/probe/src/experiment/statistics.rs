@@ -1,4 +1,4 @@
-//! Whether a difference is chance, asked after every pair of trials.
+//! Test of whether a difference is chance, repeated after every pair of trials.
 //!
 //! A pair is one trial with the change and one without, the first of both chosen by a fair coin.
 //! Where the change has no effect, each difference is therefore as likely above 0 as below, however
@@ -12,20 +12,20 @@
 
 use tcpwhy_core::model::experiment::ERROR_MAX;
 
-/// How often the bet expects the difference that it bets on. Nearer 1 fewer pairs suffice where all
-/// agree, and more where one does not.
+/// Expected share of differences for which the bet wins. Closer to 1, fewer pairs suffice if all
+/// agree, and more if one does not.
 const EXPECTED: f64 = 0.95;
 
 /// The differences of pairs, in their order, ns: without the change less with it.
 #[derive(Clone, Debug, Default)]
 pub struct Differences(Vec<i64>);
 
-/// What the pairs have shown.
+/// Result of the pairs so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// The effect is at least the floor.
     Effect,
-    /// It is below the floor.
+    /// The effect is below the floor.
     None,
     /// Neither yet.
     NotYet,
@@ -37,12 +37,12 @@ impl Differences {
         self.0.push(difference_ns);
     }
 
-    /// How many there are.
+    /// Returns the number of differences.
     pub fn count(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// What they show of an effect of at least `floor_ns`.
+    /// Returns the result for an effect of at least `floor_ns`.
     pub fn shown(&self, floor_ns: i64) -> Shown {
         match () {
             () if self.is_won(|it| it >= floor_ns) => Shown::Effect,
@@ -74,7 +74,7 @@ impl Differences {
         (least, most)
     }
 
-    /// Whether the bet on `claim` has reached 1/ε at any time.
+    /// Returns whether the bet on `claim` has reached 1/ε at any time.
     fn is_won(&self, claim: impl Fn(i64) -> bool) -> bool {
         let mut capital = 1.0;
         self.0.iter().any(|&it| {

@@ -1,4 +1,4 @@
-//! Pairs of trials in random order, until they show something or may not go on.
+//! Pairs of trials in random order, until they show a result or a limit ends them.
 
 use std::thread;
 use std::time::Instant;
@@ -22,17 +22,17 @@ pub struct Bounds {
     pub at_once: usize,
 }
 
-/// Which side of the comparison a trial is on.
+/// Side of the comparison to which a trial belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
-    /// Without the change.
+    /// The trial without the change.
     Usual,
     /// With it.
     Changed,
 }
 
 impl Arm {
-    /// Of two things the one that this side of the comparison has.
+    /// Returns the value for this side of the comparison.
     pub fn of<T>(self, usual: T, changed: T) -> T {
         match self {
             Arm::Usual => usual,
@@ -44,7 +44,7 @@ impl Arm {
 /// One trial's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// What is compared, ns.
+    /// The compared value, ns.
     pub ns: u64,
     /// Requests that it took, or queries.
     pub requests: u64,
@@ -64,8 +64,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Makes pairs until they show an effect of at least the floor, or that there is none, or
-    /// `bounds` end it.
+    /// Makes pairs until they show an effect of at least the floor, or its absence, or `bounds` end
+    /// it.
     ///
     /// # Errors
     /// A trial failed.

@@ -1,5 +1,5 @@
-//! What the server's window does while a request's body waits for it: the client's own socket says
-//! how wide it is.
+//! Observes the server's receive window while the body of a request waits for it; the client's own
+//! socket shows its width.
 //!
 //! Read first: `tcp_write_xmit` and `tcp_chrono_start` of Linux on what counts as `rwnd_limited`.
 
@@ -13,7 +13,7 @@ use tcpwhy_core::experiment::PeerWindow;
 use tcpwhy_live::sys::tcp_info;
 use tcpwhy_live::tcp_info::TcpInfo;
 
-/// How often it is looked at: of waits that cost anything (20 ms) some ten looks are one.
+/// Period of the looks: in a wait that is long enough to matter (20 ms) there are about ten.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Runs `asking`, and looks at the window of the socket's peer meanwhile.
@@ -69,10 +69,11 @@ impl Seen {
         self.most_bytes = self.most_bytes.max(window_bytes);
     }
 
-    /// Closed most of the time, or always small. A window that was twice as wide is one that the
-    /// receiver makes room in, or that what its application has not read fills: not told apart here.
-    /// One that holds as much as the path takes in two round trips is no small one: a segment then
-    /// waits in a queue, or for its reader, for as long as it travels.
+    /// Returns closed if the window was closed most of the time, and small if it was always small.
+    /// If it was more than twice as wide at times, either the receiver makes room or unread data
+    /// fill it: the result is unknown. It is also unknown if the round trip was at least twice its
+    /// minimum most of the time: a segment then waits in a queue, or for its reader, for as long as
+    /// it travels.
     fn verdict(&self) -> PeerWindow {
         let Some(least_bytes) = self.least_bytes else { return PeerWindow::Unknown };
         if 2 * self.closed >= self.count {
@@ -122,7 +123,7 @@ mod tests {
         // There is room for more: something else limits the sender.
         assert_eq!(verdict([(65_160, 10)]), PeerWindow::Unknown);
         assert_eq!(verdict([]), PeerWindow::Unknown);
-        // It is filled, and what it holds stands in a queue.
+        // The window is filled, and its contents wait in a queue.
         assert_eq!(verdict_at(90_000, [(524_288, 362), (524_288, 362)]), PeerWindow::Unknown);
     }
 }

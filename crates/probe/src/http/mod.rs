@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a client that measures speaks it (RFC 9112): the bytes of a request, and where a response
-//! begins and ends in the bytes that came.
+//! HTTP/1.1 of a measuring client (RFC 9112): the bytes of a request, and the begin and end of a
+//! response in the received bytes.
 
 mod request;
 mod response;

@@ -20,7 +20,7 @@ impl Request {
         Request { method: "GET".into(), headers: Vec::new(), body: Vec::new() }
     }
 
-    /// Whether a repeated request has the effect of one (RFC 9110 §9.2.2).
+    /// Returns whether the method is idempotent (RFC 9110 §9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
     }

@@ -1,4 +1,4 @@
-//! Where a response begins and ends in the bytes that came.
+//! Finds the begin and the end of each response in the received bytes.
 
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,7 @@ pub struct Response {
     pub status: u16,
     /// Bytes on the wire, header section and framing of chunks included.
     pub wire_bytes: u64,
-    /// Whether the connection takes another request (RFC 9112 §9.3).
+    /// `true` if the connection takes another request (RFC 9112 §9.3).
     pub keep_alive: bool,
     /// `Location`, where it has one.
     pub location: Option<String>,
@@ -24,10 +24,10 @@ pub struct Response {
     pub server: Option<String>,
 }
 
-/// What [`ResponseReader::push`] did with the bytes.
+/// Result of [`ResponseReader::push`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All of them belong to a response that is not complete.
+    /// All bytes belong to a response that is not complete.
     Incomplete,
     /// The response ended after this many of them.
     Complete {
@@ -38,7 +38,7 @@ pub enum Progress {
     },
 }
 
-/// Why bytes are not a response.
+/// Reason why bytes are not a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// Not HTTP/1.
@@ -47,7 +47,7 @@ pub enum ResponseError {
     /// A header section without end.
     #[error("the header section of the answer is longer than 64 KiB")]
     HeaderTooLong,
-    /// A length that is none.
+    /// The length is invalid.
     #[error("the length of the answer cannot be told: {0}")]
     Length(String),
     /// The connection was closed before the response was complete.
@@ -55,13 +55,13 @@ pub enum ResponseError {
     Truncated,
 }
 
-/// Reads one response after the other from the bytes of a connection, in pieces of any size. Bodies are
-/// counted and thrown away.
+/// Reads one response after the other from the bytes of a connection, in pieces of any size. Bodies
+/// are counted and discarded.
 #[derive(Debug)]
 pub struct ResponseReader {
     /// The request was HEAD: a length is stated and no body follows (RFC 9110 §9.3.2).
     to_head: bool,
-    /// `server` and `location` are left out where nobody asks for them.
+    /// Omits `server` after the first response, and `location` unless it is a redirect.
     is_terse: bool,
     has_read_one: bool,
     state: State,
@@ -90,13 +90,13 @@ impl ResponseReader {
         ResponseReader { to_head, is_terse, has_read_one, state, partial, response }
     }
 
-    /// The same for many responses: all but the first are without `server`, and `location` is of redirects
-    /// only. Reading them allocates nothing.
+    /// A reader for many responses: only the first has `server`, and only redirects have
+    /// `location`. Reading them allocates nothing.
     pub fn terse(to_head: bool) -> ResponseReader {
         ResponseReader { is_terse: true, ..ResponseReader::new(to_head) }
     }
 
-    /// Whether a response has begun and not ended.
+    /// Returns whether a response has begun and not ended.
     pub fn is_inside(&self) -> bool {
         self.state != State::Header || !self.partial.is_empty()
     }
@@ -214,7 +214,7 @@ impl ResponseReader {
             Err(error) => return Err(ResponseError::NotHttp(error.to_string())),
         };
         let status = head.code.unwrap_or(0);
-        // An interim response comes before the one that is waited for (RFC 9110 §15.2).
+        // An interim response precedes the final one (RFC 9110 §15.2).
         if (100..200).contains(&status) && status != 101 {
             return Ok(Some(Section { bytes: section_bytes, ended: false }));
         }
@@ -263,11 +263,12 @@ impl ResponseReader {
 struct Section {
     /// Its length, the blank line included.
     bytes: usize,
-    /// Whether the response has no body.
+    /// `true` if the response has no body.
     ended: bool,
 }
 
-/// What the header fields say of the body (RFC 9112 §6.3) and the connection (§9.3).
+/// Length of the body (RFC 9112 §6.3) and persistence of the connection (§9.3) by the header
+/// fields.
 struct Framing {
     chunked: bool,
     content_bytes: Option<u64>,
@@ -313,7 +314,7 @@ impl Framing {
     }
 }
 
-/// Whether a list of words has this one.
+/// Returns whether a list of words contains this one.
 fn names(list: &[u8], word: &[u8]) -> bool {
     list.split(|&byte| byte == b',').any(|it| it.trim_ascii().eq_ignore_ascii_case(word))
 }

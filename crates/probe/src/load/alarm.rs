@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mio::{Registry, Token};
 
-/// A timer that the loop waits for as for a socket.
+/// A timer that the event loop waits for like a socket.
 #[cfg(target_os = "linux")]
 pub(super) struct Alarm(std::os::fd::OwnedFd);
 
@@ -23,7 +23,7 @@ impl Alarm {
         Ok(Alarm(timer))
     }
 
-    /// Sets it; answers how long the loop may wait without it.
+    /// Sets the timer; returns how long the loop may wait without it.
     pub fn set(&self, after: Duration, most: Duration) -> Duration {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
         if after >= most {
@@ -41,7 +41,7 @@ impl Alarm {
     }
 }
 
-/// Where there is no such timer, the loop's own timeout has to do.
+/// Without such a timer the loop's own timeout is used.
 #[cfg(not(target_os = "linux"))]
 pub(super) struct Alarm;
 

@@ -1,13 +1,13 @@
-//! One connection: what it is doing, and since when. Times are since the load began, ns.
+//! State of one connection. Times are ns since the load began.
 
 use super::failure::{Failure, FailureKind};
 use super::stream::{Found, Stream};
 use crate::http::{Progress, Response, ResponseReader};
 
-/// What a connection is doing.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Not open; not to be opened before this time.
+    /// Not open; not to be opened before this time, ns.
     Closed(u64),
     /// SYN sent.
     Connecting,
@@ -23,29 +23,29 @@ pub(super) enum Phase {
 pub(super) struct Connection {
     pub stream: Option<Stream>,
     pub phase: Phase,
-    /// When this phase began.
+    /// Begin of this phase, ns.
     pub since_ns: u64,
-    /// From when the latency of its request counts; `None` where it has none.
+    /// Time from which the latency of its request counts, ns; `None` without a request.
     pub asked_ns: Option<u64>,
-    /// When the connect began.
+    /// Begin of the connect, ns.
     pub opened_ns: u64,
     /// Bytes of the request that are written.
     pub written: usize,
-    /// Whether a byte of the answer has come.
+    /// `true` once a byte of the answer has arrived.
     pub has_begun: bool,
-    /// The peer has closed: what is left to read ends, and no request is sent any more.
+    /// The peer has closed: the remaining bytes are read, and no request is sent any more.
     pub is_ending: bool,
     reader: ResponseReader,
 }
 
-/// What happened on a connection that was read.
+/// Result of reading from a connection.
 #[derive(Default)]
 pub(super) struct Step {
-    /// When the answer's first byte was read, if that was now.
+    /// `true` if this read received the first byte of the answer.
     pub first_byte: bool,
     /// The answer, if it is complete.
     pub answer: Option<Response>,
-    /// There may be more to read.
+    /// `true` if there may be more to read.
     pub more: bool,
 }
 
@@ -85,7 +85,7 @@ impl Connection {
         self.asked_ns = None;
     }
 
-    /// Whether the socket has connected; `false` while the SYN is unanswered.
+    /// Returns whether the socket has connected; `false` while the SYN is unanswered.
     pub fn has_connected(&self) -> Result<bool, Failure> {
         let Some(stream) = &self.stream else { return Ok(false) };
         match stream.socket.take_error() {
@@ -115,7 +115,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Passes on the TLS handshake; whether it is over.
+    /// Continues the TLS handshake; returns whether it is complete.
     pub fn shake_hands(&mut self, buffer: &mut [u8]) -> Result<bool, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(FailureKind::Tls, error);
         let Some(stream) = &mut self.stream else { return Ok(false) };
@@ -169,7 +169,7 @@ fn unasked() -> Failure {
     Failure::new(FailureKind::BadResponse, "bytes came behind the end of the answer")
 }
 
-/// What fails before the handshake is over has to do with TLS, but for a lost connection.
+/// Failures before the end of the handshake count as TLS failures, except a lost connection.
 fn of_handshake(kind: FailureKind) -> FailureKind {
     if kind == FailureKind::Read { kind } else { FailureKind::Tls }
 }

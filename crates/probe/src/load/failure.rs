@@ -1,10 +1,10 @@
-//! Why a request or a connection failed.
+//! Failures of requests and connections.
 
 use std::io;
 
 use crate::http::ResponseError;
 
-/// A kind of failure; its name stands in JSON.
+/// A kind of failure, by its name in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -16,15 +16,15 @@ pub enum FailureKind {
     Connect,
     /// No local port is free.
     PortExhaustion,
-    /// The TLS handshake failed, or what came is no TLS.
+    /// The TLS handshake failed, or the bytes received are not TLS.
     Tls,
     /// The request could not be written.
     Write,
     /// The connection was reset or closed before the answer was complete.
     Read,
-    /// No whole answer within the timeout.
+    /// No complete answer within the timeout.
     Timeout,
-    /// What came is no HTTP/1.1 response.
+    /// The bytes received are not an HTTP/1.1 response.
     BadResponse,
     /// An answer with a status of 400 to 499.
     #[serde(rename = "http_4xx")]
@@ -35,7 +35,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// What it is in words.
+    /// Returns the description of the failure.
     pub fn words(self) -> &'static str {
         match self {
             FailureKind::ConnectRefused => "connect refused",
@@ -52,7 +52,7 @@ impl FailureKind {
         }
     }
 
-    /// Whether the server answered with a status all the same.
+    /// Returns whether it is an HTTP status, that is, the server did answer.
     pub fn is_status(self) -> bool {
         matches!(self, FailureKind::Http4xx | FailureKind::Http5xx)
     }
@@ -70,7 +70,7 @@ impl Failure {
         Failure { kind, words: words.to_string() }
     }
 
-    /// Of a connect.
+    /// Returns the failure of a connect.
     pub fn connect(error: &io::Error) -> Failure {
         let kind = match error.kind() {
             io::ErrorKind::ConnectionRefused => FailureKind::ConnectRefused,
@@ -81,7 +81,7 @@ impl Failure {
         Failure::new(kind, error)
     }
 
-    /// Of a status code, where it is one.
+    /// Returns the failure that a status code means, if it means one.
     pub fn status(status: u16) -> Option<Failure> {
         let kind = match status {
             400..500 => FailureKind::Http4xx,

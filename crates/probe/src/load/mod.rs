@@ -28,10 +28,10 @@ use crate::target::Scheme;
 use crate::tls;
 use worker::{Shared, Worker};
 
-/// How often progress is told.
+/// Period of progress reports.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Running {
     /// Since it began.

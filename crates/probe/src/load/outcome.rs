@@ -1,4 +1,4 @@
-//! What a load measured.
+//! Results of a load.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use tcpwhy_core::model::Histogram;
 
 use super::failure::{Failure, FailureKind};
 
-/// Longest time that is told apart, ns; longer ones count as this.
+/// Longest time that is recorded exactly, ns; longer ones are recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Significant digits of a time.
 const DIGITS: u8 = 3;
@@ -35,12 +35,12 @@ impl Times {
         let _ = self.0.add(&other.0);
     }
 
-    /// How many there are.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that a share `q` of them does not exceed, ns; 0 where there is none.
+    /// Returns the `q` quantile, ns; 0 without values.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         self.0.value_at_quantile(q).min(self.0.max())
     }
@@ -61,7 +61,7 @@ impl Times {
     }
 }
 
-/// What happened in one second of a load.
+/// Results of one second of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Second {
     /// Requests answered in it.
@@ -72,7 +72,7 @@ pub struct Second {
     pub latency: Histogram,
 }
 
-/// What a load measured.
+/// Results of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The address that was used; `None` where no connection was tried.
@@ -104,15 +104,15 @@ pub struct Outcome {
     pub tls_resumed: u64,
     /// Failures by kind.
     pub errors: BTreeMap<FailureKind, u64>,
-    /// The first failure of each kind, in words.
+    /// Description of the first failure of each kind.
     pub samples: BTreeMap<FailureKind, String>,
     /// Answers by status code.
     pub statuses: BTreeMap<u16, u64>,
     /// Second by second.
     pub seconds: Vec<Second>,
-    /// What the server says it is, where it does.
+    /// The `server` field of the first response that has one.
     pub server: Option<String>,
-    /// Where the first redirect leads; it is not followed.
+    /// The `location` field of the first redirect, which is not followed.
     pub location: Option<String>,
     /// The load was stopped before its end.
     pub interrupted: bool,

@@ -1,4 +1,4 @@
-//! What load is asked for.
+//! Parameters of a load.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use crate::http::Request;
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsError, TlsOptions};
 
-/// Most connections and threads that can be asked for.
+/// Largest number of connections and threads.
 const CONNECTIONS_MAX: usize = 1_000_000;
-/// One thread drives so many connections before another one is of use.
+/// Number of connections that one thread drives before a further thread is useful.
 const CONNECTIONS_PER_THREAD: usize = 32;
 
-/// When requests are sent.
+/// Times at which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// Closed loop: a connection sends its next request when it has the answer to the last one.
     Closed,
-    /// Open loop: so many requests a second over all connections, whatever the server does. Latency counts
-    /// from the time at which a request was planned to be sent.
+    /// Open loop: this many requests a second over all connections, regardless of the server.
+    /// Latency counts from the time at which a request was planned to be sent.
     PerSecond(f64),
 }
 
 /// A load: what is sent, how often, for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is asked for.
+    /// The target.
     pub target: Target,
     /// Addresses of the target, of which the first that takes a connection is used.
     pub addresses: Vec<SocketAddr>,
@@ -35,29 +35,30 @@ pub struct Plan {
     pub connections: usize,
     /// Threads; `None` for as many as are of use.
     pub threads: Option<usize>,
-    /// How long requests are begun, after the warm-up; `None` for no limit but `requests`.
+    /// Time after the warm-up during which requests are begun; `None` if only `requests` limits
+    /// them.
     pub duration: Option<Duration>,
     /// Ends after this many requests.
     pub requests: Option<u64>,
-    /// Requests of the first while are sent and not counted.
+    /// Time at the begin in which requests are sent and not counted.
     pub warmup: Duration,
     /// A request without its whole answer after this time has failed, and its connection is closed.
     pub timeout: Duration,
-    /// When requests are sent.
+    /// Times at which requests are sent.
     pub pace: Pace,
-    /// Opens a connection for each request, whose latency then begins with it.
+    /// Opens a connection for each request; its latency includes the connection set-up.
     pub new_connections: bool,
-    /// How TLS is spoken, where the target's scheme is HTTPS.
+    /// TLS options for targets with the scheme HTTPS.
     pub tls: TlsOptions,
 }
 
-/// Why a load cannot begin.
+/// Error in the parameters of a load.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// Not HTTP.
+    /// The scheme is not HTTP.
     #[error("`{0}` has no scheme; load speaks HTTP: write http://{0}/ or https://{0}/")]
     NotHttp(String),
-    /// Nothing to connect to.
+    /// The target has no address.
     #[error("no address to connect to")]
     NoAddress,
     /// A number that makes no load.

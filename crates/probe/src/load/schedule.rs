@@ -12,7 +12,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Of thread `index` of `threads`; the plan ends after `end_ns` or `requests`.
+    /// Returns the schedule of thread `index` of `threads`; it ends after `end_ns` or `requests`.
     pub fn new(
         per_second: f64,
         index: u64,
@@ -25,12 +25,12 @@ impl Schedule {
         Schedule { per_second, stride: threads, next: index, until }
     }
 
-    /// When the next request is to be sent; `None` where the plan is over.
+    /// Returns the time of the next request; `None` at the end of the schedule.
     pub fn next_ns(&self) -> Option<u64> {
         (self.next < self.until).then(|| (self.next as f64 * 1e9 / self.per_second) as u64)
     }
 
-    /// It was sent, or given up.
+    /// Moves to the next request after one was sent or given up.
     pub fn advance(&mut self) {
         self.next += self.stride;
     }

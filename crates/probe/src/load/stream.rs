@@ -15,11 +15,11 @@ pub(super) struct Stream {
     tls: Option<Box<ClientConnection>>,
 }
 
-/// What a read found.
+/// Result of a read.
 pub(super) enum Found {
-    /// There may be more.
+    /// More bytes may be available.
     More,
-    /// All that had come was taken.
+    /// All bytes that had arrived were read.
     Drained,
     /// The peer has closed.
     Closed,
@@ -34,23 +34,23 @@ impl Stream {
         Ok(Stream { socket, tls: tls.map(Box::new) })
     }
 
-    /// Whether the TLS handshake is under way.
+    /// Returns whether the TLS handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Whether TLS is spoken.
+    /// Returns whether the stream uses TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Whether the handshake resumed a session.
+    /// Returns whether the handshake resumed a session.
     pub fn is_resumed(&self) -> bool {
         let kind = self.tls.as_ref().and_then(|tls| tls.handshake_kind());
         kind == Some(HandshakeKind::Resumed)
     }
 
-    /// Writes what it can of `bytes`; answers how many were taken.
+    /// Writes as much of `bytes` as possible; returns the number of bytes taken.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return match self.socket.write(bytes) {
@@ -63,7 +63,7 @@ impl Stream {
         Ok(taken)
     }
 
-    /// Writes what TLS holds; `false` where the socket takes no more for now.
+    /// Writes the pending bytes of TLS; `false` if the socket takes no more at present.
     pub fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {

@@ -22,13 +22,13 @@ use super::schedule::Schedule;
 const BUFFER_BYTES: usize = 64 << 10;
 /// The event of the [`Alarm`].
 const ALARM: Token = Token(usize::MAX);
-/// How often timeouts and the end are looked for.
+/// Period at which timeouts and the end are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// Where no connection was ever open, or nothing else ends the load, a thread ends after so many failed tries
-/// of each connection in a row.
+/// If no connection was ever open, or nothing else ends the load, a thread ends after this many
+/// failed attempts of each connection in a row.
 const TRIES: u64 = 3;
 
-/// What the threads of a load share.
+/// State that the threads of a load share.
 pub(super) struct Shared<'a> {
     pub plan: &'a Plan,
     pub request: Vec<u8>,
@@ -36,7 +36,7 @@ pub(super) struct Shared<'a> {
     pub stop: &'a AtomicBool,
     /// The address in use, an index.
     pub address: AtomicUsize,
-    /// Whether any connection was ever open, TLS included.
+    /// `true` once any connection was open, including TLS.
     pub has_connected: AtomicBool,
     /// Requests answered and failures, for progress.
     pub answered: AtomicU64,
@@ -64,12 +64,12 @@ pub(super) struct Worker<'a> {
     threads: u64,
     /// Requests that may still be begun.
     left: u64,
-    /// When requests began to be sent, when they begin to count, and when none is sent any more, ns.
+    /// Times at which requests begin to be sent, begin to count, and are no longer sent, ns.
     start_ns: Option<u64>,
     count_ns: u64,
     end_ns: u64,
     failures_in_row: u64,
-    /// When timeouts were looked for last.
+    /// Time of the last check for timeouts, ns.
     swept_ns: u64,
     last_answer_ns: u64,
     outcome: Outcome,
@@ -155,8 +155,8 @@ impl<'a> Worker<'a> {
         Ok(self.finish())
     }
 
-    /// Opens connections that are to be open, and begins to send once each was tried: connecting is no part
-    /// of a request's latency, unless each request has its own connection.
+    /// Opens the connections, and begins to send once each was tried: connecting is not part of a
+    /// request's latency, unless each request has its own connection.
     fn begin(&mut self, now_ns: u64) {
         let plan = self.plan();
         if !self.is_over(now_ns) {
@@ -184,13 +184,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether no request is begun any more.
+    /// Returns whether no more requests are begun.
     fn is_over(&self, now_ns: u64) -> bool {
         now_ns >= self.end_ns || self.left == 0
     }
 
-    /// Whether answers are waited for although no request is begun any more: those of an open loop would have
-    /// been waited for by its users, and those of a number of requests were asked for.
+    /// Returns whether the worker waits for answers after the last request was begun: users of an
+    /// open loop would have waited for them, and with a fixed number of requests all were asked
+    /// for.
     fn drains(&self, now_ns: u64) -> bool {
         let plan = self.plan();
         let waits = plan.pace != Pace::Closed || plan.requests.is_some();
@@ -207,7 +208,7 @@ impl<'a> Worker<'a> {
             && (has_no_end || !self.shared.has_connected.load(Ordering::Relaxed))
     }
 
-    /// Sends what is due; answers how long the loop may wait.
+    /// Sends the requests that are due; returns how long the loop may wait.
     fn dispatch(&mut self, now_ns: u64) -> Duration {
         let Some(start_ns) = self.start_ns else { return TICK };
         let timeout_ns = self.plan().timeout.as_nanos() as u64;
@@ -226,7 +227,7 @@ impl<'a> Worker<'a> {
             if planned_ns > now_ns {
                 return self.alarm.set(Duration::from_nanos(planned_ns - now_ns), TICK);
             }
-            // What waited longer than its answer may take is given up: this bounds what waits.
+            // A request that is later than its timeout is given up, which bounds the backlog.
             if now_ns - planned_ns > timeout_ns {
                 schedule.advance();
                 self.left -= 1;
@@ -249,7 +250,7 @@ impl<'a> Worker<'a> {
             let index = self.idle.pop_front()?;
             match self.connections[index].phase {
                 Phase::Idle => return Some(index),
-                // One that could not be opened rests for a while.
+                // A connection that could not be opened is tried again after a pause.
                 Phase::Closed(at_ns) if self.plan().new_connections => {
                     if at_ns <= now_ns {
                         return Some(index);

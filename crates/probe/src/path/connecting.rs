@@ -45,7 +45,7 @@ impl Probes for Connecting {
         let domain = Domain::for_address(self.target);
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
-        // What is closed leaves no TIME-WAIT, in which the port could not be used again.
+        // Closing with a RST avoids TIME-WAIT, in which the port could not be used again.
         SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
         socket.bind(&self.source.into())?;
         socket.set_nonblocking(true)?;

@@ -11,9 +11,9 @@ use super::rtt::{refused, spread};
 use super::sender::{Arrival, Sender, What};
 use super::{Asked, Method, Report, steps};
 
-/// So many hops in a row that answer nothing, and behind them nothing is looked for.
+/// The search ends after this many hops in a row that do not answer.
 const SILENT_MAX: u8 = 8;
-/// Least wait for a hop before the next one is asked; answers may come later all the same.
+/// Least wait for a hop before the next one is probed; later answers still count.
 const GAP_MIN: Duration = Duration::from_millis(50);
 /// Between two probes of one round.
 const SPACING: Duration = Duration::from_millis(2);
@@ -23,24 +23,25 @@ const SPACING: Duration = Duration::from_millis(2);
 pub struct HopAddress {
     /// The address.
     pub address: IpAddr,
-    /// How often.
+    /// Number of answers.
     pub answers: u64,
 }
 
 /// One hop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hop {
-    /// Its distance; 1 is the first router.
+    /// Distance in hops; 1 is the first router.
     pub hop: u8,
-    /// Who answered, the most frequent first; more than one where a router balances by packet.
+    /// Addresses that answered, the most frequent first; more than one if a router balances by
+    /// packet.
     pub addresses: Vec<HopAddress>,
-    /// It is the target.
+    /// `true` if it is the target.
     pub is_target: bool,
     /// Probes.
     pub sent: u64,
     /// Answers.
     pub received: u64,
-    /// Each answer's round trip, ns.
+    /// Round trip of each answer, ns.
     pub samples_ns: Vec<u64>,
     /// Least, ns.
     pub min_ns: Option<u64>,
@@ -50,18 +51,18 @@ pub struct Hop {
     pub max_ns: Option<u64>,
 }
 
-/// How far the probes came.
+/// Point at which the probes ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "end")]
 pub enum PathEnd {
     /// The target answered.
     Reached,
-    /// The last hops asked answered nothing.
+    /// The last hops probed did not answer.
     #[default]
     Silent,
     /// A router refuses to pass them on.
     Unreachable {
-        /// Which.
+        /// The router.
         by: Option<IpAddr>,
         /// Code of its ICMP error.
         code: u8,
@@ -71,27 +72,29 @@ pub enum PathEnd {
 /// The way to the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Path {
-    /// What carried the probes.
+    /// Kind of the probes.
     pub method: Option<Method>,
     /// The port that all of them came from.
     pub source_port: u16,
     /// The hops, up to the last that answered.
     pub hops: Vec<Hop>,
-    /// How far they came.
+    /// Point at which the probes ended.
     #[serde(flatten)]
     pub end: PathEnd,
-    /// The first hop that loses probes and behind which every hop that answers does, the target as well;
-    /// loss that does not go on behind a hop is that router's limit on ICMP, and not the path's.
+    /// The first hop that loses probes and after which every answering hop loses them too,
+    /// including the target; loss that does not continue after a hop is that router's limit on
+    /// ICMP, and not loss of the path.
     pub loses_from: Option<u8>,
 }
 
-/// What sends the probes of a path.
+/// Sender of the probes of a path.
 pub(super) trait Probes {
-    /// Sends a probe that lives for `hops` hops, and says when, `CLOCK_REALTIME`, ns.
+    /// Sends a probe with the hop limit `hops`, and returns the time of sending by
+    /// `CLOCK_REALTIME`, ns.
     fn send(&mut self, number: u16, hops: u8) -> std::io::Result<u64>;
     /// Waits for an arrival.
     fn wait(&self, timeout: Duration);
-    /// All that has arrived.
+    /// Returns all answers that have arrived.
     fn arrivals(&mut self) -> Vec<Arrival>;
     /// The port that they come from.
     fn source_port(&self) -> u16;
@@ -148,7 +151,7 @@ pub(super) fn find(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
     report.step = report.path.as_ref().and_then(steps::added);
 }
 
-/// The kind asked for; else SYN where a raw socket is permitted, else datagrams.
+/// Opens the method asked for; without one, SYN if a raw socket is permitted, else datagrams.
 fn open(asked: &Asked<'_>) -> Result<(Method, Box<dyn Probes>), String> {
     let sender = |method| {
         Sender::open(method, asked.address).map(|it| (method, Box::new(it) as Box<dyn Probes>))
@@ -207,7 +210,8 @@ impl Search<'_> {
         end.unwrap_or(self.path.hops.len() as u8)
     }
 
-    /// Goes on hop by hop until the target answers, a router refuses, or nobody has for a while.
+    /// Probes hop by hop until the target answers, a router refuses, or [`SILENT_MAX`] hops in a
+    /// row do not answer.
     fn first_round(
         &mut self,
         report: &mut Report,
@@ -244,7 +248,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// How long one hop is waited for before the next is asked.
+    /// Returns the time for which one hop is waited for before the next is probed.
     fn gap(&self) -> Duration {
         let wait = self.asked.plan.wait;
         if self.probes.is_sequential() { wait } else { (self.rtt_max * 3).max(GAP_MIN).min(wait) }
@@ -341,7 +345,7 @@ impl Search<'_> {
     }
 }
 
-/// The first hop from which on all that answer lose; silent hops say nothing.
+/// Returns the first hop from which on all answering hops have loss; silent hops are ignored.
 fn loses_from(hops: &[Hop]) -> Option<u8> {
     let answering = hops.iter().rev().filter(|it| it.received > 0);
     answering.take_while(|it| it.received < it.sent).last().map(|it| it.hop)

@@ -1,4 +1,4 @@
-//! What the measurements say is wrong with the way, as causes of the core.
+//! Derives causes of the core from the measurements of the path.
 
 use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_core::model::{Cause, Culprit, Fact, Finding, Role, RuledOut};
@@ -6,7 +6,7 @@ use tcpwhy_core::model::{Cause, Culprit, Fact, Finding, Role, RuledOut};
 use super::{MtuEnd, Report};
 use crate::dns::{Evidence, Judged};
 
-/// What the initial timer of TCP waits for a SYN that gets lost (RFC 6298 §2), ns.
+/// Initial retransmission timeout of TCP, after which a lost SYN is sent again (RFC 6298 §2), ns.
 const SYN_TIMER_NS: u64 = 1_000_000_000;
 
 /// Names the faults that the measurements prove: a port that refuses, SYNs without an answer, large

@@ -1,4 +1,5 @@
-//! The way to a target, measured from here: round trips, hops, path MTU, and what one request waits for.
+//! Measures the path to a target from this host: round trips, hops, path MTU, and the phases of one
+//! request.
 //!
 //! ```text
 //! target ─► dns::look_up ─► address ─┬─► sender (SYN, datagram, echo) ─► rtt, hops, mtu
@@ -37,13 +38,13 @@ pub use request::{Phases, RequestError};
 pub use rtt::{Connected, Refusal, RoundTrips};
 pub use steps::{Step, added};
 
-/// What carries a probe.
+/// Kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// A SYN to the target's port.
     Tcp,
-    /// A datagram to a port where nothing should listen.
+    /// A datagram to a port that is normally unused.
     Udp,
     /// An echo request.
     Icmp,
@@ -60,16 +61,16 @@ impl Method {
     }
 }
 
-/// What is measured, and how much of it.
+/// The measurements to make, and their extent.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Round trips of each kind, and probes of each hop.
     pub count: u32,
     /// Between two probes of one kind.
     pub interval: Duration,
-    /// How long an answer is waited for.
+    /// Longest wait for an answer.
     pub wait: Duration,
-    /// What carries the probes of hops; `None`: SYN where that is permitted, else datagrams.
+    /// Kind of the probes of hops; `None`: SYN where that is permitted, else datagrams.
     pub method: Option<Method>,
     /// Hops that are asked at most.
     pub hops_max: u8,
@@ -79,7 +80,7 @@ pub struct Plan {
     pub mtu: bool,
     /// Sends one request, where the target is a URL.
     pub request: bool,
-    /// How TLS is spoken.
+    /// TLS options.
     pub tls: TlsOptions,
     /// Only addresses of this family.
     pub family: Option<Family>,
@@ -99,16 +100,16 @@ pub enum Family {
 pub struct Skipped {
     /// `echo`, `syn`, `hops`, `mtu`, `request`.
     pub what: &'static str,
-    /// Why, in words.
+    /// The reason, as text.
     pub why: String,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// The target as it was asked for.
+    /// The target as the user named it.
     pub target: String,
-    /// Its name's look-up.
+    /// Look-up of its name.
     pub lookup: Option<Lookup>,
     /// The address that was measured.
     pub address: Option<SocketAddr>,
@@ -124,15 +125,15 @@ pub struct Report {
     pub step: Option<Step>,
     /// The largest packet that passes.
     pub mtu: Option<Mtu>,
-    /// One request.
+    /// Phases of one request.
     pub request: Option<Phases>,
-    /// What was left out, and why.
+    /// Measurements that were left out, with the reason.
     pub skipped: Vec<Skipped>,
     /// Packets and requests that were sent, the kernel's own not counted.
     pub packets_sent: u64,
 }
 
-/// Why nothing could be measured.
+/// Error that prevents all measurements.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// resolv.conf cannot be read.
@@ -143,7 +144,7 @@ pub enum ProbeError {
     Unresolved {
         /// The host.
         name: String,
-        /// What its look-up came to.
+        /// Result of its look-up.
         why: &'static str,
     },
     /// The name has no address of the family asked for.
@@ -154,7 +155,7 @@ pub enum ProbeError {
         /// `IPv4` or `IPv6`.
         family: &'static str,
     },
-    /// No packet can be sent there.
+    /// The kernel cannot send packets to the target.
     #[error("{address} cannot be reached from here: {source}; `ip route get {address}` shows why")]
     NoRoute {
         /// The address.
@@ -164,8 +165,8 @@ pub enum ProbeError {
     },
 }
 
-/// Measures the way to `target`. `tell` sees the report as it grows; where `stop` is set, what is known
-/// by then comes back.
+/// Measures the path to `target`. `tell` receives the report as it grows; if `stop` is set, the
+/// report so far is returned.
 ///
 /// Packets: at most `count` echo requests, SYNs and connections, `hops_max` × `count` to find hops, 40
 /// for the path MTU, and one request.
@@ -205,10 +206,10 @@ pub fn probe(
     Ok(report)
 }
 
-/// One thing that is measured, into its place in the report.
+/// A measurement, which writes its result into the report.
 type Measure = fn(&Asked<'_>, &mut Report, &mut dyn FnMut(&Report));
 
-/// What a measurement needs to know.
+/// Parameters of a measurement.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     target: &'a Target,
@@ -275,7 +276,7 @@ fn resolve(target: &Target, plan: &Plan, report: &mut Report) -> Result<IpAddr, 
     address.ok_or_else(|| ProbeError::Family { name: name(), family })
 }
 
-/// Whether one request can be sent: a port of which nothing else is known is left alone.
+/// Returns whether one request can be sent: a port of unknown protocol gets none.
 fn speaks_http(target: &Target) -> bool {
     target.scheme != Scheme::Tcp
 }

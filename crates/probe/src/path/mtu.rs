@@ -19,12 +19,12 @@ const IPV6_MTU: i32 = 24;
 const HEADER_BYTES: usize = 8;
 /// Packets that are sent at most.
 const PROBES_MAX: u32 = 40;
-/// A size that is silent so often does not pass.
+/// Number of tries without an answer after which a size does not pass.
 const TRIES: u32 = 2;
 /// Wait for a size, at least: answers to large packets take a little longer.
 const WAIT_MIN: Duration = Duration::from_millis(200);
 
-/// Why the search ended.
+/// Reason for the end of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MtuEnd {
@@ -32,16 +32,16 @@ pub enum MtuEnd {
     Whole,
     /// A router says that its next link carries less.
     Reported,
-    /// Larger packets vanish, and nobody says why.
+    /// Larger packets are lost without an ICMP error.
     BlackHole,
     /// The target answers no probe of any size.
     Unknown,
 }
 
-/// What the path carries.
+/// Largest packet that the path carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mtu {
-    /// What carried the probes.
+    /// Kind of the probes.
     pub method: Method,
     /// The MTU of the first link, or of the path as the kernel knows it, bytes.
     pub link_mtu_bytes: u64,
@@ -51,7 +51,7 @@ pub struct Mtu {
     pub lost_bytes: Option<u64>,
     /// The router that said so.
     pub reported_by: Option<IpAddr>,
-    /// Why the search ended.
+    /// Reason for the end of the search.
     pub end: MtuEnd,
     /// Packets that were sent.
     pub sent: u64,
@@ -122,7 +122,8 @@ fn link_mtu(target: SocketAddr) -> Option<u64> {
 impl Search<'_> {
     /// The largest size that passed, the smallest that did not, and why it ended there.
     fn run(&mut self, link: u64) -> (Option<u64>, Option<u64>, MtuEnd) {
-        // What every link carries (RFC 8200 §5), and nearly every one (RFC 1122 §3.3.2).
+        // The least MTU of an IPv6 link (RFC 8200 §5), and of nearly every IPv4 host (RFC 1122
+        // §3.3.2).
         let least = if self.asked.address.is_ipv4() { 576 } else { 1_280 };
         let least = least.min(link);
         let (mut passed, mut lost) = (None, link + 1);
@@ -163,7 +164,7 @@ impl Search<'_> {
         self.sent + TRIES <= PROBES_MAX && !self.asked.is_stopped()
     }
 
-    /// Whether a packet of so many bytes arrives.
+    /// Returns whether a packet of `size` bytes arrives.
     fn passes(&mut self, size: u64) -> Passes {
         let header = if self.asked.address.is_ipv4() { 20 } else { 40 };
         let payload = (size as usize).saturating_sub(header + HEADER_BYTES);

@@ -16,7 +16,7 @@ const ECHO_REPLY_V4: u8 = 0;
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 
-/// How the target answered a SYN.
+/// Answer of the target to a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SynAnswer {
     /// SYN-ACK.
@@ -145,7 +145,7 @@ pub fn quoted_datagram(payload: &[u8]) -> Option<u16> {
     (bytes[..4] == MAGIC).then(|| u16::from_be_bytes([bytes[4], bytes[5]]))
 }
 
-/// What follows the header of an IPv4 packet.
+/// Returns the payload of an IPv4 packet.
 pub fn behind_ipv4(packet: &[u8]) -> Option<&[u8]> {
     let words = usize::from(packet.first()? & 0x0f);
     packet.get(words * 4..)

@@ -1,4 +1,4 @@
-//! One request on a connection of its own, and what each part of it took.
+//! Times the phases of one request on a connection of its own.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ use crate::tls::{TlsError, client_config, sentence, server_name};
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// How long all of it may take.
+/// Longest duration of all phases together.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The parts of a request, in their order; each begins where the one before it ended.
@@ -29,7 +29,7 @@ pub struct Phases {
     pub tcpi_rtt_us: Option<u64>,
     /// The TLS handshake, ns; `None`: plain HTTP, or it was not reached.
     pub tls_ns: Option<u64>,
-    /// Of it, from the ClientHello to the server's first bytes, ns.
+    /// Time from the ClientHello to the server's first bytes, ns.
     pub tls_first_byte_ns: Option<u64>,
     /// `TLSv1_3` and the like.
     pub tls_version: Option<String>,
@@ -41,24 +41,24 @@ pub struct Phases {
     pub first_byte_ns: Option<u64>,
     /// From the first byte to the last, ns.
     pub rest_ns: Option<u64>,
-    /// All of it, ns.
+    /// Total time, ns.
     pub total_ns: u64,
     /// Status code of the answer.
     pub status: Option<u16>,
     /// Bytes of the answer, without those of TLS.
     pub answer_bytes: u64,
-    /// Where a redirect leads; it is not followed.
+    /// The `location` field of a redirect, which is not followed.
     pub location: Option<String>,
-    /// What the server says it is.
+    /// The `server` field of the response.
     pub server: Option<String>,
-    /// What went wrong, in a sentence; the parts before it were measured.
+    /// The error, as a sentence; the phases before it were measured.
     pub error: Option<String>,
 }
 
-/// Why a request came to nothing.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// No connection.
+    /// The connection could not be opened.
     #[error("no connection: {0}")]
     Connect(io::Error),
     /// TLS cannot be spoken from here.
@@ -73,10 +73,10 @@ pub enum RequestError {
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Connection(io::Error),
-    /// The answer is none.
+    /// The reply is not an HTTP response.
     #[error("{0}")]
     Answer(#[from] ResponseError),
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     #[error("{0} within {1} s")]
     Late(&'static str, u64),
     /// An answer without end.
@@ -121,7 +121,7 @@ impl Exchange<'_> {
         self.exchange(rustls::StreamOwned::new(tls, stream))
     }
 
-    /// How long may still be waited.
+    /// Returns the remaining time to wait.
     fn left(&self, waited_for: &'static str) -> Result<Duration, RequestError> {
         let left = TIME_MAX.saturating_sub(self.began.elapsed());
         let late = RequestError::Late(waited_for, TIME_MAX.as_secs());

@@ -11,10 +11,10 @@ use tcpwhy_live::sys;
 use super::sender::{Sender, What};
 use super::{Asked, Method, Report};
 
-/// Who refuses, and how.
+/// A refusal and its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// Who says so.
+    /// Address of the sender.
     pub by: Option<IpAddr>,
     /// `rst`, `port_unreachable`, `unreachable`.
     pub how: &'static str,
@@ -25,13 +25,13 @@ pub struct Refusal {
 /// Probes of one kind, and their answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RoundTrips {
-    /// What was sent.
+    /// Kind of the probes.
     pub method: Method,
-    /// How many.
+    /// Number of probes.
     pub sent: u64,
-    /// How many were answered, a refusal counted.
+    /// Number of answers, including refusals.
     pub received: u64,
-    /// Each probe's, in order; `None` without an answer, ns.
+    /// Round trip of each probe, in order, ns; `None` without an answer.
     pub samples_ns: Vec<Option<u64>>,
     /// Least, ns.
     pub min_ns: Option<u64>,
@@ -50,7 +50,7 @@ pub struct Connected {
     pub sent: u64,
     /// Established.
     pub established: u64,
-    /// How long connect(2) took, each, ns.
+    /// Duration of each connect(2), ns.
     pub samples_ns: Vec<u64>,
     /// Least, ns.
     pub min_ns: Option<u64>,
@@ -60,9 +60,9 @@ pub struct Connected {
     pub max_ns: Option<u64>,
     /// Least round trip of the handshakes as the kernel measured it (`tcpi_rtt`), µs.
     pub tcpi_rtt_min_us: Option<u64>,
-    /// The kernel's words for the first that failed.
+    /// The kernel's error for the first connect that failed.
     pub error: Option<String>,
-    /// It was refused at once.
+    /// `true` if it was refused at once.
     pub is_refused: bool,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn syn(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&
     }
 }
 
-/// Why a kind of packet cannot be sent, and what to do.
+/// Describes why a kind of packet cannot be sent, with the remedy.
 pub(super) fn refused(error: &io::Error, what: &str, advice: &str) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => format!("{what} is not permitted: {advice}"),
@@ -148,7 +148,7 @@ fn measure(
         let place = if method == Method::Icmp { &mut report.echo } else { &mut report.syn };
         *place = Some(trips.clone());
         tell(report);
-        // What is silent twice needs no third question.
+        // After two probes without an answer a third is not sent.
         if trips.received == 0 && trips.sent >= 2 {
             break;
         }
@@ -158,7 +158,7 @@ fn measure(
     }
 }
 
-/// One probe: its round trip, and the refusal if it was one.
+/// Sends one probe; returns its round trip, and the refusal if it was one.
 fn one(asked: &Asked<'_>, sender: &Sender, number: u16) -> Option<(u64, Option<Refusal>)> {
     let sent_ns = sender.probe(number, None).ok()?;
     let until = Instant::now() + asked.plan.wait;

@@ -25,17 +25,17 @@ const IPV6_UNICAST_HOPS: i32 = 16;
 const IPV6_MTU_DISCOVER: i32 = 23;
 const IPV6_RECVERR: i32 = 25;
 const IPV6_DONTFRAG: i32 = 62;
-/// Sets the DF bit, and takes no notice of the path MTU that the kernel knows.
+/// Sets the DF bit and ignores the path MTU in the kernel's cache.
 const PMTUDISC_PROBE: i32 = 3;
 const SOL_SOCKET: i32 = 1;
 const SO_TIMESTAMPNS: i32 = 35;
-/// The first port of traceroute(8): where nothing should listen.
+/// First port of traceroute(8), which is normally unused.
 const UDP_PORT: u16 = 33_434;
 const BUFFER_BYTES: usize = 65_536;
-/// Errors about earlier probes that a send may be met with.
+/// Number of tries of a send that fails with errors about earlier probes.
 const SEND_TRIES: u32 = 4;
 
-/// What came back.
+/// Kind of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// The target accepts connections at the port.
@@ -44,7 +44,7 @@ pub(super) enum What {
     Refused,
     /// The target answered an echo request.
     Echo,
-    /// Nothing listens at the port of the datagram: the target has it.
+    /// No socket listens at the port of the datagram: it has reached the target.
     PortClosed,
     /// The hop limit was used up at this router.
     Expired,
@@ -60,13 +60,13 @@ pub(super) enum What {
 /// An answer to a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
-    /// Which probe; `None` where what came back does not say.
+    /// Number of the probe; `None` if the answer does not contain it.
     pub number: Option<u16>,
-    /// When it came, `CLOCK_REALTIME`, ns.
+    /// Time of arrival by `CLOCK_REALTIME`, ns.
     pub at_ns: u64,
-    /// Who sent it; `None`: this host itself.
+    /// Sender of the answer; `None` for this host itself.
     pub from: Option<IpAddr>,
-    /// What it is.
+    /// Kind of the answer.
     pub what: What,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Sender {
     /// Holds the port of SYNs, so that no connection of this host takes it. Nobody listens there: the
     /// kernel answers each SYN-ACK with a RST, which closes what a SYN has opened.
     _port: Option<Socket>,
-    /// Of echo requests; `None`: the kernel sets it and passes on what is ours.
+    /// Identifier of echo requests; `None` if the kernel sets it and delivers only our replies.
     id: Option<u16>,
     is_raw: bool,
     /// The high half of sequence numbers, so that those of another run are not taken for ours.
@@ -152,7 +152,7 @@ impl Sender {
         self.socket.connect(&SocketAddr::new(self.target.ip(), port).into())
     }
 
-    /// Has packets sent whole or not at all, whatever path MTU the kernel knows.
+    /// Makes packets be sent whole or not at all, regardless of the path MTU in the kernel's cache.
     pub fn forbid_fragments(&self) -> io::Result<()> {
         match self.target {
             SocketAddr::V4(_) => self.set(IPPROTO_IP, IP_MTU_DISCOVER, PMTUDISC_PROBE),
@@ -167,8 +167,8 @@ impl Sender {
         set_int_option(self.socket.as_fd(), level, option, value)
     }
 
-    /// Sends probe `number`, which lives for `hops` hops, or as long as any packet, and says when, by
-    /// `CLOCK_REALTIME`, ns.
+    /// Sends probe `number` with the hop limit `hops`, or the default one, and returns the time of
+    /// sending by `CLOCK_REALTIME`, ns.
     ///
     /// # Errors
     /// `EMSGSIZE` where it is larger than the link of this host; the kernel's other refusals.
@@ -208,14 +208,14 @@ impl Sender {
         u32::from(self.key) << 16 | u32::from(number)
     }
 
-    /// Waits at most `timeout` for something to arrive.
+    /// Waits at most `timeout` for an answer.
     pub fn wait(&self, timeout: Duration) {
         let timeout_ms = timeout.as_nanos().div_ceil(1_000_000).min(60_000) as i32;
         // A signal ends the wait, as an arrival does.
         let _ = wait(self.socket.as_fd(), timeout_ms);
     }
 
-    /// All that has arrived.
+    /// Returns all answers that have arrived.
     pub fn arrivals(&self) -> Vec<Arrival> {
         let mut all = Vec::new();
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -290,7 +290,7 @@ impl Sender {
     }
 }
 
-/// What an ICMP error says (RFC 792, RFC 4443 §3).
+/// Returns the meaning of an ICMP error (RFC 792, RFC 4443 §3).
 pub(super) fn what(error: &QueuedError, is_v4: bool) -> What {
     const EMSGSIZE: i32 = 90;
     let (expired, unreachable, port) = if is_v4 { (11, 3, 3) } else { (3, 1, 4) };
@@ -305,7 +305,8 @@ pub(super) fn what(error: &QueuedError, is_v4: bool) -> What {
     }
 }
 
-/// Errors that an ICMP message about an earlier probe leaves at the socket.
+/// Returns whether it is an error that an ICMP message about an earlier probe has set at the
+/// socket.
 fn is_earlier(error: &io::Error) -> bool {
     const EPROTO: i32 = 71;
     const EMSGSIZE: i32 = 90;

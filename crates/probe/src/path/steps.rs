@@ -1,4 +1,4 @@
-//! Where latency is added: the hop at which the least round trip steps up and stays.
+//! Finds where latency is added: the hop at which the least round trip steps up and stays.
 
 use std::net::IpAddr;
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::hops::Path;
 
-/// A step below this is not told from chance, ns.
+/// Smaller steps can be chance, ns.
 const STEP_NS_MIN: u64 = 200_000;
-/// A step that is a smaller share of the whole round trip is none that matters.
+/// Least relevant step as a share of the whole round trip.
 const STEP_SHARE_MIN: f64 = 0.2;
 
 /// A hop behind which everything takes longer.
@@ -20,9 +20,9 @@ pub struct Step {
     pub address: Option<IpAddr>,
     /// The last hop before it that answered; 0 is this host.
     pub after_hop: u8,
-    /// By how much, ns.
+    /// Added round trip, ns.
     pub added_ns: u64,
-    /// That over the round trip to the last hop that answers.
+    /// Step as a share of the round trip to the last hop that answers.
     pub share: f64,
 }
 

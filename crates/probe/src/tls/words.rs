@@ -1,4 +1,4 @@
-//! Why a TLS handshake failed, in a sentence that says what to do.
+//! Turns the failure of a TLS handshake into a sentence with the remedy.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
@@ -6,7 +6,7 @@ use tcpwhy_core::model::units::counted;
 
 const DAY_S: u64 = 86_400;
 
-/// What went wrong, and what to do.
+/// Returns the error and its remedy as a sentence.
 pub fn sentence(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => certificate(why),

@@ -1,4 +1,4 @@
-//! Programs run on packets, by a machine that does as the kernel does.
+//! Programs run on packets, by an interpreter that works like the kernel's.
 
 use super::*;
 use crate::capture::bpf::machine::{Packet, run};
@@ -77,7 +77,7 @@ fn tcp_is_cut_and_lookups_are_kept_whole_and_the_rest_is_dropped() {
 
 #[test]
 fn icmp_errors_are_kept_and_echoes_are_not() {
-    // The type stands where a port would.
+    // The ICMP type is in the place of a port.
     assert_eq!(kept("", &packet(ICMP, "10.0.0.1:768", "10.0.0.2:0")), WHOLE);
     assert_eq!(kept("", &packet(ICMP, "10.0.0.1:2048", "10.0.0.2:0")), 0);
     assert_eq!(kept("", &packet(ICMPV6, "[::1]:512", "[::1]:0")), WHOLE);

@@ -33,9 +33,9 @@ pub struct Drop {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Of TCP: packets that open a connection.
+    /// TCP packets that open a connection.
     pub syns: u64,
-    /// Of TCP: packets with payload.
+    /// TCP packets with payload.
     pub with_data: u64,
     /// The first, by `CLOCK_MONOTONIC`.
     pub first_ns: u64,

@@ -1,7 +1,8 @@
-//! Connections that are established get a TCP option from the kernel itself (`sock_ops`), before
+//! Sets a TCP option in the kernel (`sock_ops`) on connections when they are established, before
 //! the application has them. The program is attached to a control group by a link of this process:
-//! the kernel detaches it when the process ends, however it ends. What it has changed stays in a
-//! pinned map until that is noted elsewhere: a process that is killed leaves it to an undo.
+//! the kernel detaches it when the process ends, in any way. The record of changed sockets stays in
+//! a pinned map until it is saved elsewhere, so that a later undo can read it after the process was
+//! killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,14 +26,14 @@ pub const PORTS_MAX: usize = 16;
 /// `VALUE_BYTES` in established.h.
 pub const VALUE_BYTES: usize = 16;
 
-/// Which connections get which option.
+/// The connections to treat and the option to set.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
     /// Number of the network namespace (`SO_NETNS_COOKIE`).
     pub netns_cookie: u64,
-    /// Whether connections that a listener accepted are meant.
+    /// `true` to treat connections that a listener accepted.
     pub servers: bool,
-    /// Whether connections that a process opened are meant.
+    /// `true` to treat connections that a process opened.
     pub clients: bool,
     /// Ports, one of which either end has; empty is any. At most [`PORTS_MAX`].
     pub ports: Vec<u16>,
@@ -42,7 +43,7 @@ pub struct Rule {
     pub option: i32,
     /// Bytes of its value that count.
     pub size: u32,
-    /// Its value; zeros follow it.
+    /// Value of the option, padded with zeros.
     pub value: [u8; VALUE_BYTES],
 }
 
@@ -51,11 +52,11 @@ pub struct Rule {
 pub struct Established {
     /// The kernel's number of the socket.
     pub cookie: u64,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// What the kernel refused the option with, an errno; 0 where it was set.
+    /// The `errno` with which the kernel refused the option; 0 if it was set.
     pub error: i32,
     /// The value before.
     pub before: [u8; VALUE_BYTES],
@@ -71,11 +72,11 @@ pub struct EstablishedHook {
 }
 
 impl EstablishedHook {
-    /// Loads the program and attaches it to the control group whose directory is `cgroup`. What it
-    /// changes is pinned at `pin`, which stays there until [`forget`] removes it.
+    /// Loads the program and attaches it to the control group whose directory is `cgroup`. The map
+    /// of its changes is pinned at `pin` until [`forget`] removes it.
     ///
     /// # Errors
-    /// What is missing for it.
+    /// The `Lack` that prevents it.
     pub fn attach(rule: &Rule, cgroup: &Path, pin: &Path) -> Result<Self, Lack> {
         if let Some(lack) = before_loading() {
             return Err(lack);
@@ -151,8 +152,8 @@ impl EstablishedHook {
     }
 }
 
-/// Connections that a program has changed and that nothing has noted, also after its process has
-/// ended. There are none where nothing is pinned.
+/// Returns the connections that a program has changed and that are in no record yet, also after its
+/// process has ended; empty if nothing is pinned.
 ///
 /// # Errors
 /// The map cannot be read.

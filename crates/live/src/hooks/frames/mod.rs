@@ -30,7 +30,7 @@ pub const VALUES_MAX: usize = 8;
 /// A frame as the program recorded it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameRecord<'a> {
-    /// When it passed, by `CLOCK_MONOTONIC`.
+    /// Time of the packet by `CLOCK_MONOTONIC`, ns.
     pub time_ns: u64,
     /// Length of the packet, bytes.
     pub length: u32,
@@ -42,16 +42,16 @@ pub struct FrameRecord<'a> {
     pub protocol: [u8; 2],
     /// EtherType and value of the VLAN tag beside the packet.
     pub tag: Option<([u8; 2], u16)>,
-    /// What was kept of it, from the network header on.
+    /// Captured bytes of the packet, from the network header on.
     pub bytes: &'a [u8],
 }
 
 /// An end of a packet has to match one of the values, or must not match any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// Whether it has to.
+    /// `true` if an end has to match, `false` if no end may match.
     pub wanted: bool,
-    /// Whether the values are ranges of ports, not hosts.
+    /// `true` if the values are ranges of ports, `false` if they are hosts.
     pub is_ports: bool,
     /// Hosts: network and mask, words of the IPv6 space in network byte order. Ports: first and last
     /// in the first words. At most [`VALUES_MAX`].
@@ -67,12 +67,13 @@ pub struct FramesHook {
 }
 
 impl FramesHook {
-    /// Attaches the programs to an interface of the calling thread's namespace, before all others
-    /// that are attached there; with `egress` also to what it sends. They keep all connections, cut
-    /// to `snap_bytes`, that are chosen by a hash with `seed`. `ring_bytes` is the size of the ring.
+    /// Attaches the programs to an interface of the calling thread's namespace, ahead of all other
+    /// programs there; with `egress` also to its outgoing packets. They keep the connections that
+    /// are chosen by a hash with `seed`, each packet cut to `snap_bytes`. `ring_bytes` is the size
+    /// of the ring.
     ///
     /// # Errors
-    /// What is missing for it.
+    /// The `Lack` that prevents it.
     pub fn attach(
         interface: &str,
         egress: bool,
@@ -107,12 +108,12 @@ impl FramesHook {
         Ok(Self { _programs: programs, ring, settings })
     }
 
-    /// From now on keeps connections whose hash is below `limit`; 0 keeps all.
+    /// Keeps from now on the connections whose hash is below `limit`; 0 keeps all.
     pub fn set_limit(&self, limit: u32) {
         self.settings.set(0, limit);
     }
 
-    /// From now on keeps what matches `terms`, of which there are at most [`TERMS_MAX`].
+    /// Keeps from now on the packets that match `terms`, of which there are at most [`TERMS_MAX`].
     pub fn set_terms(&self, terms: &[Term]) {
         // Meanwhile all are kept; the core looks at the ends, too.
         self.settings.set(12, 0);

@@ -14,7 +14,7 @@ const RECORD_BYTES: usize = 88;
 /// A call by which a process set up a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// When it was made, by `CLOCK_MONOTONIC`.
+    /// Time of the call by `CLOCK_MONOTONIC`, ns.
     pub time_ns: u64,
     /// The process.
     pub pid: u32,
@@ -24,13 +24,13 @@ pub struct Call {
     pub command: String,
     /// The socket's descriptor.
     pub fd: i32,
-    /// What was called for.
+    /// The operation that was called.
     pub what: What,
     /// The error number that it returned; `None`: it succeeded.
     pub error: Option<i32>,
 }
 
-/// What a call asks for.
+/// Operation of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -38,8 +38,8 @@ pub enum What {
     Option {
         /// Name as in C (`TCP_NODELAY`), or `level N option M`.
         name: String,
-        /// Value as an integer where it is one, as text where the option takes text, else the
-        /// first bytes in hexadecimal.
+        /// Value as an integer or as text, depending on the option, else the first bytes in
+        /// hexadecimal.
         value: String,
     },
     /// `bind`, with the address; `None` where it is not of IP.

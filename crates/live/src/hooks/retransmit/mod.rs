@@ -11,7 +11,7 @@ const COUNT_BYTES: usize = 64;
 /// Segments that one connection sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Retransmits {
-    /// Its ends, this host's as the source.
+    /// Flow of the connection, this host's end as the source.
     pub flow: Flow,
     /// Inode of the network namespace.
     pub netns: u32,

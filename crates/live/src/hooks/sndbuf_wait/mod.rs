@@ -20,7 +20,7 @@ const SOCKET_BYTES: usize = FLOW_BYTES + 44 + COUNT_BYTES;
 /// Waits of one socket's sender for memory of its send buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SndbufWait {
-    /// Its ends, this host's as the source.
+    /// Flow of the connection, this host's end as the source.
     pub flow: Flow,
     /// Inode of the network namespace.
     pub netns: u32,
@@ -28,7 +28,8 @@ pub struct SndbufWait {
     pub pid: u32,
     /// Name of its thread.
     pub command: String,
-    /// The send buffer at the last wait, as `SO_SNDBUF` reads it: twice what was asked for.
+    /// Size of the send buffer at the last wait as `SO_SNDBUF` returns it: twice the size that was
+    /// asked for.
     pub sndbuf_bytes: u32,
     /// Send calls.
     pub calls: u64,
@@ -38,7 +39,7 @@ pub struct SndbufWait {
     pub wait_ns: u64,
     /// The longest of them.
     pub wait_max_ns: u64,
-    /// Send calls of a sender that does not block which took nothing or only a part.
+    /// Send calls of a non-blocking sender that took no data or only a part.
     pub refusals: u64,
     /// Sum of the times from those to the next send call.
     pub refused_ns: u64,

@@ -1,4 +1,4 @@
-//! Connections and listeners that open and close, with the process where that can be told.
+//! Records of connections and listeners that open and close, with the process where it is known.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ const RECORD_BYTES: usize = 16 + FLOW_BYTES + 28;
 pub struct StateChange {
     /// When, by `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// Its ends, this host's as the source.
+    /// Flow of the connection, this host's end as the source.
     pub flow: Flow,
     /// Inode of the network namespace.
     pub netns: u32,
@@ -27,7 +27,8 @@ pub struct StateChange {
     pub old_state: State,
     /// State after.
     pub new_state: State,
-    /// How long it was open; `None` where it was not, or since before the hook was attached.
+    /// Time for which it was open, ns; `None` if it was never open or was open before the hook was
+    /// attached.
     pub open_ns: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
-//! SYNs beyond a rate of their source are dropped at an interface (XDP), before the kernel
-//! allocates anything for them. The link of the program is pinned: it lasts until the pin is
-//! removed, whatever becomes of the process.
+//! Drops SYNs beyond a rate per source at an interface (XDP), before the kernel allocates memory
+//! for them. The link of the program is pinned: the limit lasts until the pin is removed, even
+//! after the process has ended.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use super::{pinned, program};
 /// `syns_per_second` to `port`.
 ///
 /// # Errors
-/// What is missing for it; another program is attached there.
+/// The `Lack` that prevents it, also if another program is attached there.
 pub fn attach(interface: &str, port: u16, syns_per_second: u32, pin: &Path) -> Result<(), Lack> {
     if let Some(lack) = before_loading() {
         return Err(lack);
@@ -74,7 +74,7 @@ pub fn detach(pin: &Path) -> io::Result<()> {
     removed
 }
 
-/// Where the count of a program is pinned.
+/// Returns the path at which the counter of a program is pinned.
 fn count(pin: &Path) -> PathBuf {
     let mut name: OsString = pin.into();
     name.push("-dropped");

@@ -1,4 +1,4 @@
-//! How long received data lay unread before the application read it.
+//! Times for which received data lay unread until the application read them.
 
 use serde::Serialize;
 
@@ -10,11 +10,11 @@ const COUNT_BYTES: usize = 56;
 /// `struct unread_socket`.
 const SOCKET_BYTES: usize = FLOW_BYTES + 12 + COUNT_BYTES;
 
-/// How long data lay unread in the receive queue of one socket. A wait is from the arrival of data
-/// in an empty queue, or from a read that left data behind, to the next read.
+/// Time for which data lay unread in the receive queue of one socket. A wait lasts from the arrival
+/// of data in an empty queue, or from a read that did not empty it, to the next read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
-    /// Its ends, this host's as the source.
+    /// Flow of the connection, this host's end as the source.
     pub flow: Flow,
     /// Inode of the network namespace.
     pub netns: u32,
@@ -30,7 +30,7 @@ pub struct Unread {
     pub max_ns: u64,
     /// The last read, by `CLOCK_MONOTONIC`; 0 before the first.
     pub last_ns: u64,
-    /// Since when data lies unread, by `CLOCK_MONOTONIC`; `None`: none does.
+    /// Time since when data have been unread, by `CLOCK_MONOTONIC`, ns; `None` if none are.
     pub since_ns: Option<u64>,
     /// The socket was closed with data in it that was never read.
     pub unread_at_close: bool,

@@ -160,7 +160,7 @@ fn peer_windows(check: &Check, facts: &Facts) -> Vec<Entry> {
     let mut limited: Vec<_> = held.filter(|it| is_limited(it, it.rwnd_limited_us())).collect();
     limited.sort_by_key(|it| std::cmp::Reverse(it.rwnd_limited_us()));
     let mut seen = HashSet::new();
-    // What a program of this host does not read has an entry of its own.
+    // Data that a program of this host does not read have their own entry.
     let unread = |end| facts.sockets.held.iter().any(|it| it.local == end && it.is_unread());
     limited.retain(|it| !unread(it.peer) && seen.insert((it.program(), it.peer.ip())));
     let entries = limited.into_iter().take(3).map(|it| {

@@ -24,7 +24,7 @@ fn use_of(facts: &Facts) -> Option<(u64, u64)> {
     Some((now, facts.sysctls.number(MAX)?))
 }
 
-/// A twentieth below its limit the table is as good as full: entries come and go.
+/// The table counts as full from a twentieth below its limit, since entries come and go.
 fn is_full((now, most): (u64, u64)) -> bool {
     now + most / 20 >= most
 }

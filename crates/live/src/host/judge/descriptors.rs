@@ -19,8 +19,8 @@ const WHY: &str = "each socket is a descriptor; a program at its limit can accep
 /// Programs at their limit that are named.
 const NAMED_MAX: usize = 3;
 
-/// Whether none is left: a program at its limit closes and opens some all the time, the more so
-/// where its accept queue is full.
+/// Returns whether the program has no descriptor left. A program at its limit closes and opens
+/// descriptors all the time, so some may be free, more of them if its accept queue is full.
 fn is_at_limit(program: &Program, overflows: bool) -> bool {
     let (Some(open), Some((limit, _))) = (program.descriptors, program.descriptors_max) else {
         return false;
@@ -28,7 +28,7 @@ fn is_at_limit(program: &Program, overflows: bool) -> bool {
     open + (limit / if overflows { 100 } else { 500 }).max(1) >= limit
 }
 
-/// Whether an accept queue of the program is full.
+/// Returns whether an accept queue of the program is full.
 fn overflows(facts: &Facts, program: &Program) -> bool {
     let pid = program.process.pid;
     let mut listeners = facts.sockets.listeners.iter();

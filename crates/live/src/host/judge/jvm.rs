@@ -12,7 +12,7 @@ pub const CHECKS: &[Check] = &[
     Check { id: "jvm_settings", layer: Layer::Application, judge: settings },
 ];
 
-/// The property of the JDK's own HTTP server, which leaves Nagle's algorithm on unless it is set.
+/// Property of the JDK's own HTTP server; unless it is set, Nagle's algorithm stays enabled.
 const NODELAY: &str = "sun.net.httpserver.nodelay";
 
 const SHOWN: [&str; 4] =

@@ -14,10 +14,10 @@ pub const CHECKS: &[Check] = &[
     Check { id: "interface_settings", layer: Layer::Link, judge: settings },
 ];
 
-/// Drops of an interface below this many are its daily life: packets of protocols that nobody here
-/// speaks are counted too.
+/// Fewer drops of an interface than this are normal: they include packets of protocols that this
+/// host does not use.
 const DROPS_MIN: u64 = 10;
-/// … and below one in so many packets.
+/// A share of drops below one in this many packets is normal as well.
 const ONE_IN: u64 = 1_000;
 
 /// Counters of `link` that grew enough.
@@ -33,7 +33,7 @@ const CAUSES: [Cause; 2] = [Cause::FastRecovery, Cause::RetransmissionTimeout];
 fn drops(check: &Check, facts: &Facts) -> Vec<Entry> {
     let mut entries = Vec::new();
     for link in &facts.links {
-        // Without a free place in the ring the card drops: any is one too many.
+        // If the ring is full the card drops packets, so any drop counts.
         let ring = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
         let ring = ring.map(|name| format!("{}.{name}", link.name));
         let ring: Vec<_> = ring.iter().filter_map(|name| facts.grew(name)).collect();

@@ -19,7 +19,7 @@ pub const CHECKS: &[Check] = &[
     Check { id: "tcp_abort_on_overflow", layer: Layer::Transport, judge: abort_on_overflow },
 ];
 
-/// Whether the kernel drops what comes to a listener.
+/// Returns whether the kernel drops SYNs or connections of a listener.
 pub fn overflows(facts: &Facts, listener: &Listener) -> bool {
     let is_full = listener.queue_max > listener.backlog;
     let has_dropped = listener.drops > 0 && facts.growth.of("TcpExt.ListenOverflows") > 0;

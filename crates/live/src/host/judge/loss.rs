@@ -15,7 +15,8 @@ pub const CHECKS: &[Check] = &[
     Check { id: "tcp_slow_start_after_idle", layer: Layer::Transport, judge: after_idle },
 ];
 
-/// Segments sent again that are worth a word: so many, and so large a share of those sent.
+/// Least number of retransmitted segments to report; they must also be a relevant share of those
+/// sent.
 const RETRANSMITTED_MIN: u64 = 3;
 const SHARE_MIN: f64 = 0.01;
 

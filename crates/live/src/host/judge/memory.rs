@@ -1,4 +1,4 @@
-//! Memory of all TCP sockets together, and what the kernel throws away for want of it.
+//! Memory of all TCP sockets together, and drops for lack of it.
 
 use tcpwhy_core::model::Cause;
 use tcpwhy_core::model::units::{bytes, count};
@@ -12,7 +12,7 @@ pub const CHECKS: &[Check] = &[
     Check { id: "receive_queue_pruned", layer: Layer::Transport, judge: pruned },
 ];
 
-/// Of a page; the kernel counts TCP's memory in pages.
+/// Size of a page; the kernel counts TCP's memory in pages.
 const PAGE_BYTES: u64 = 4_096;
 
 fn pressure(check: &Check, facts: &Facts) -> Vec<Entry> {

@@ -25,9 +25,9 @@ use super::facts::Facts;
 /// A check.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
-    /// Its id, as JSON has it.
+    /// Id of the check, as in JSON.
     pub id: &'static str,
-    /// Where what it looks at belongs.
+    /// Layer of the object that it checks.
     pub layer: Layer,
     /// Makes its entries.
     pub judge: fn(&Check, &Facts) -> Vec<Entry>,
@@ -66,7 +66,7 @@ pub const CHECKS: &[&[Check]] = &[
     link::CHECKS,
 ];
 
-/// Judges everything. What explains a symptom comes first, the most direct first.
+/// Runs all checks. Entries that explain a symptom come first, the most direct first.
 pub fn judge(facts: &Facts) -> Vec<Entry> {
     let checks = CHECKS.iter().flat_map(|checks| checks.iter());
     let mut entries: Vec<Entry> = checks.flat_map(|check| (check.judge)(check, facts)).collect();
@@ -82,7 +82,7 @@ pub(super) mod tests {
     use crate::host::report::parse;
     use tcpwhy_core::model::Cause;
 
-    /// A host on which nothing grows.
+    /// A host on which no counter grows.
     pub fn idle() -> Facts {
         let mut facts = Facts::default();
         facts.growth.over_ns = 2_000_000_000;
@@ -134,12 +134,12 @@ pub(super) mod tests {
         facts.findings.append(&mut found);
     }
 
-    /// Entries that explain something.
+    /// Returns the entries that explain a symptom.
     pub fn loud(facts: &Facts) -> Vec<Entry> {
         judge(facts).into_iter().filter(Entry::is_loud).collect()
     }
 
-    /// The only entry that explains something.
+    /// Returns the only entry that explains a symptom.
     pub fn only(facts: &Facts) -> Entry {
         let entries = loud(facts);
         assert_eq!(entries.len(), 1, "{entries:#?}");

@@ -19,8 +19,8 @@ pub const WHY: &str = "Nagle's algorithm holds a small write while an earlier sm
                        acknowledged, and the peer acknowledges late: 40 ms and more for each \
                        answer that is written in two pieces";
 
-/// What shows that Nagle's algorithm costs time at the endpoint of a server: sockets seen holding a
-/// segment, and findings of the report.
+/// Evidence that Nagle's algorithm costs time at the endpoint of a server: sockets that were seen
+/// with a held segment, and findings of the report.
 pub fn evidence(facts: &Facts, end: SocketAddr) -> Vec<Evidence> {
     let is_at = |it: SocketAddr| {
         it.port() == end.port() && (end.ip().is_unspecified() || it.ip() == end.ip())
@@ -51,7 +51,7 @@ fn seen(held: &[&Connection]) -> Vec<Evidence> {
     ))]
 }
 
-/// Whether another check knows the switch of the program at this endpoint.
+/// Returns whether another check covers Nagle's algorithm for the program at this endpoint.
 fn is_known(facts: &Facts, command: &str, pid: u32) -> bool {
     command == "nginx" && !facts.nginx.is_empty() || facts.jvms.iter().any(|it| it.pid == pid)
 }

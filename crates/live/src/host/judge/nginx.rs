@@ -18,7 +18,7 @@ pub const CHECKS: &[Check] = &[
     Check { id: "nginx_settings", layer: Layer::Application, judge: settings },
 ];
 
-/// Where the workers of a master serve, by the listeners of the namespace.
+/// Returns the endpoints of the workers of nginx, from the listeners of the namespace.
 fn ends(facts: &Facts) -> Vec<SocketAddr> {
     let listeners = facts.sockets.listeners.iter();
     let of_nginx = listeners
@@ -36,7 +36,7 @@ fn ends(facts: &Facts) -> Vec<SocketAddr> {
     ends
 }
 
-/// What is on disk may be newer than what runs.
+/// Returns a note if the file on disk is newer than the running configuration.
 fn stale(nginx: &Nginx) -> String {
     match &nginx.changed_since {
         Some(file) => format!(
@@ -115,7 +115,7 @@ fn nodelay(check: &Check, facts: &Facts) -> Vec<Entry> {
     entries
 }
 
-/// The directive is on (its default), and small segments are held all the same.
+/// The directive is on (its default), but small segments are held nevertheless.
 fn other(check: &Check, nginx: &Nginx, end: SocketAddr) -> Entry {
     let what = format!("tcp_nodelay of nginx (pid {})", nginx.pid);
     let value = format!("on for {end} by the configuration on disk{}", stale(nginx));
@@ -208,7 +208,7 @@ fn connections(check: &Check, facts: &Facts) -> Vec<Entry> {
     entries
 }
 
-/// What is set, without a verdict.
+/// Reports the settings, without a verdict.
 fn settings(check: &Check, facts: &Facts) -> Vec<Entry> {
     let names = ["tcp_nodelay", "tcp_nopush", "sendfile", "keepalive_timeout"];
     let entries = facts.nginx.iter().map(|nginx| {

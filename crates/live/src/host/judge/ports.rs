@@ -55,7 +55,7 @@ impl Ports {
     }
 }
 
-/// How a destination's ports are taken.
+/// Use of the ports towards one destination.
 struct Taken {
     /// By connections that are open.
     open: u64,
@@ -96,7 +96,7 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
     for destination in fullest(facts, &ports) {
         let taken = taken(destination, &ports, &facts.sysctls);
         let sum = taken.open + taken.closing + taken.waiting;
-        // The last ones are found by chance only: a fiftieth is as good as none.
+        // The last ports are found by chance only: with a fiftieth left there are practically none.
         let is_full = all > 0 && sum + all / 50 >= all;
         let findings = facts
             .own_findings(&[Cause::PortExhaustion])
@@ -138,7 +138,7 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
     entries
 }
 
-/// Each destination at the moment at which most of its ports were taken.
+/// Returns each destination at the moment at which most of its ports were in use.
 fn fullest<'a>(facts: &'a Facts, ports: &Ports) -> Vec<&'a Destination> {
     let sum = |it: &Destination| {
         let taken = taken(it, ports, &facts.sysctls);

@@ -1,5 +1,5 @@
-//! What a driver says of an interface: offloads, rings, interrupts, CPUs of its queues. Read first:
-//! linux/ethtool.h, Documentation/networking/scaling.rst.
+//! Reads the driver's settings of an interface: offloads, rings, interrupts, CPUs of its queues.
+//! Read first: linux/ethtool.h, Documentation/networking/scaling.rst.
 
 use std::collections::BTreeMap;
 use std::fs;

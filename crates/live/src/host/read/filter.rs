@@ -1,6 +1,6 @@
 //! Lists the rules of the packet filter in the calling thread's namespace. Listing must change
-//! nothing: a legacy table that nobody uses is not asked for, because asking creates it, and the
-//! NAT table would turn connection tracking on for all traffic.
+//! nothing: a legacy table that is not in use is not listed, because listing creates it, and the
+//! NAT table would enable connection tracking for all traffic.
 
 use std::fs;
 use std::io::Read;
@@ -38,7 +38,7 @@ pub fn read() -> Rules {
     rules
 }
 
-/// Whether a part of the kernel is loaded; kernels without modules have what they have.
+/// Returns whether a module of the kernel is loaded; `true` if the kernel has no modules.
 fn has_module(name: &str) -> bool {
     let Ok(loaded) = fs::read_to_string("/proc/modules") else { return true };
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -65,7 +65,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     }
     let mut complaint = String::new();
     if let Some(error) = child.stderr.take() {
-        // What a program complains of is for people only.
+        // The output on standard error is only shown to the user.
         let _ = error.take(4_096).read_to_string(&mut complaint);
     }
     let status = child.wait().map_err(|error| error.to_string())?;

@@ -1,5 +1,4 @@
-//! Reads a host: `/proc`, `/sys`, netlink and configuration files. What is read is judged
-//! elsewhere.
+//! Reads a host: `/proc`, `/sys`, netlink and configuration files. Other modules judge the facts.
 
 mod counters;
 mod database;
@@ -88,7 +87,7 @@ fn inside(place: &Place, netns: &Netns, sample: Duration) -> Result<Facts, LiveE
     Ok(facts)
 }
 
-/// What privileges were missing for.
+/// Adds the facts that could not be read for lack of privileges.
 fn unread(facts: &mut Facts, holders: &Holders) {
     if holders.unreadable > 0 {
         facts.unread.push(Unread {
@@ -132,7 +131,7 @@ fn udp_drops(before: &udp::Drops, after: &udp::Drops, holders: &Holders) -> Vec<
     found
 }
 
-/// Whether a process and the caller have the same file by a name.
+/// Returns whether `path` is the same file for a process and for the caller.
 fn is_same_file(pid: u32, path: &Path) -> bool {
     let below = Path::new("/proc").join(pid.to_string()).join("root");
     let theirs = fs::metadata(below.join(path.strip_prefix("/").unwrap_or(path)));

@@ -8,9 +8,9 @@ use std::time::SystemTime;
 use super::program::{Program, started};
 use crate::host::nginx::{Files, Nginx, parse};
 
-/// A configuration file is smaller than this, bytes.
+/// Largest size of a configuration file, bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// The binary of nginx is smaller than this, bytes.
+/// Largest size of the binary of nginx, bytes.
 const BINARY_BYTES_MAX: u64 = 64 << 20;
 
 /// The masters among `programs`.
@@ -60,14 +60,14 @@ fn master(program: &Program) -> Option<Nginx> {
     })
 }
 
-/// When the master last read its configuration: when its youngest worker was started.
+/// Returns when the master last read its configuration: the start of its youngest worker.
 fn last_read(pid: u32) -> Option<SystemTime> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     let children = children.split_whitespace().filter_map(|child| child.parse().ok());
     children.chain([pid]).filter_map(started).max()
 }
 
-/// What the binary was built with.
+/// Paths with which the binary was built.
 struct Built {
     prefix: PathBuf,
     config: PathBuf,
@@ -150,7 +150,7 @@ impl Seen {
     }
 }
 
-/// Whether `name` matches a pattern of glob(7).
+/// Returns whether `name` matches a pattern of glob(7).
 fn glob(pattern: &str, name: &str) -> bool {
     fn matches(pattern: &[char], name: &[char]) -> bool {
         match (pattern.split_first(), name.split_first()) {

@@ -24,7 +24,7 @@ pub struct Program {
 /// Variables by which JVMs take flags.
 const JVM_VARIABLES: [&str; 3] = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"];
 
-/// Those of `holders` that live in the namespace with this number.
+/// Returns the processes of `holders` in the network namespace with this inode number.
 pub fn read(holders: &Holders, netns: u64) -> Vec<Program> {
     let is_here = |process: &&Process| {
         fs::metadata(format!("/proc/{}/ns/net", process.pid)).is_ok_and(|it| it.ino() == netns)
@@ -55,7 +55,7 @@ fn program(process: &Process) -> Program {
     }
 }
 
-/// How many descriptors are open.
+/// Returns the number of open descriptors.
 fn descriptors(pid: u32) -> Option<u64> {
     let folder = format!("/proc/{pid}/fd");
     // Linux 6.2 gives the number as the folder's size.
@@ -71,7 +71,7 @@ fn limit(text: &str) -> Option<(u64, u64)> {
     Some((soft, words.next()?.parse().unwrap_or(u64::MAX)))
 }
 
-/// When a process was started.
+/// Returns the start time of a process.
 pub fn started(pid: u32) -> Option<SystemTime> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command, in brackets, may hold anything; `starttime` is the 20th word after it.

@@ -1,5 +1,5 @@
-//! Reads how names are resolved in the audited namespace. No query leaves the host: only a
-//! resolver at a loopback address is asked, once.
+//! Reads the configuration of name resolution in the audited namespace. No query leaves the host:
+//! only a resolver at a loopback address gets one query.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::host::place::Place;
 use crate::host::resolver::{Local, Resolver, hosts, parse};
 
-/// How long a resolver on this host may take to answer.
+/// Longest wait for the answer of a resolver on this host.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 const FILE_BYTES_MAX: u64 = 1 << 20;
 

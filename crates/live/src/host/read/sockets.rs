@@ -15,7 +15,7 @@ use crate::tcp_info::TcpInfo;
 
 /// Time between two looks during the sample.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Above this many connections only listeners are looked at during the sample.
+/// With more connections than this, only listeners are listed during the sample.
 const CONNECTIONS_LOOKED_AT_MAX: usize = 2_000;
 /// Time between two lists of all sockets, and how long one may take.
 const LIST_EVERY: Duration = Duration::from_millis(150);
@@ -29,7 +29,7 @@ const HELD_MAX: usize = 256;
 const CONNECTED: [State; 4] =
     [State::Established, State::CloseWait, State::FinWait1, State::SynSent];
 
-/// What is remembered of the sample's begin and its looks.
+/// State of the sample: its begin and its looks.
 #[derive(Debug)]
 pub struct Watched {
     diag: Diag,
@@ -37,13 +37,13 @@ pub struct Watched {
     before: HashMap<u64, TcpInfo>,
     /// Drops at the begin and longest queue, by listener's cookie.
     listeners: HashMap<u64, (u64, u64)>,
-    /// Looks at which Nagle's algorithm held something, by cookie.
+    /// Looks at which Nagle's algorithm held a segment, by cookie.
     holds: HashMap<u64, u64>,
     looks: u64,
     is_small: bool,
     /// Destinations at moments of the sample: ports come and go.
     destinations: Vec<Destination>,
-    /// When the next such moment is; `None`: there are too many sockets.
+    /// Time of the next list of all sockets; `None` if there are too many sockets.
     next_list: Option<Instant>,
 }
 
@@ -95,7 +95,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Lists all sockets now and then, unless that takes long.
+    /// Lists all sockets repeatedly, unless that takes too long.
     fn look_at_ports(&mut self, end: Instant) -> Result<(), LiveError> {
         let began = Instant::now();
         if self.next_list.is_none_or(|next| began < next) {

@@ -1,4 +1,4 @@
-//! What happens on the connections of a [`Worker`]: they open, take bytes, end and fail.
+//! Handles the events of the connections of a [`Worker`]: they open, receive bytes, end and fail.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::http::Response;
 
 /// A connection that could not be opened is tried again after this time, ns.
 const AGAIN_NS: u64 = 100_000_000;
-/// A connection is read at most so often before the others have their turn.
+/// Most reads of a connection before the others have their turn.
 const READS_MAX: usize = 16;
 
 impl Worker<'_> {
@@ -108,7 +108,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The connection is open: it sends the request that it was opened for, or waits for one.
+    /// The connection is open: sends the request for which it was opened, or waits for one.
     fn ready(&mut self, index: usize, now_ns: u64) {
         self.shared.has_connected.store(true, Ordering::Relaxed);
         self.failures_in_row = 0;
