@@ -143,6 +143,11 @@ if [ "$soak_minutes" -gt 0 ]; then
         wait "$wrk"
     done
     sort -g "$work/rss" | awk '{ all[NR] = $1 } END { printf "min %d MiB, max %d MiB\n", all[1], all[NR] }'
+    # What grows shows here, whatever the swings of a window are.
+    third=$(($(wc -l <"$work/rss") / 3))
+    printf 'median of the first third %d MiB, of the last third %d MiB\n' \
+        "$(head -n "$third" "$work/rss" | median | cut -d. -f1)" \
+        "$(tail -n "$third" "$work/rss" | median | cut -d. -f1)"
     kill -TERM "$pid"
     wait || true
 fi
