@@ -53,6 +53,8 @@ pub struct Options {
     pub seed: u64,
     /// The part to look at.
     pub filter: Filter,
+    /// Log what passes over all connections change.
+    pub log_settling: bool,
     /// Tell of all connections and endpoints, not only the worst.
     pub all: bool,
     /// Capture time of the first frame, from which the filter's times count, ns.

@@ -52,6 +52,23 @@ pub struct Report {
     pub experiments: Vec<Experiment>,
     /// What was asked for, for the commands that go on from here.
     pub asked: Asked,
+    /// What passes over all connections changed, where it is logged (`--why`).
+    pub settled: Option<Vec<Settled>>,
+}
+
+/// A change that a pass over all connections made to what a cause costs at a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// What the pass decides.
+    pub decides: &'static str,
+    /// The server.
+    pub server: Endpoint,
+    /// The cause.
+    pub cause: Cause,
+    /// Role of its culprit.
+    pub role: Role,
+    /// Change of its cost, ns.
+    pub ns: i64,
 }
 
 /// The stretch of time that a report of a watched system covers, and how much of its traffic.
