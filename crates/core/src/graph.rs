@@ -9,7 +9,7 @@ use crate::tcp::{Connection, Kind, ORIGIN, Sequence};
 use crate::wire::{Segment, TcpFlags};
 use std::collections::VecDeque;
 
-/// How a segment's data relates to the data before it in the stream.
+/// The relation of a segment's data to the data before it in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Data not seen before, or no data.
@@ -44,7 +44,7 @@ pub struct Point {
     pub from: Side,
     /// Its control bits.
     pub flags: TcpFlags,
-    /// How its data relates to the data before it.
+    /// The relation of its data to the data before it.
     pub mark: Mark,
     /// Relative sequence number of its first byte.
     pub seq: u64,

@@ -172,7 +172,7 @@ impl<'a> Feed<'a> {
     pub fn anticipate(&mut self, from: Side) {
         match (from, self.rest()) {
             (Side::Client, [CLIENT_HELLO_RECORD, ..]) => self.handshake_start(),
-            // A message, or data that nobody waits for: the sniffer decides.
+            // A message, or data that is not waited for: the sniffer decides.
             (Side::Server, [SETTINGS_FRAME, ..]) => {}
             (_, bytes) if tls::begins_with_alert(bytes) => {}
             _ => {

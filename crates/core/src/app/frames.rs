@@ -106,7 +106,7 @@ impl Frames {
         self.streams.heap_bytes()
     }
 
-    /// Returns whether a stream of messages continues that nobody waits for.
+    /// Returns whether a stream of messages continues that the client does not wait for.
     pub fn has_unasked(&self) -> bool {
         self.streams.has_unasked()
     }

@@ -13,7 +13,7 @@ const STATIC_ENTRIES: u32 = 61;
 /// Maximum number of remembered entries of one connection; a server has few.
 const TOLD_MAX: usize = 16;
 
-/// How a response body is delivered.
+/// The way in which a response body is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Content {
     /// As a whole, as far as known.
@@ -32,7 +32,7 @@ const TYPES: [(&[u8], &[u8], Content); 2] = [
     (b"application/grpc", b"\x1d\x75\xd0\x62\x0d\x26\x3d\x4c\x4d\x65\x64", Content::Messages),
 ];
 
-/// What is known from a server's header blocks so far.
+/// The knowledge gained from a server's header blocks so far.
 #[derive(Clone, Default)]
 pub(super) struct ContentTypes {
     /// Number of entries inserted into the dynamic table.

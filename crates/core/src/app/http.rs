@@ -35,7 +35,7 @@ struct Unfinished {
     header: Header,
 }
 
-/// What is expected next in a direction.
+/// The part of a message expected next in a direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -313,8 +313,8 @@ impl MessageReader {
                     };
                 }
                 if header.is_event_stream {
-                    // The response is the announcement of events; nobody waits for the last of
-                    // them.
+                    // The response is the announcement of events; the client does not wait for the
+                    // last of them.
                     feed.response_end();
                 }
                 let head = feed.answering() == RequestFlags::HEAD;

@@ -1,5 +1,6 @@
 //! Commands of memcached without a reply (`noreply`, protocol.txt of memcached): they are no
-//! requests, and nobody waits for them. The rest of the protocol is treated as turns of direction.
+//! requests, and the client does not wait for them. The rest of the protocol is treated as turns of
+//! direction.
 
 use memchr::memmem;
 

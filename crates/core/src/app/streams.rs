@@ -107,7 +107,7 @@ impl Streams {
         (frame.ends_stream() || frame.kind == RST_STREAM) && self.end(frame.stream)
     }
 
-    /// Returns whether nobody waits for the data of the server's `frame`.
+    /// Returns whether the server's `frame` carries data that the client does not wait for.
     fn is_unasked(&mut self, frame: &Frame) -> bool {
         let Some(piece) = self.answer(frame.stream) else { return false };
         match (*piece, frame.kind) {

@@ -70,7 +70,7 @@ pub(super) struct Tls {
     tickets: Tickets,
     /// The record that begins with a ServerHello, while it is being read.
     reading: Option<Box<Reading>>,
-    /// Whether the server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
+    /// `true` if the server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
     takes_up: Option<bool>,
     /// `true` if the server sent something other than tickets before the first request.
     greets: bool,

@@ -17,7 +17,7 @@ pub enum Problem {
     Empty,
     /// It is not a capture.
     Foreign {
-        /// What it looks like, and what to do about it.
+        /// A description of the content, and the remedy.
         looks_like: &'static str,
     },
     /// It has an unsupported format version.
@@ -49,7 +49,7 @@ pub enum Problem {
     Damaged {
         /// Start of the record.
         offset: u64,
-        /// What is invalid.
+        /// The fault of the record.
         what: &'static str,
         /// The stated length, bytes.
         length: u64,

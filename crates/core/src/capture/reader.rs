@@ -314,7 +314,7 @@ impl Reader {
     }
 }
 
-/// How the input ended.
+/// The way in which the input ended.
 enum Last {
     /// The regular end.
     End,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Opens a capture from its start.
 pub type OpenAgain = dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send;
 
-/// How a source is opened and read.
+/// The way in which a source is opened.
 pub enum Open {
     /// From the start, as often as needed: a regular file.
     Again(Box<OpenAgain>),
@@ -33,7 +33,7 @@ pub struct Source {
     pub name: String,
     /// Size as stored, bytes, if known; only used for progress.
     pub bytes: Option<u64>,
-    /// How it is opened and read.
+    /// The function or stream that provides its bytes.
     pub open: Open,
     /// The place and clock of the capture.
     pub site: Site,

@@ -56,7 +56,7 @@ impl Default for Options {
     }
 }
 
-/// How the latency changed.
+/// The change of the latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -107,7 +107,7 @@ pub struct Comparison {
     pub after: Measured,
     /// The options.
     pub options: Options,
-    /// How the latency changed.
+    /// The change of the latency.
     pub verdict: Verdict,
     /// The test of ranks; without it (a report that has percentiles only) the verdict is based on
     /// p50 and p99 alone, and chance is not excluded.

@@ -49,7 +49,7 @@ pub(super) struct Open {
     pub went_on_ns: Option<u64>,
 }
 
-/// How a query continues a look-up; earlier values take precedence.
+/// The relation of a query to a look-up that it continues; earlier values take precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     /// The same packet, captured twice.

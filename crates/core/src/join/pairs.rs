@@ -24,7 +24,7 @@ struct Flow {
     reset_ns: [[Option<u64>; 2]; 2],
     /// Both directions, by sender.
     lanes: [Lane; 2],
-    /// Whether the first place is nearer the client; `None` until that is known.
+    /// `true` if the first place is nearer the client; `None` until that is known.
     is_first_nearer: Option<bool>,
 }
 

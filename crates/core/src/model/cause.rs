@@ -155,12 +155,12 @@ vocabulary! {
     }
 }
 
-/// Whether a finding is a fault or simply a cost.
+/// The class of a finding: a fault, or simply a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Something is wrong and someone can change it.
     Fault,
-    /// Nothing is wrong: distance, a handshake, the server's own work.
+    /// A cost without a fault: distance, a handshake, the server's own work.
     Cost,
 }
 

@@ -10,8 +10,8 @@ pub struct Clocks {
     /// drift. Exact if the fastest packets took equally long both ways; the error is never more
     /// than half of `rtt_min_ns`.
     pub offset_ns: i64,
-    /// How much faster the second clock runs, parts per million; `None` if that cannot be
-    /// determined.
+    /// Excess of the second clock's rate over the first's, parts per million; `None` if it cannot
+    /// be determined.
     pub drift_ppm: Option<f64>,
     /// Minimum round trip between the two places, ns.
     pub rtt_min_ns: u64,

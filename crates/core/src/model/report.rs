@@ -46,7 +46,7 @@ pub struct Report {
     pub interrupted: bool,
     /// The time that a report of a watched system covers.
     pub watched: Option<Watched>,
-    /// How the captures of two places were joined; `None` if there was one place.
+    /// The joining of captures of two places; `None` if there was one place.
     pub join: Option<Join>,
     /// The experiments that were made, in order.
     pub experiments: Vec<Experiment>,
@@ -99,7 +99,7 @@ pub struct Asked {
 /// The same traffic captured at two places.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Join {
-    /// Where the two places are, the one nearer the clients first.
+    /// The vantages of the two places, the one nearer the clients first.
     pub vantages: [Vantage; 2],
     /// The place whose account is used for most connections seen at both.
     pub told_by: Place,
@@ -142,11 +142,11 @@ pub struct Totals {
     pub last_ns: u64,
     /// The part of that time that the report covers; `None` if it is all of it.
     pub window: Option<Window>,
-    /// Where the capture was taken, over all connections.
+    /// The vantage over all connections.
     pub vantage: Vantage,
 }
 
-/// Where a capture was taken.
+/// The place at which a capture was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vantage {
     /// Too few handshakes or round trips to decide.
@@ -284,7 +284,7 @@ pub struct Culprit {
     pub endpoint: Endpoint,
 }
 
-/// How many exchanges and connections are affected.
+/// Numbers of affected exchanges and connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Affected {
     /// Exchanges with this cause.
@@ -343,7 +343,7 @@ pub struct Finding {
     pub cause: Cause,
     /// The party that has to change something.
     pub culprit: Culprit,
-    /// How many exchanges and connections are affected.
+    /// Numbers of affected exchanges and connections.
     pub affected: Affected,
     /// Time that would be saved without the cause, ns.
     pub lost_ns: u64,
@@ -377,7 +377,7 @@ pub struct Finding {
     pub protocol: Protocol,
     /// The side that was waited for.
     pub sender: Side,
-    /// How each of two places sees it; empty if there is one place.
+    /// The finding as seen by each of two places; empty if there is one place.
     pub sights: Vec<Sight>,
     /// The load under which it appears, if single requests do not show it.
     pub load: Option<Load>,
@@ -473,7 +473,7 @@ pub struct LookupMessage {
     pub frame: FrameId,
     /// The side that sent it: the client, or the name server.
     pub from: Side,
-    /// What the message is, and its name server: `A query to 192.0.2.53`.
+    /// Type of the message, and its name server: `A query to 192.0.2.53`.
     pub label: String,
 }
 
@@ -492,7 +492,7 @@ pub struct ConnectionReport {
     pub first_ns: u64,
     /// Capture time of the last frame.
     pub last_ns: u64,
-    /// Where it was captured.
+    /// Its vantage.
     pub vantage: Vantage,
     /// Base RTT client to server, ns; 0 if never measured.
     pub rtt_min_ns: u64,

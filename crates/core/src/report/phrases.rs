@@ -28,7 +28,7 @@ pub struct Phrases {
 /// One change that removes a cause.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Fix {
-    /// Where the change is made.
+    /// The program, host or setting to change.
     #[serde(rename = "where")]
     pub place: String,
     /// The change.

@@ -56,8 +56,8 @@ pub(crate) fn decode_common(
     is_common
 }
 
-/// Decodes TCP in IPv4 in untagged Ethernet. Like all fast paths, it leaves time and frame of the
-/// segment to the caller.
+/// Decodes TCP in IPv4 in untagged Ethernet. As with all fast paths, the caller sets time and frame
+/// of the segment.
 #[inline(always)]
 fn common(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
     let Frame { bytes, link, .. } = *frame;

@@ -1,4 +1,4 @@
-//! How the costs of the findings relate to the owners' shares in the bar.
+//! Relates the costs of the findings to the owners' shares in the bar.
 
 use crate::model::{Cause, Finding, Owner, Report};
 use crate::report::phrases::share_of;
