@@ -85,6 +85,7 @@ pub fn analyse(
     }
     let mut options = wanted.options;
     options.all |= draws;
+    options.log_settling = wanted.why.is_some();
     let asked = (options, wanted.threads, wanted.vantages);
     let First { report, options, survey, complete } =
         first_look(sources, again, asked, progress, interrupted)?;

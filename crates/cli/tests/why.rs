@@ -65,6 +65,20 @@ fn a_later_revision_is_shown_with_its_place_in_the_code() {
 }
 
 #[test]
+fn what_all_connections_show_together_is_shown_with_the_pass_that_settled_it() {
+    let said = json("reordering.pcap.zst", &["--exchange", "1", "--why"]);
+    let settled = said["settled"].as_array().expect("changes");
+    let by_cause = |cause: &str| {
+        let change = settled.iter().find(|it| it["cause"] == cause);
+        let change = change.unwrap_or_else(|| panic!("{said}"));
+        assert_eq!(change["decides"], "most repetitions were needless");
+        change["ns"].as_i64().expect("ns")
+    };
+    assert_eq!(by_cause("fast_recovery"), -by_cause("reordering"));
+    assert!(by_cause("reordering") > 0);
+}
+
+#[test]
 fn what_is_judged_sums_to_each_silence_and_the_log_changes_no_ledger() {
     let files = fs::read_dir(captures()).expect("captures").map(|it| it.expect("one"));
     let mut silences = 0;

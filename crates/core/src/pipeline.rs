@@ -54,6 +54,8 @@ pub struct Options {
     pub seed: u64,
     /// The part of the capture to analyse.
     pub filter: Filter,
+    /// `true` to log the changes made by passes over all connections.
+    pub log_settling: bool,
     /// `true` to report all connections and endpoints, not only the worst.
     pub all: bool,
     /// Capture time of the first frame, to which the filter's times are relative, ns.

@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, HashSet};
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
 use crate::findings::client_isolated::CutOff;
-use crate::findings::culprit::culprit;
 use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
 use crate::findings::{
-    app_flow_control, buffer_limits, client_isolated, confidence, costs, cross_traffic,
-    delayed_ack, facts, legs, lookup_proof, overflow, refusals, route_change, scans, shared_link,
-    syn_flood, unblamed, upstream_wait,
+    buffer_limits, client_isolated, confidence, costs, facts, lookup_proof, refusals, scans,
+    settling, syn_flood, unblamed, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, EndpointReport, Fact, Finding, Histogram, KindReport,
-    Observation, Owner, Report, Role, SlowExchange, Totals, Vantage,
+    Observation, Report, Role, SlowExchange, Totals, Vantage,
 };
 use crate::wire::Endpoint;
 
@@ -40,20 +38,7 @@ impl Default for Floors {
 
 /// Fills in what the sums say.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
-    tally.settle();
-    tally.worst.settle();
-    legs::settle(&mut tally);
-    cross_traffic::settle(&mut tally);
-    route_change::settle(&mut tally);
-    settle_nagle(&mut tally);
-    app_flow_control::settle(&mut tally);
-    shared_link::settle(&mut tally);
-    settle_buffers(&mut tally);
-    delayed_ack::settle(&mut tally);
-    settle_set_up(&mut tally);
-    refusals::settle(&mut tally);
-    settle_repeats(&mut tally);
-    overflow::compare(&mut tally);
+    settling::settle(&mut tally, &mut report.settled);
     let mut latency = Histogram::default();
     for endpoint in tally.endpoints.values() {
         report.ledger.merge(&endpoint.all.ledger);
@@ -167,150 +152,6 @@ fn order(finding: &Finding) -> impl Ord + use<> {
         finding.culprit.endpoint,
         finding.culprit.role,
     )
-}
-
-/// Where a sender breaks Nagle's rule, or half of what looks like its holds does not end with the
-/// ACK, the ACK had nothing to do with it. A sender that breaks the rule on some connections has it
-/// switched off; what looked like its holds elsewhere was chance.
-fn settle_nagle(tally: &mut Tally) {
-    let suspects: Vec<_> = tally
-        .causes
-        .iter()
-        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
-        .filter(|(key, cause)| {
-            let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
-            let refuted = endpoint.nagle_refuted[key.sender as usize];
-            let missed = endpoint.nagle_missed[key.sender as usize];
-            refuted >= cause.connections.max(1) || 2 * missed > cause.count
-        })
-        .map(|(key, _)| key.clone())
-        .collect();
-    for key in suspects {
-        let (to, owner) = think(key.sender);
-        move_cause(tally, &key, to, Some((Owner::NagleDelayedAck, owner)));
-    }
-}
-
-/// A sender that goes on by its own clock as often as with an ACK writes in pieces: the height of its
-/// flight is what it has to send, and not a buffer's.
-fn settle_buffers(tally: &mut Tally) {
-    let missed = |key: &Key, count: u64| {
-        let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
-        let sender = key.sender as usize;
-        let clocked = 2 * endpoint.clocked[sender] > endpoint.ceilings[sender];
-        clocked || 2 * endpoint.buffer_missed[sender] > count
-    };
-    let suspects: Vec<_> = tally
-        .causes
-        .iter()
-        .filter(|(key, cause)| key.cause == Cause::SendBuffer && missed(key, cause.count))
-        .map(|(key, _)| key.clone())
-        .collect();
-    for key in suspects {
-        let (to, owner) = think(key.sender);
-        move_cause(tally, &key, to, Some((Owner::SendBuffer, owner)));
-    }
-}
-
-/// What an application's time is.
-pub(super) fn think(sender: Side) -> (Cause, Owner) {
-    match sender {
-        Side::Client => (Cause::ClientThink, Owner::Client),
-        Side::Server => (Cause::ServerThink, Owner::Server),
-    }
-}
-
-/// Where a listener's queue overflows, its dropped SYNs are the same fault.
-fn settle_set_up(tally: &mut Tally) {
-    let repeated = tally.causes.keys().filter(|key| key.cause == Cause::SynRetransmit);
-    let repeated: Vec<_> = repeated.cloned().collect();
-    if !repeated.is_empty() {
-        overflow::by_server(&mut tally.firsts);
-    }
-    for key in repeated {
-        let overflows = |key: &Key| key.cause == Cause::AcceptQueueOverflow;
-        let ignores = tally.causes.of(key.server).any(|(other, _)| overflows(other));
-        let counts = overflow::fullness(&tally.firsts, key.server);
-        if ignores || counts.is_overflow() {
-            let owners = Some((Owner::SynRetransmit, Owner::Connect));
-            move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
-            let to = tally.causes.of(key.server).map(|(other, _)| other).filter(|it| overflows(it));
-            for to in to.cloned().collect::<Vec<_>>() {
-                tally.causes.at(&to).shown.add(overflow::FULL, counts.full);
-            }
-        } else if let Some(cause) = tally.causes.get_mut(&key) {
-            cause.shown.add(overflow::EMPTY, counts.empty);
-            cause.shown.add(overflow::OPEN, counts.open);
-        }
-    }
-}
-
-/// That a repetition was needless may be known only when its exchange is over. Where most were, what
-/// was taken for losses before is of the same kind.
-fn settle_repeats(tally: &mut Tally) {
-    let suspects: Vec<_> = tally
-        .causes
-        .keys()
-        .filter(|key| key.cause == Cause::FastRecovery)
-        .filter_map(|key| {
-            let [again, needless] = tally.endpoints.get(&key.server)?.repeats[key.sender as usize];
-            let of = |cause| {
-                tally.causes.get(&Key { cause, ..key.clone() }).map(|known| (known.lost_ns, cause))
-            };
-            let (_, kind) = of(Cause::Reordering)
-                .max(of(Cause::SpuriousRetransmission))
-                .filter(|_| 2 * needless > again)?;
-            Some((key.clone(), kind))
-        })
-        .collect();
-    for (key, kind) in suspects {
-        move_cause(tally, &key, kind, None);
-    }
-    settle_timeouts(tally);
-}
-
-/// The same for a timer: where the receiver has reported every repetition as one that it had not
-/// needed (RFC 2883), nothing was lost.
-fn settle_timeouts(tally: &mut Tally) {
-    let needless = |key: &Key| {
-        let [again, needless] = tally.endpoints.get(&key.server)?.repeats[key.sender as usize];
-        (key.cause == Cause::RetransmissionTimeout && needless > 0 && needless >= again)
-            .then(|| (key.clone(), needless))
-    };
-    let all_needless: Vec<_> = tally.causes.keys().filter_map(needless).collect();
-    for (key, needless) in all_needless {
-        if let Some(cause) = tally.causes.get_mut(&key) {
-            cause.shown.add("dsack", needless);
-            if let Some(instance) = &mut cause.worst {
-                instance.proof.was_needless();
-            }
-        }
-        move_cause(tally, &key, Cause::SpuriousRetransmission, None);
-    }
-}
-
-/// `key` turned out to be `to`.
-pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
-    let Some(mut moved) = tally.causes.remove(key) else { return };
-    if let (Some((_, into)), Class::Fault) = (owners, to.class()) {
-        moved.covers.add(into, moved.lost_ns);
-    }
-    if let Some(owners) = owners {
-        tally.shift(key, owners, moved.lost_ns, to.class() == Class::Fault);
-    }
-    let client = match key.culprit.role {
-        Role::Client => key.culprit.endpoint,
-        _ => Endpoint::default(),
-    };
-    let culprit = culprit(to, key.sender, client, key.server);
-    let target = Key { cause: to, culprit, ..key.clone() };
-    let target = tally.causes.at(&target);
-    target.merge(&moved);
-    // An exchange that suffered from both is one.
-    if let Some(endpoint) = tally.endpoints.get(&key.server) {
-        target.exchanges = target.exchanges.min(endpoint.all.exchanges);
-        target.connections = target.connections.min(endpoint.connections);
-    }
 }
 
 /// What is wrong, and not worth a finding: a chain that was seen once and cost less than any of TCP's timers

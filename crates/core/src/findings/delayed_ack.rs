@@ -1,7 +1,7 @@
 //! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
 
-use crate::findings::assemble::{move_cause, think};
 use crate::findings::scene::{Proof, Scene};
+use crate::findings::settling::{move_cause, think};
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact, Owner};

@@ -39,6 +39,7 @@ mod route_change;
 mod scans;
 mod scene;
 mod set_up;
+mod settling;
 mod shared_link;
 mod slow;
 mod syn_flood;

@@ -52,6 +52,23 @@ pub struct Report {
     pub experiments: Vec<Experiment>,
     /// The user's command line, from which follow-up commands are made.
     pub asked: Asked,
+    /// Changes made by passes over all connections; `None` unless logged (`--why`).
+    pub settled: Option<Vec<Settled>>,
+}
+
+/// A change that a pass over all connections made to what a cause costs at a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The decision of the pass.
+    pub decides: &'static str,
+    /// The server.
+    pub server: Endpoint,
+    /// The cause.
+    pub cause: Cause,
+    /// Role of its culprit.
+    pub role: Role,
+    /// Change of its cost, ns.
+    pub ns: i64,
 }
 
 /// The time that a report of a watched system covers, and the share of its traffic.

@@ -104,6 +104,7 @@ impl Found {
             from_ns: window.from_ns.max(report.totals.first_ns),
             until_ns: window.until_ns.min(report.totals.last_ns),
         });
+        report.settled = options.log_settling.then(Vec::new);
         findings::assemble(self.tally, &options.floors, &mut report);
         report
     }

@@ -4,7 +4,7 @@ use super::layout::Page;
 use super::style::{Look, Paint};
 use crate::judge::{Answer, Gap};
 use crate::model::units::{duration, printable};
-use crate::model::{Finding, Report, Slice};
+use crate::model::{Finding, Report, Settled, Slice};
 use crate::tcp::{Exchange, Revision};
 use crate::wire::Endpoint;
 use serde_json::{Value, json};
@@ -55,12 +55,14 @@ fn answered(answer: &Answer) -> String {
     }
 }
 
+/// Formats a change of the time of `name`: `−41 ms server`.
+fn change(name: &str, ns: i64) -> String {
+    let sign = if ns < 0 { '−' } else { '+' };
+    format!("{sign}{} {name}", duration(ns.unsigned_abs()))
+}
+
 /// Formats the changes of a revision: `−41 ms nagle_delayed_ack, +41 ms server`.
 fn changes(revision: &Revision) -> String {
-    let change = |name: &str, ns: i64| {
-        let sign = if ns < 0 { '−' } else { '+' };
-        format!("{sign}{} {name}", duration(ns.unsigned_abs()))
-    };
     let owners = revision.owners.iter().map(|(owner, ns)| change(owner.id(), *ns));
     let causes = revision.causes.iter().map(|(cause, ns)| change(cause.id(), *ns));
     let all: Vec<String> =
@@ -90,6 +92,11 @@ impl Why {
         report.findings.iter().filter(concerns).collect()
     }
 
+    /// Returns the changes that passes over all connections made at this connection's server.
+    fn settled<'a>(&self, report: &'a Report) -> Vec<&'a Settled> {
+        report.settled.iter().flatten().filter(|it| it.server == self.server).collect()
+    }
+
     /// Renders the log as text; `report` is that of the first pass.
     pub fn render(&self, report: &Report, look: &Look) -> String {
         let mut page = Page::new(look);
@@ -105,6 +112,17 @@ impl Why {
         }
         if let Some((number, exchange)) = &self.exchange {
             render_exchange(&mut page, *number, exchange);
+        }
+        let settled = self.settled(report);
+        if !settled.is_empty() {
+            page.gap();
+            let title = format!("over all connections to {}", self.server);
+            page.line(&look.paint(Paint::Bold, &title));
+        }
+        for it in settled {
+            let change = change(it.cause.id(), it.ns);
+            let text = format!("{change} at the {}: {}", it.role.id(), it.decides);
+            page.paragraph(None, &text, 2);
         }
         page.gap();
         page.line(&look.paint(Paint::Bold, "in the report"));
@@ -177,6 +195,14 @@ impl Why {
                 "ledger_ns": ledger.collect::<Value>(),
             })
         });
+        let settled = |it: &&Settled| {
+            json!({
+                "decides": it.decides,
+                "cause": it.cause.id(),
+                "role": it.role.id(),
+                "ns": it.ns,
+            })
+        };
         let finding = |it: &&Finding| json!({ "cause": it.cause.id(), "lost_ns": it.lost_ns });
         json!({
             "client": self.client.to_string(),
@@ -184,6 +210,7 @@ impl Why {
             "silences": self.silences.iter().map(silence).collect::<Vec<_>>(),
             "silences_omitted": self.omitted,
             "exchange": exchange,
+            "settled": self.settled(report).iter().map(settled).collect::<Vec<_>>(),
             "findings": self.findings(report).iter().map(finding).collect::<Vec<_>>(),
         })
     }
