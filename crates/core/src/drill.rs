@@ -1,5 +1,5 @@
-//! One connection, drawn: a second pass over a capture that follows a single flow and keeps
-//! what the first pass only added up.
+//! Draws one connection: a second pass over a capture that follows a single flow and keeps the
+//! details that the first pass only added up.
 
 mod elide;
 mod followed;
@@ -16,15 +16,15 @@ pub(crate) use elide::Room;
 pub(crate) use followed::{Followed, Start};
 pub use why::WhyAt;
 
-/// Nothing to draw.
+/// The reason why there is nothing to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrillError {
     /// The connection has fewer exchanges.
     #[error("exchange {wanted} is not on that connection: {}", range(*.exchanges))]
     NoExchange {
-        /// The number asked for, 1-based.
+        /// The requested number, 1-based.
         wanted: u64,
-        /// How many there are.
+        /// The number of exchanges.
         exchanges: u64,
     },
     /// No silence of the connection was judged at that frame.
@@ -38,7 +38,7 @@ pub enum DrillError {
     },
 }
 
-/// The numbers that exchanges of a connection have.
+/// Describes the valid numbers of a connection's exchanges.
 fn range(exchanges: u64) -> String {
     match exchanges {
         0 => "no exchange on it is complete, leave out --exchange".into(),
@@ -47,7 +47,7 @@ fn range(exchanges: u64) -> String {
     }
 }
 
-/// A second pass under way.
+/// A second pass in progress.
 pub struct Drill {
     decoder: Decoder,
     joiner: Joiner,
@@ -57,7 +57,7 @@ pub struct Drill {
 }
 
 impl Drill {
-    /// Will draw `connection` of a report that was made with `options`.
+    /// Prepares to draw `connection` of a report made with `options`.
     pub fn new(options: &Options, connection: &ConnectionReport) -> Self {
         let decoder = Decoder::new(options);
         Self {
@@ -69,12 +69,12 @@ impl Drill {
         }
     }
 
-    /// Keeps what [`explain`](Self::explain) needs as well.
+    /// Also keeps the data that [`explain`](Self::explain) needs.
     pub fn deciding(self) -> Self {
         Self { followed: self.followed.deciding(), ..self }
     }
 
-    /// Takes the next block; false when there is no need for more.
+    /// Takes the next block; returns `false` when no more are needed.
     pub fn take(&mut self, block: &Block) -> bool {
         self.decoder.decode(block, &mut self.batch);
         self.joiner.join(block, &mut self.batch);
@@ -87,10 +87,10 @@ impl Drill {
         !self.followed.is_over()
     }
 
-    /// Draws the connection, or its exchange number `exchange` (1-based); in full if `all`.
+    /// Draws the connection, or its exchange number `exchange` (1-based); in full if `all` is set.
     ///
     /// # Errors
-    /// [`DrillError`], if there is no such exchange.
+    /// [`DrillError`] if there is no such exchange.
     pub fn finish(self, exchange: Option<u64>, all: bool) -> Result<Ladder, DrillError> {
         let Some(drawn) = self.followed.finish() else { return Ok(Ladder::default()) };
         let index = match exchange {
@@ -105,8 +105,8 @@ impl Drill {
         Ok(drawn.ladder(index, (!all).then_some(Room::SCREENS)))
     }
 
-    /// Draws the exchange that `frame` belongs to, or the connection where it belongs to none, on
-    /// part of a screen.
+    /// Draws the exchange of `frame`, or the connection if the frame belongs to no exchange,
+    /// shortened to a part of a screen.
     pub fn finish_at(self, frame: FrameId) -> Ladder {
         let drawn = self.followed.finish();
         drawn.map_or_else(Ladder::default, |it| it.ladder(it.exchange_at(frame), Some(Room::SHORT)))

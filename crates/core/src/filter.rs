@@ -1,4 +1,4 @@
-//! What part of a capture to look at: `host 10.0.0.1 and port 80 and +2s..+5s`.
+//! Selects the part of a capture to analyse: `host 10.0.0.1 and port 80 and +2s..+5s`.
 //!
 //! Terms are joined by `and` (or nothing); values of one term by `,`, any of which may match.
 //!
@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `host ADDRESS[/BITS]`, `not host …` | connections with such an end |
 //! | `port PORT[-PORT]`, `not port …` | connections with such an end |
-//! | `after TIME`, `before TIME`, `TIME..TIME` | exchanges of which a part happened then; either end may be left out |
+//! | `after TIME`, `before TIME`, `TIME..TIME`
+//! exchanges that overlap this time; either end may be left out |
 //! | `cause CAUSE` | findings of that cause |
 //!
 //! A time is `+2s`, `+150ms` (since the first frame), `10:00:05[.25]` (UTC, on the day of the
@@ -34,16 +35,16 @@ pub struct Filter {
     text: String,
 }
 
-/// What cannot be understood in a filter.
+/// An error in a filter's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// A word that begins no term, and what may be meant.
+    /// A word that begins no term, with the closest known word.
     #[error(
         "`{0}` is no filter{1}: write host ADDRESS, port PORT, after TIME, before TIME, TIME..TIME \
          or cause CAUSE, joined by `and`"
     )]
     Term(String, Meant),
-    /// An alternative.
+    /// `or` between terms.
     #[error(
         "`{0}` is not known, all terms must match: write alternatives as a list, as in \
          host 10.0.0.1,10.0.0.2 or port 80,443, or run tcpwhy once for each"
@@ -55,7 +56,7 @@ pub enum FilterError {
          `not` before each term, as in host 10.0.0.1,10.0.0.2 and not port 22"
     )]
     Brackets(String),
-    /// The words of Wireshark's display filters.
+    /// A field or operator of Wireshark's display filters.
     #[error(
         "`{0}` is of Wireshark's filters: write host ADDRESS for ip.addr and port PORT for tcp.port, \
          as in host 10.0.0.1 and port 80"
@@ -70,7 +71,7 @@ pub enum FilterError {
          up)"
     )]
     Address(String),
-    /// An address and a port in one.
+    /// An address and a port in one word.
     #[error("`{0}` is an address with a port: write host {1} and port {2}")]
     End(String, IpAddr, u16),
     /// Not a port.
@@ -82,16 +83,16 @@ pub enum FilterError {
     /// A time without its unit.
     #[error("`{0}` has no unit: write {0}s or {0}ms")]
     Unit(String),
-    /// A length of time in place of a time.
+    /// A duration where a time is expected.
     #[error("`{0}` is no time: write +{0} for the time that long after the first frame")]
     Length(String),
-    /// Not a cause, and what may be meant.
+    /// Not a cause; with the closest known one.
     #[error("`{0}` is no cause{1}: `tcpwhy explain --cause list` shows them all")]
     Cause(String, Meant),
     /// Not a connection.
     #[error("`{0}` is no connection: write its number, from 1 on, or one end as 10.0.0.1:50112")]
     Connection(String),
-    /// A time asked for twice.
+    /// A bound of the time window given twice.
     #[error("`{0}` is given twice: one time window is kept, from one `after` to one `before`")]
     Twice(&'static str),
     /// A time window that ends before it begins.
@@ -101,12 +102,12 @@ pub enum FilterError {
     Reversed,
 }
 
-/// What may be meant by a word; nothing where no known word is like it.
+/// The closest known word; `None` if no known word is similar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meant(pub Option<String>);
 
 impl Meant {
-    /// The word that is most like `word`.
+    /// Returns the known word that is closest to `word`.
     fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         Self(nearest(word, known).map(str::to_owned))
     }
@@ -124,9 +125,9 @@ impl fmt::Display for Meant {
 /// One host or port term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Whether an end must match; else none may.
+    /// `true` if an end must match, `false` if none may (`not`).
     pub wanted: bool,
-    /// What an end is compared with.
+    /// The values that an end is compared with.
     pub any: Values,
 }
 
@@ -140,13 +141,13 @@ pub enum Values {
 }
 
 impl Filter {
-    /// Reads a filter.
+    /// Parses a filter.
     ///
     /// # Errors
-    /// [`FilterError`] names the word that cannot be understood and what would be.
+    /// [`FilterError`] names the word that cannot be parsed and the accepted forms.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let mut filter = Self { text: text.to_owned(), ..Self::default() };
-        // So are they written in other filters, with or without blanks.
+        // Other filter languages write it like this, with or without blanks.
         let text = text.replace("&&", " and ").replace(", ", ",");
         let mut words = text.split_whitespace().peekable();
         while let Some(word) = words.next() {
@@ -198,12 +199,12 @@ impl Filter {
         }
     }
 
-    /// The filter as it was written.
+    /// Returns the filter as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether connections of this flow are kept.
+    /// Returns whether connections of this flow are kept.
     #[inline]
     pub fn matches_flow(&self, flow: &FlowKey) -> bool {
         self.ends.is_empty() || self.matches_ends(flow)
@@ -213,37 +214,37 @@ impl Filter {
         self.ends.iter().all(|ends| ends.any.matches(flow) == ends.wanted)
     }
 
-    /// The time told of, in a capture that begins at `first_ns`, ns since the epoch.
+    /// Returns the selected time window of a capture that begins at `first_ns`, ns since the epoch.
     pub fn window(&self, first_ns: u64) -> Window {
         let from_ns = self.after.map_or(0, |time| time.at(first_ns));
         Window { from_ns, until_ns: self.before.map_or(u64::MAX, |time| time.at(first_ns)) }
     }
 
-    /// Whether findings of `cause` are kept.
+    /// Returns whether findings of `cause` are kept.
     pub fn matches_cause(&self, cause: Cause) -> bool {
         self.causes.is_empty() || self.causes.contains(&cause)
     }
 
-    /// The host and port terms; a connection is kept where all match.
+    /// Returns the host and port terms; a connection is kept if all match.
     pub fn ends(&self) -> &[Ends] {
         &self.ends
     }
 
-    /// Asks for `cause` too.
+    /// Adds `cause` to the selected causes.
     pub fn also_causes(&mut self, cause: impl IntoIterator<Item = Cause>) {
         self.causes.extend(cause);
     }
 
-    /// The causes asked for; none means all.
+    /// Returns the selected causes; none means all.
     pub fn causes(&self) -> &[Cause] {
         &self.causes
     }
 }
 
-/// Words that begin a term.
+/// The words that begin a term.
 const TERMS: [&str; 6] = ["host", "port", "not", "after", "before", "cause"];
 
-/// What is wrong with a word that begins no term.
+/// Returns the error for a word that begins no term.
 fn no_term(word: &str) -> FilterError {
     let meant = match word {
         _ if word.contains(['(', ')']) => return FilterError::Brackets(word.into()),
@@ -351,17 +352,17 @@ fn ports(text: &str) -> Option<(u16, u16)> {
     (from <= to).then_some((from, to))
 }
 
-/// One connection, as users point at it.
+/// One connection, as the user names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// By its place in the report's list, from 1: the worst first.
+    /// By its number in the report's list, from 1: the worst first.
     Number(u64),
     /// By one of its ends.
     End(Endpoint),
 }
 
 impl Pick {
-    /// Reads `7`, `10.0.0.1:50112` or `[2001:db8::1]:443`.
+    /// Parses `7`, `10.0.0.1:50112` or `[2001:db8::1]:443`.
     ///
     /// # Errors
     /// [`FilterError::Connection`] for anything else.
@@ -378,7 +379,7 @@ impl Pick {
         Ok(Self::End(Endpoint { address: ip.octets(), port: address.port() }))
     }
 
-    /// Whether it is the connection `number` (1-based) on `flow`.
+    /// Returns whether this is connection `number` (1-based) on `flow`.
     pub fn matches(&self, number: u64, flow: &FlowKey) -> bool {
         match self {
             Self::Number(wanted) => *wanted == number,

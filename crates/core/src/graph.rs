@@ -1,4 +1,4 @@
-//! What graphs of a connection show: a point for each segment, and the round trips between them.
+//! The data of a connection's graphs: a point for each segment, and the round trips.
 //!
 //! Read first: RFC 9293 §3.8.6 (window), RFC 6298 §3 (which segments may be timed). Sequence and
 //! acknowledgment numbers are relative to the first of their side, as Wireshark shows them, and do not wrap.
@@ -9,14 +9,14 @@ use crate::tcp::{Connection, Kind, ORIGIN, Sequence};
 use crate::wire::{Segment, TcpFlags};
 use std::collections::VecDeque;
 
-/// What a segment is to its stream.
+/// The relation of a segment's data to the data before it in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Data never seen before, or no data.
+    /// Data not seen before, or no data.
     New,
-    /// Data that was sent before.
+    /// Data that had been sent before.
     Retransmission,
-    /// Data that was overtaken on its way.
+    /// Data that arrived out of order.
     OutOfOrder,
     /// A probe of a closed window, or a keep-alive.
     Probe,
@@ -40,11 +40,11 @@ pub struct Point {
     pub time_ns: u64,
     /// The frame that carried it.
     pub frame: FrameId,
-    /// Who sent it.
+    /// The side that sent it.
     pub from: Side,
     /// Its control bits.
     pub flags: TcpFlags,
-    /// What it is to its stream.
+    /// The relation of its data to the data before it.
     pub mark: Mark,
     /// Relative sequence number of its first byte.
     pub seq: u64,
@@ -54,18 +54,19 @@ pub struct Point {
     pub ack: Option<u64>,
     /// The window that it advertises, bytes; `None` where its scale was not captured.
     pub window_bytes: Option<u64>,
-    /// What its sender had sent, this segment included, and was not acknowledged here, bytes.
+    /// Bytes that its sender had sent, this segment included, and that were not yet acknowledged at
+    /// the vantage.
     pub flight_size_bytes: u64,
 }
 
-/// The round trip of a segment from the place of the capture to its receiver.
+/// A round trip between the vantage and the receiver of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttSample {
-    /// When its ACK passed, ns.
+    /// Time at which the ACK was captured, ns.
     pub time_ns: u64,
-    /// How long after the segment that was, ns.
+    /// Time from the segment to its ACK, ns.
     pub rtt_ns: u64,
-    /// Who sent the segment.
+    /// The side that sent the segment.
     pub sender: Side,
     /// The frame with the ACK.
     pub frame: FrameId,
@@ -74,32 +75,33 @@ pub struct RttSample {
 /// Points of one connection around one of its frames, in bounded memory.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// The frame in the middle.
+    /// The frame around which points are kept.
     around: FrameId,
     points_max: usize,
     /// The segments, in the order of the capture.
     pub points: VecDeque<Point>,
     /// The round trips.
     pub rtts: VecDeque<RttSample>,
-    /// Segments before the first of `points`, and behind the last.
+    /// Number of segments before the first of `points`, and after the last.
     pub left_out: [u64; 2],
     streams: [Stream; 2],
 }
 
-/// Segments of one direction that wait for their ACK, at most.
+/// Maximum number of segments of one direction that wait for their ACK.
 const TIMED_MAX: usize = 1 << 12;
 
-/// One direction's numbers, and its segments that may be timed.
+/// Sequence numbers of one direction, and its segments that may be timed.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     numbers: Option<Sequence>,
     near: u64,
-    /// End and time of each, ns; `None` of those that were sent again (RFC 6298 §3).
+    /// End and capture time (ns) of each segment; `None` if it was retransmitted (RFC 6298 §3).
     timed: VecDeque<(u64, Option<u64>)>,
 }
 
 impl Stream {
-    /// Position relative to the first number, which is `first`.
+    /// Returns the position of `number` relative to the first number of its side; `first` sets that
+    /// number if it is not known yet.
     fn relative(&mut self, number: u32, first: u32) -> u64 {
         let numbers = self.numbers.get_or_insert_with(|| {
             self.near = ORIGIN;
@@ -109,7 +111,7 @@ impl Stream {
         numbers.position(number, self.near).saturating_sub(ORIGIN)
     }
 
-    /// Data was sent up to `end`, from `start`.
+    /// Records data sent from `start` to `end`.
     fn sent(&mut self, (start, end): (u64, u64), time_ns: u64, mark: Mark) {
         if mark == Mark::New {
             if self.timed.len() < TIMED_MAX {
@@ -124,7 +126,8 @@ impl Stream {
         }
     }
 
-    /// All up to `ack` has come; answers when the last segment of it had passed that may be timed, ns.
+    /// Records an ACK up to `ack`; returns the capture time of the last segment that it covers, ns,
+    /// if that segment may be timed.
     fn acknowledged(&mut self, ack: u64) -> Option<u64> {
         let mut last = None;
         while self.timed.front().is_some_and(|(end, _)| *end <= ack) {
@@ -147,12 +150,12 @@ impl Graph {
         }
     }
 
-    /// What was seen so far was of an earlier connection.
+    /// Discards what was kept: it belonged to an earlier connection with the same addresses.
     pub(crate) fn begin_again(&mut self) {
         *self = Self::new(self.around, self.points_max);
     }
 
-    /// Takes a segment that `connection` has just taken as a `kind` of data.
+    /// Adds a segment that `connection` has just classified as `kind`.
     pub(crate) fn segment(
         &mut self,
         connection: &Connection,

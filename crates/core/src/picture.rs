@@ -1,11 +1,11 @@
-//! What a page draws of a capture beside its report: a second pass, which keeps single exchanges, the
+//! The data that a page draws beside its report: a second pass, which keeps single exchanges, the
 //! connections of the findings, handshakes of floods and look-ups.
 //!
 //! ```text
 //! Report + Blocks ─► Picture ─► json   (beside the report's own JSON in the page)
 //! ```
 //!
-//! All of it is bounded, and what was left out is counted.
+//! All of it is bounded, and what is left out is counted.
 
 mod columns;
 mod json;
@@ -26,25 +26,25 @@ use crate::report::{Ladder, Step};
 use crate::second_pass::SecondPass;
 use crate::tcp::{Connection, Exchange, Sink};
 
-/// Points of one connection's graphs, and of those of all.
+/// Maximum number of points in the graphs of one connection, and of all.
 const POINTS_MAX: usize = 20_000;
 const POINTS_MAX_OF_ALL: usize = 30_000;
 
-/// Silences marked in a graph, the longest.
+/// Maximum number of silences marked in a graph: the longest.
 const STALLS_MAX: usize = 300;
 
-/// Look-ups drawn, the longest.
+/// Maximum number of look-ups drawn: the longest.
 const LOOKUPS_MAX: usize = 200;
 
-/// A second pass that draws.
+/// A second pass that collects the data.
 pub struct Pass {
     pass: SecondPass<Kept>,
-    /// Connections that findings have their evidence from, with the index of the finding.
+    /// Connections with the evidence of findings, with the index of the finding.
     followed: Vec<(usize, FrameId, Followed)>,
     ladders: Vec<(usize, Ladder)>,
 }
 
-/// What of all connections is kept.
+/// Data kept of all connections.
 struct Kept {
     exchanges: Exchanges,
     set_ups: Vec<SetUps>,
@@ -63,7 +63,7 @@ impl Sink for Kept {
     }
 }
 
-/// What was drawn; nothing, where no packets were kept.
+/// The data of a page; empty if no packets were kept.
 #[derive(Default)]
 pub struct Picture {
     /// The exchanges that took longest.
@@ -72,9 +72,9 @@ pub struct Picture {
     pub drawings: Vec<Drawing>,
     /// Handshakes at servers that were flooded.
     pub set_ups: Vec<SetUps>,
-    /// Look-ups, in the order of time (bounded).
+    /// Look-ups, in time order (bounded).
     pub lookups: Vec<Lookup>,
-    /// How many were left out of `lookups`.
+    /// Number of look-ups left out of `lookups`.
     pub lookups_omitted: u64,
 }
 
@@ -84,19 +84,19 @@ pub struct Drawing {
     pub finding: usize,
     /// The exchange.
     pub ladder: Ladder,
-    /// Graphs of its connection; none of look-ups.
+    /// Graphs of its connection; `None` for look-ups.
     pub graphs: Option<Graphs>,
 }
 
-/// What graphs of one connection show.
+/// The data of one connection's graphs.
 pub struct Graphs {
-    /// Capture times between which the drawn exchange lies, ns.
+    /// Capture times of the start and end of the drawn exchange, ns.
     pub exchange_ns: (u64, u64),
     /// A point for each segment.
     pub points: Vec<Point>,
     /// Round trips.
     pub rtts: Vec<RttSample>,
-    /// Segments that were left out before the points and behind them.
+    /// Number of segments left out before and after the points.
     pub left_out: [u64; 2],
     /// Silences and their owners.
     pub stalls: Vec<Stall>,
@@ -109,14 +109,14 @@ pub struct Stall {
     pub start_ns: u64,
     /// Capture time of its end, ns.
     pub end_ns: u64,
-    /// Who owns it.
+    /// The owner of the time.
     pub owner: &'static str,
-    /// What made them own it.
+    /// The cause, if one was found.
     pub cause: Option<Cause>,
 }
 
 impl Pass {
-    /// Will draw what `report` tells of, which was made with `options`.
+    /// Prepares to draw the findings of `report`, which was made with `options`.
     pub fn new(options: &Options, report: &Report) -> Self {
         let totals = &report.totals;
         let floods = report.findings.iter().filter(|it| it.cause == Cause::SynFlood);
@@ -152,7 +152,7 @@ impl Pass {
         });
     }
 
-    /// All that was drawn.
+    /// Returns the collected data.
     pub fn finish(self) -> Picture {
         let (Kept { mut exchanges, set_ups }, mut control) = self.pass.finish();
         let mut lookups = control.take_lookups();
@@ -170,8 +170,8 @@ impl Pass {
     }
 }
 
-/// Which connection shows `finding`: the one of its evidence. Ports are used again: of several it is the
-/// last that began before.
+/// Selects the connection that shows `finding`: that of its evidence. Ports are reused: of several,
+/// it is the last that began before the evidence.
 fn start<'a>(report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
     let frame = finding.evidence.first()?.frame;
     let (client, server) = finding.evidence_flow?;
@@ -185,7 +185,7 @@ fn start<'a>(report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
     Some(known.map_or(Start::Around { client, server, frame }, Start::Known))
 }
 
-/// Whether `finding` is about look-ups, which belong to no connection.
+/// Returns whether `finding` is about look-ups, which belong to no connection.
 fn is_of_names(finding: &Finding) -> bool {
     crate::report::phrases::is_dns(finding.cause)
 }
@@ -214,7 +214,7 @@ fn drawing((finding, frame, followed): (usize, FrameId, Followed)) -> Option<Dra
     Some(Drawing { finding, ladder, graphs: Some(graphs) })
 }
 
-/// The silences among `steps` that lie in `span_ns`, in the order of time.
+/// Returns the silences among `steps` that overlap `span_ns`, in time order.
 fn stalls(steps: &[crate::report::LadderStep], span_ns: (u64, u64)) -> Vec<Stall> {
     let mut stalls: Vec<Stall> = Vec::new();
     let mut until_ns = 0;
@@ -223,7 +223,7 @@ fn stalls(steps: &[crate::report::LadderStep], span_ns: (u64, u64)) -> Vec<Stall
             until_ns = step.time_ns;
             continue;
         };
-        // Parts of one silence are drawn one after the other.
+        // Slices of one silence are drawn one after the other.
         let first_ns = steps.first().map_or(0, |step| step.time_ns);
         let start_ns = beyond.since_ns.map_or(until_ns, |since_ns| first_ns + since_ns);
         let end_ns = start_ns + duration_ns;

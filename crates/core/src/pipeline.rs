@@ -1,10 +1,10 @@
-//! The whole way from blocks of frames to a report, cut so that a caller can run its parts on
-//! as many threads as it likes and always gets the same answer.
+//! All steps from blocks of frames to a report, divided so that a caller can run them on any number
+//! of threads, with the same result.
 //!
-//! A block goes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
-//! order (little work; fragments are joined here), then [`Shard::take`] for each shard, in order. A
-//! connection always falls into the same shard. [`Analysis::run`] takes these steps on the calling
-//! thread, [`Pass`] on as many as are lent to it.
+//! A block passes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
+//! order (little work; fragments are reassembled here), then [`Shard::take`] for each shard, in
+//! order. A connection always belongs to the same shard. [`Analysis::run`] takes these steps on the
+//! calling thread, [`Pass`] on as many threads as call it.
 
 mod batch;
 mod found;
@@ -38,43 +38,44 @@ use crate::wire::{
     Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, decode_common, protocol,
 };
 
-/// Shards, whatever the number of threads, so that it does not show in the answer.
+/// Number of shards, independent of the number of threads, which therefore does not affect the
+/// result.
 pub const SHARDS: usize = 16;
 
-/// What a caller may choose.
+/// Options of an analysis.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// From where on findings are worth a reader's time.
+    /// Thresholds above which findings are reported.
     pub floors: Floors,
-    /// Kinds of requests show the values in them (paths as they stand); off, values never
-    /// leave the analysis.
+    /// `true` if kinds of requests contain literal values (complete paths); if `false`, values
+    /// never leave the analysis.
     pub show_values: bool,
-    /// Seed of the flow hash; the answer does not depend on it.
+    /// Seed of the flow hash; the result does not depend on it.
     pub seed: u64,
-    /// The part to look at.
+    /// The part of the capture to analyse.
     pub filter: Filter,
-    /// Log what passes over all connections change.
+    /// `true` to log the changes made by passes over all connections.
     pub log_settling: bool,
-    /// Tell of all connections and endpoints, not only the worst.
+    /// `true` to report all connections and endpoints, not only the worst.
     pub all: bool,
-    /// Capture time of the first frame, from which the filter's times count, ns.
+    /// Capture time of the first frame, to which the filter's times are relative, ns.
     pub first_ns: u64,
-    /// Where the captures were taken, if that was at two places.
+    /// The places at which the captures were taken, if there are two.
     pub sites: Sites,
-    /// Captures show the same packets with other addresses.
+    /// `true` if captures show the same packets with other addresses.
     pub is_translated: bool,
-    /// No segment goes the short way of what was expected. It takes longer, and changes nothing: there
-    /// is this choice so that tests can see that.
+    /// Disables the fast paths. The analysis takes longer and gives the same result; tests compare
+    /// the two.
     pub disable_fast_path: bool,
 }
 
 impl Options {
-    /// The time told of.
+    /// Returns the time window of the report.
     pub fn window(&self) -> Window {
         self.filter.window(self.first_ns)
     }
 
-    /// Leaves out of `report` what was not asked for.
+    /// Removes from `report` what was not requested.
     fn narrow(&self, report: &mut Report) {
         if !self.all {
             let omitted = report.endpoints.len().saturating_sub(ENDPOINTS_MAX);
@@ -95,7 +96,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes what `options` select.
+    /// Creates a decoder for the part that `options` select.
     pub fn new(options: &Options) -> Self {
         Self {
             hasher: FlowHasher::new(options.seed),
@@ -172,14 +173,14 @@ impl Decoder {
             payload: it.payload.into(),
             payload_bytes: match carrier {
                 Carrier::Datagram => it.payload_len,
-                // Of a first fragment the header tells the length of the whole.
+                // The header of a first fragment contains the length of the whole datagram.
                 _ => u32::try_from(it.payload.len()).unwrap_or(u32::MAX),
             },
             carrier,
         })
     }
 
-    /// Keeps in `batch` what is no segment.
+    /// Keeps packets other than segments in `batch`.
     fn keep(&self, packet: &Packet<'_>, batch: &mut Batch) {
         match packet {
             Packet::Udp(it) => batch.asides.extend(self.datagram(it, Carrier::Datagram)),
@@ -223,7 +224,7 @@ impl Shard {
         shard
     }
 
-    /// Nothing added up yet.
+    /// Returns an empty tally.
     fn tally(options: &Options) -> Tally {
         let mut tally = Tally::default();
         if options.all {
@@ -232,7 +233,7 @@ impl Shard {
         tally
     }
 
-    /// Takes shard `index` of a block's segments.
+    /// Takes the segments of shard `index` of a block.
     pub fn take(&mut self, index: usize, batch: &Batch, block: &Block) {
         if self.twin.is_some() {
             return self.take_both(index, batch, block);
@@ -251,14 +252,14 @@ impl Shard {
     }
 }
 
-/// What concerns more than one connection.
+/// The state that concerns more than one connection.
 #[derive(Clone)]
 pub struct Control {
     sites: Sites,
-    /// By place.
+    /// Name look-ups by place.
     names: [Names; 2],
     datagrams: Datagrams,
-    /// None where captures of several places are known to have other addresses.
+    /// `None` if captures of several places are known to have other addresses.
     translated: Option<Translated>,
     joiner: Joiner,
     counts: DecodeCounts,
@@ -266,7 +267,7 @@ pub struct Control {
     last_ns: u64,
 }
 
-/// Endpoints told of, most wall time first, unless all are asked for.
+/// Maximum number of endpoints reported, most wall time first, unless all are requested.
 const ENDPOINTS_MAX: usize = 64;
 
 impl Control {
@@ -284,8 +285,8 @@ impl Control {
         }
     }
 
-    /// Takes what concerns more than one connection, block after block, and adds to `batch` what
-    /// fragments in `block` complete.
+    /// Processes what concerns more than one connection, block by block, and adds to `batch` the
+    /// packets that fragments in `block` complete.
     pub fn take(&mut self, batch: &mut Batch, block: &Block) {
         self.joiner.join(block, batch);
         if let Some(translated) = &mut self.translated {
@@ -309,7 +310,7 @@ impl Control {
         self.names.iter_mut().for_each(Names::collect);
     }
 
-    /// All look-ups, each once; those under way end with what was captured.
+    /// Returns all look-ups, each once; those in progress end with the capture.
     pub(crate) fn take_lookups(&mut self) -> Vec<Lookup> {
         let names = std::mem::take(&mut self.names);
         let [mut all, more] = names.map(|names| names.finish(self.last_ns));
@@ -319,7 +320,7 @@ impl Control {
     }
 }
 
-/// A diagnosis under way.
+/// A diagnosis in progress.
 pub struct Analysis {
     options: Options,
     decoder: Decoder,
@@ -328,7 +329,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Begins.
+    /// Begins a diagnosis.
     pub fn new(options: Options) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::new(&options)).collect();
         let decoder = Decoder::new(&options);
@@ -336,18 +337,18 @@ impl Analysis {
         Self { control, decoder, options, shards }
     }
 
-    /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
-    /// Answers whether it came to the end.
+    /// Analyses a whole capture on the calling thread, as long as `go_on` returns `true` after each
+    /// block. Returns whether it reached the end.
     ///
     /// # Errors
-    /// [`CaptureError`] where nothing can be read.
+    /// [`CaptureError`] if nothing can be read.
     pub fn run(&mut self, capture: &mut CaptureSet, go_on: GoOn<'_>) -> Result<bool, CaptureError> {
         let pass = Pass::new(self, capture, go_on);
         pass.work();
         pass.finish()
     }
 
-    /// Ends every connection and says what was found.
+    /// Ends all connections and returns the report.
     pub fn finish(self, inputs: &[InputSummary]) -> Report {
         let mut found = Found::default();
         let mut joint = None;

@@ -1,4 +1,4 @@
-//! A queue that mostly holds one thing or nothing, and then no memory beside itself.
+//! A queue that usually holds at most one item, and then uses no heap memory.
 
 use std::collections::VecDeque;
 
@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     front: Option<T>,
-    /// What comes after the front; empty where there is none.
+    /// The items after the front; `None` if there is no memory for them.
     rest: Option<Box<Rest<T>>>,
 }
 
-/// Few have more than a second.
+/// The items after the front; few queues have more than one.
 #[derive(Clone, Debug)]
 struct Rest<T> {
     second: Option<T>,
-    /// What comes after the second; empty where there is none.
+    /// The items after the second; empty if there is no second.
     more: VecDeque<T>,
 }
 
@@ -52,7 +52,7 @@ impl<T> Rest<T> {
 }
 
 impl<T> Queue<T> {
-    /// Appends one.
+    /// Appends an item.
     #[inline]
     pub fn push_back(&mut self, item: T) {
         if self.front.is_none() {
@@ -62,96 +62,96 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Puts one before all others.
+    /// Inserts an item at the front.
     pub fn push_front(&mut self, item: T) {
         if let Some(second) = self.front.replace(item) {
             self.rest.get_or_insert_default().push_front(second);
         }
     }
 
-    /// Takes the oldest.
+    /// Removes and returns the oldest item.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
         let next = self.rest.as_mut().and_then(|rest| rest.pop_front());
         std::mem::replace(&mut self.front, next)
     }
 
-    /// The oldest.
+    /// Returns the oldest item.
     #[inline]
     pub fn front(&self) -> Option<&T> {
         self.front.as_ref()
     }
 
-    /// The oldest, to be changed.
+    /// Returns the oldest item for modification.
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut T> {
         self.front.as_mut()
     }
 
-    /// The only one there is, and no room for more.
+    /// Returns the item if it is the only one and no heap memory is in use.
     #[inline]
     pub fn only(&self) -> Option<&T> {
         if self.rest.is_none() { self.front.as_ref() } else { None }
     }
 
-    /// Whether there is none, and no room for more than one.
+    /// Returns whether the queue is empty and uses no heap memory.
     #[inline]
     pub fn is_unused(&self) -> bool {
         self.front.is_none() && self.rest.is_none()
     }
 
-    /// The newest.
+    /// Returns the newest item.
     pub fn back(&self) -> Option<&T> {
         let newest = self.rest.as_ref().and_then(|rest| rest.more.back().or(rest.second.as_ref()));
         newest.or(self.front.as_ref())
     }
 
-    /// The newest, to be changed.
+    /// Returns the newest item for modification.
     pub fn back_mut(&mut self) -> Option<&mut T> {
         let newest =
             self.rest.as_mut().and_then(|rest| rest.more.back_mut().or(rest.second.as_mut()));
         newest.or(self.front.as_mut())
     }
 
-    /// All, oldest first.
+    /// Returns all items, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let rest = self.rest.iter().flat_map(|rest| rest.second.iter().chain(&rest.more));
         self.front.iter().chain(rest)
     }
 
-    /// All, oldest first, to be changed.
+    /// Returns all items for modification, oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let rest = self.rest.iter_mut();
         let rest = rest.flat_map(|rest| rest.second.iter_mut().chain(&mut rest.more));
         self.front.iter_mut().chain(rest)
     }
 
-    /// How many.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         let behind = |rest: &Rest<T>| usize::from(rest.second.is_some()) + rest.more.len();
         usize::from(self.front.is_some()) + self.rest.as_deref().map_or(0, behind)
     }
 
-    /// Whether there is none.
+    /// Returns whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.front.is_none()
     }
 
-    /// Forgets all.
+    /// Removes all items and frees the memory.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Gives back memory that is not in use. It is kept until then, because queues that were
-    /// long once are soon long again.
+    /// Frees heap memory that is not in use. Until then it is kept, because a queue that was long
+    /// is often long again.
     pub fn shrink(&mut self) {
         if self.rest.as_ref().is_some_and(|rest| rest.second.is_none()) {
             self.rest = None;
         }
     }
 
-    /// Bytes of memory beside the struct itself and what its items hold.
+    /// Returns the bytes of heap memory in use, without what the items themselves hold.
     pub fn heap_bytes(&self) -> usize {
         self.rest
             .as_ref()

@@ -1,4 +1,4 @@
-//! Connections, exchanges and stalls of a capture, one by one: a second pass that keeps none of them.
+//! Connections, exchanges and stalls of a capture as rows: a second pass that keeps none of them.
 //! `tcpwhy FILE --parquet DIR` writes them as tables.
 
 use crate::app::Side;
@@ -28,7 +28,7 @@ pub struct Stall {
     pub cause: Cause,
     /// The side that was silent.
     pub sender: Side,
-    /// Who would have to change something.
+    /// The party that has to change something.
     pub culprit: Culprit,
     /// Time of all of them that the cause owns, ns.
     pub ns: u64,
@@ -44,9 +44,9 @@ pub struct Stall {
 
 /// Receives the rows, in the order in which exchanges and connections end.
 pub trait Rows {
-    /// A connection is over.
+    /// Receives a connection that is over.
     fn connection(&mut self, connection: &ConnectionReport);
-    /// An exchange is over; `stalls` are the silences in it that causes explain.
+    /// Receives an exchange that is over; `stalls` are the silences in it that causes explain.
     fn exchange(&mut self, exchange: &TableExchange, stalls: &[Stall]);
 }
 
@@ -60,7 +60,7 @@ struct Given<R> {
 }
 
 impl<R: Rows> Pass<R> {
-    /// Begins a pass with the options of the first one.
+    /// Begins a pass with the options of the first pass.
     pub fn new(options: &Options, rows: R) -> Self {
         Self(SecondPass::new(options, Given { rows, stalls: Vec::new() }))
     }
@@ -70,7 +70,7 @@ impl<R: Rows> Pass<R> {
         self.0.take(block, |_, _| {});
     }
 
-    /// Gives what is still open, and returns the receiver.
+    /// Passes on the connections that are still open, and returns the receiver.
     pub fn finish(self) -> R {
         self.0.finish().0.rows
     }

@@ -1,19 +1,20 @@
-//! DNS messages (RFC 1035 §4): names label by label, addresses, and nothing else of the data.
+//! DNS messages (RFC 1035 §4): masks names label by label, and addresses; removes other data.
 
 use super::Names;
 use crate::wire::dns_message::qtype;
 
 const HEADER_BYTES: usize = 12;
-/// Behind a record's name: type, class, time to live, and the length of its data.
+/// Bytes after a record's name: type, class, time to live, and the length of its data.
 const RECORD_BYTES: usize = 10;
 const NS: u16 = 2;
 const SOA: u16 = 6;
 const MX: u16 = 15;
 const SRV: u16 = 33;
-/// Labels that say what kind of name it is (RFC 1035 §3.5, RFC 3596 §2.5, RFC 6761, RFC 6762).
+/// Labels that identify the kind of name (RFC 1035 §3.5, RFC 3596 §2.5, RFC 6761, RFC 6762).
 const KEPT_LABELS: [&[u8]; 5] = [b"arpa", b"in-addr", b"ip6", b"local", b"localhost"];
 
-/// Masks the message that is `bytes`, as far as it was captured. What cannot be read becomes zero.
+/// Masks the message in `bytes`, as far as it was captured. Parts that cannot be parsed become
+/// zero.
 pub(super) fn mask(bytes: &mut [u8], names: &Names) {
     let mut message = Message { bytes, at: HEADER_BYTES, names };
     message.sections();
@@ -23,7 +24,7 @@ pub(super) fn mask(bytes: &mut [u8], names: &Names) {
 
 struct Message<'a> {
     bytes: &'a mut [u8],
-    /// All before it is masked.
+    /// Everything before this position is masked.
     at: usize,
     names: &'a Names,
 }
@@ -72,7 +73,7 @@ impl Message<'_> {
         Some(())
     }
 
-    /// Masks the names in a record's data behind `skipped` bytes. What else there is becomes zero.
+    /// Masks `count` names in a record's data after `skipped` bytes. The rest becomes zero.
     fn data_names(&mut self, end: usize, skipped: usize, count: usize) {
         let is_whole = self.at + skipped <= end && {
             self.at += skipped;
@@ -82,7 +83,7 @@ impl Message<'_> {
         self.bytes[from..end].fill(0);
     }
 
-    /// Masks a name where it stands. What a pointer leads to is masked where that stands.
+    /// Masks a name in place. The target of a pointer is masked at its own position.
     fn name(&mut self) -> Option<()> {
         loop {
             let length = usize::from(*self.bytes.get(self.at)?);
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(*target, pseudonym("edge.example.com"));
         let address: [u8; 4] = names.ipv4(0xcb00_7105).to_be_bytes();
         assert!(message.addresses().all(|it| it[12..] == address));
-        // The client's subnet (RFC 7871) is gone.
+        // The client's subnet (RFC 7871) is removed.
         assert!(bytes.ends_with(&[0; 12]));
     }
 

@@ -1,4 +1,4 @@
-//! One frame: its addresses become pseudonyms, and checksums that were right stay right.
+//! One frame: addresses become pseudonyms, and correct checksums remain correct.
 
 use super::Names;
 use crate::capture::Frame;
@@ -9,10 +9,10 @@ const IPV4_FIXED: usize = 20;
 const IPV6_FIXED: usize = 40;
 const TCP_FIXED: usize = 20;
 const MAC_BYTES: usize = 6;
-/// TCP options that say nothing of who sends: no operation, MSS, window scale, SACK, timestamps.
+/// TCP options that do not identify the sender: MSS, window scale, SACK, timestamps.
 const TCP_OPTIONS_KEPT: [u8; 5] = [2, 3, 4, 5, 8];
 
-/// Changes the headers in `bytes`, which are a copy of the frame's.
+/// Changes the headers in `bytes`, a copy of the frame's bytes.
 pub(super) fn change_headers(layout: &Layout, bytes: &mut [u8], names: &Names) {
     for header in &layout.headers {
         let range = header.begin..header.end;
@@ -22,7 +22,7 @@ pub(super) fn change_headers(layout: &Layout, bytes: &mut [u8], names: &Names) {
                     mac(bytes, at..at + MAC_BYTES, names);
                 }
             }
-            // The address has the length that stands before it, and room for eight bytes.
+            // The address has the length stated before it, and eight bytes of space.
             HeaderKind::Sll => {
                 cooked(bytes, header.begin + 4..header.begin + 6, header.begin + 6, names)
             }
@@ -60,7 +60,7 @@ fn ipv4(header: &mut [u8], names: &Names) {
             *address = names.ipv4(u32::from_be_bytes(*address)).to_be_bytes();
         }
     }
-    // Options, some of which hold addresses; then perhaps an authentication header.
+    // Options, some of which contain addresses; possibly followed by an authentication header.
     let options = (usize::from(fixed[0] & 0xf) * 4).saturating_sub(IPV4_FIXED).min(behind.len());
     behind[..options].fill(0);
     extensions(fixed[9], &mut behind[options..]);
@@ -76,7 +76,7 @@ fn ipv6(header: &mut [u8], names: &Names) {
     extensions(fixed[6], behind);
 }
 
-/// Of extension headers what comes next and the length stay, and all of a fragment's.
+/// Keeps next header and length of extension headers, and all of a fragment header.
 fn extensions(mut kind: u8, mut rest: &mut [u8]) {
     while let [next, length, ..] = *rest {
         let bytes = match kind {
@@ -92,7 +92,7 @@ fn extensions(mut kind: u8, mut rest: &mut [u8]) {
     }
 }
 
-/// Options of other kinds hold cookies, keys and addresses.
+/// Clears options of other kinds, which may contain cookies, keys and addresses.
 fn tcp_options(header: &mut [u8]) {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -105,7 +105,7 @@ fn tcp_options(header: &mut [u8]) {
         let length = header.get(at + 1).map_or(0, |it| usize::from(*it));
         let is_damaged = length < 2 || at + length > header.len();
         if kind == END || is_damaged {
-            // What is damaged may be cut by the capture.
+            // A damaged option may be cut by the snap length.
             let keeps = is_damaged && TCP_OPTIONS_KEPT.contains(&kind);
             return if keeps {
             } else {
@@ -119,7 +119,8 @@ fn tcp_options(header: &mut [u8]) {
     }
 }
 
-/// Makes each checksum as right, or wrong, as it was: by what has changed under it (RFC 1624).
+/// Updates each checksum so that it remains correct or incorrect, from the changes of the bytes
+/// that it covers (RFC 1624).
 pub(super) fn set_checksums(frame: &Frame<'_>, layout: &Layout, bytes: &mut [u8]) {
     for (index, header) in layout.headers.iter().enumerate().rev() {
         let around = index.checked_sub(1).and_then(|it| layout.headers.get(it));
@@ -143,7 +144,7 @@ pub(super) fn set_checksums(frame: &Frame<'_>, layout: &Layout, bytes: &mut [u8]
         let Some(&checksum) = bytes.get(at..header.packet_end).and_then(<[u8]>::first_chunk) else {
             continue;
         };
-        // Zero is a datagram without a checksum (RFC 768).
+        // Zero means a datagram without a checksum (RFC 768).
         if header.kind == HeaderKind::Udp && checksum == [0, 0] {
             continue;
         }
@@ -159,7 +160,7 @@ pub(super) fn set_checksums(frame: &Frame<'_>, layout: &Layout, bytes: &mut [u8]
     }
 }
 
-/// Where an IP header's addresses stand, which count into the checksums of what it carries.
+/// Returns the range of an IP header's addresses, which are part of the checksums of its payload.
 fn addresses(header: &Header) -> Option<Range<usize>> {
     match header.kind {
         HeaderKind::Ipv4 => Some(header.begin + 12..header.begin + 20),
@@ -174,7 +175,7 @@ fn total(bytes: &[u8]) -> u64 {
     sum + words.remainder().first().map_or(0, |&last| u64::from(last) << 8)
 }
 
-/// A sum in ones' complement.
+/// Returns a sum in ones' complement.
 fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,14 +1,14 @@
-//! What parsers look at, masked in place: the length stays, and what decides framing and kind.
+//! Masks the bytes that parsers read, in place: length, framing and kind are preserved.
 
 use super::{FILLER, Names};
 use crate::app::{Protocol, Side, chunk_size, hello_skeleton, is_method_byte, verb_range};
 
-/// Fields whose values decide where messages end, and what they wait for.
+/// Fields whose values determine where messages end, and what they wait for.
 const FRAMING_FIELDS: [&str; 5] =
     ["Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Connection"];
-/// Fields that say what a side is.
+/// Fields that name a side's software.
 const SOFTWARE_FIELDS: [&str; 2] = ["Server", "User-Agent"];
-/// Names of fields that say nothing of who uses them (RFC 9110, RFC 6265).
+/// Field names that do not identify their users (RFC 9110, RFC 6265).
 const COMMON_FIELDS: [&str; 22] = [
     "Accept",
     "Accept-Encoding",
@@ -33,7 +33,7 @@ const COMMON_FIELDS: [&str; 22] = [
     "Set-Cookie",
     "Vary",
 ];
-/// Programs that anybody may run, as they begin to call themselves.
+/// Names of widely used programs, as they begin in these fields.
 const KNOWN_SOFTWARE: [&str; 24] = [
     "nginx",
     "Apache",
@@ -62,12 +62,12 @@ const KNOWN_SOFTWARE: [&str; 24] = [
 ];
 const EVENTS: &[u8] = b"text/event-stream";
 
-/// Whether a program that calls itself `software` is one that anybody may run: it is not renamed.
+/// Returns whether `software` names a widely used program, which is not masked.
 pub fn is_known_software(software: &str) -> bool {
     KNOWN_SOFTWARE.iter().any(|known| software.trim_start().starts_with(known))
 }
 
-/// Masks a whole line, with its end, that `side` sends.
+/// Masks a complete line, including its end, sent by `side`.
 pub(super) fn line(protocol: Protocol, side: Side, is_word: bool, line: &mut [u8], names: &Names) {
     let end = line.trim_ascii_end().len();
     let text = &mut line[..end];
@@ -94,7 +94,7 @@ fn http_line(line: &mut [u8], names: &Names) {
     }
 }
 
-/// Where the target of a request line begins, and where its version.
+/// Returns the start of the target and of the version in a request line.
 fn request_target(line: &[u8]) -> Option<(usize, usize)> {
     let method = line.iter().position(|&byte| !is_method_byte(byte)).filter(|&end| end > 0)?;
     let version = line.iter().rposition(|&byte| byte == b' ')?;
@@ -102,7 +102,7 @@ fn request_target(line: &[u8]) -> Option<(usize, usize)> {
     (is_request && version > method).then_some((method + 1, version))
 }
 
-/// Segments become pseudonyms, the query is filled.
+/// Replaces path segments by pseudonyms and fills the query.
 fn target_of(target: &mut [u8], names: &Names) {
     let query =
         target.iter().position(|&byte| matches!(byte, b'?' | b';' | b'#')).unwrap_or(target.len());
@@ -146,7 +146,7 @@ fn redis_line(side: Side, is_word: bool, line: &mut [u8], names: &Names) {
         (Side::Server, Some(b'-')) if line.starts_with(b"-ERR ") => fill(&mut line[5..]),
         (Side::Server, Some(b':' | b',' | b'(')) => names.words(&mut line[1..]),
         (Side::Server, Some(_)) => fill(&mut line[1..]),
-        // An inline command: its first word says what is asked.
+        // An inline command: its first word is the kind of request.
         (Side::Client, Some(_)) => {
             let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
             line[end..]
@@ -157,7 +157,8 @@ fn redis_line(side: Side, is_word: bool, line: &mut [u8], names: &Names) {
     }
 }
 
-/// Words that Redis' parser looks for in what it otherwise skips.
+/// Returns whether this is a word that the Redis parser looks for in strings that it otherwise
+/// skips.
 pub(super) fn is_redis_word(bytes: &[u8]) -> bool {
     const WORDS: [&[u8]; 8] = [
         b"BLOCK",
@@ -173,8 +174,8 @@ pub(super) fn is_redis_word(bytes: &[u8]) -> bool {
     WORDS.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Masks the beginning of a message of `side`, which stands behind the header `framing`. `last_command` is the
-/// client's last one in MySQL.
+/// Masks the beginning of a message of `side`, which follows the header `framing`. `last_command`
+/// is the client's last command in MySQL.
 pub(super) fn head(
     protocol: Protocol,
     side: Side,
@@ -202,7 +203,7 @@ pub(super) fn head(
         (Protocol::Http2, Side::Server) => {
             const FRAME_BYTES: usize = 9;
             let kind = framing.iter().rev().nth(FRAME_BYTES - 4);
-            // The prefix of a message of gRPC has five bytes.
+            // The prefix of a gRPC message has five bytes.
             if kind != Some(&0) || head.len() > 5 {
                 fill(head);
             }
@@ -211,7 +212,8 @@ pub(super) fn head(
     }
 }
 
-/// Leaves a statement's verb and what decides where that stands: comments and parentheses.
+/// Keeps a statement's verb and the characters that determine its position: comments and
+/// parentheses.
 fn sql(statement: &mut [u8]) {
     let verb = verb_range(statement);
     let is_end = statement.last() == Some(&0);
@@ -224,21 +226,22 @@ fn sql(statement: &mut [u8]) {
     if let Some(last) = statement.last_mut().filter(|_| is_end) {
         *last = 0;
     }
-    // What follows the verb must not make it longer.
+    // The byte after the verb must not extend it.
     if let Some(next) = statement.get_mut(verb.end).filter(|next| **next == b'x') {
         *next = b' ';
     }
 }
 
-/// Of a packet with the number `sequence`. What is not kept becomes zero: so flags that are not known are not set.
+/// Masks a packet with the number `sequence`. Bytes that are not kept become zero, so that unknown
+/// flags are not set.
 fn mysql(side: Side, sequence: Option<u8>, last_command: &mut u8, head: &mut [u8]) {
     const QUERY: u8 = 0x03;
     const FIELD_LIST: u8 = 0x04;
     const STMT_PREPARE: u8 = 0x16;
     const STMT_FETCH: u8 = 0x1c;
-    /// Capabilities, the largest packet, the character set, and zeros: the user's name comes behind.
+    /// Capabilities, maximum packet size, character set, and zeros; the user's name follows.
     const LOGIN_BYTES: usize = 32;
-    /// OK with small numbers, its status and warnings; the numbers of a prepared statement.
+    /// OK with small numbers, its status and warnings; or the numbers of a prepared statement.
     const STATUS_BYTES: usize = 12;
     let first = head.first().copied().unwrap_or_default();
     let kept = match (side, sequence) {
@@ -252,7 +255,7 @@ fn mysql(side: Side, sequence: Option<u8>, last_command: &mut u8, head: &mut [u8
         }
         (Side::Client, Some(1)) => LOGIN_BYTES,
         (Side::Client, _) => 1,
-        // The greeting: protocol and the version's first digit.
+        // The greeting: protocol version and first digit of the server version.
         (Side::Server, Some(0)) => 2,
         (Side::Server, _) if first == 0xfe => STATUS_BYTES,
         (Side::Server, Some(1)) if matches!(*last_command, FIELD_LIST | STMT_FETCH) => 1,
@@ -264,15 +267,15 @@ fn mysql(side: Side, sequence: Option<u8>, last_command: &mut u8, head: &mut [u8
     head[kept..].fill(0);
 }
 
-/// How many bytes behind a header that ends with `framing` say who speaks or what follows, though no parser of
-/// the stream looks at them.
+/// Returns the number of bytes after a header ending with `framing` that identify the side or the
+/// next message, although no stream parser reads them.
 pub(super) fn kept_behind(protocol: Protocol, framing: &[u8]) -> usize {
     match (protocol, framing) {
-        // Which message of the handshake it is.
+        // The type of the handshake message.
         (Protocol::Tls, [.., 22, 3, _, _, _]) => 1,
-        // ReadyForQuery: the state of the transaction.
+        // ReadyForQuery: the transaction status.
         (Protocol::Postgres, [.., b'Z', 0, 0, 0, 5]) => 1,
-        // The end of the preface, which is the same for everybody.
+        // The end of the preface, which is a constant.
         (Protocol::Http2, [.., b'H', b'T', b'T', b'P', b'/', b'2', b'.', b'0']) => 10,
         _ => 0,
     }

@@ -1,17 +1,19 @@
-//! Follows one connection as the framer does, byte by byte, and notes what its streams are to carry instead.
+//! Follows one connection like the framer, byte by byte, and plans the bytes that replace its
+//! streams.
 //!
-//! What no parser looks at becomes filler without a look. What one looks at is gathered into what it means (a
+//! Bytes that no parser reads become filler. Bytes that a parser reads are gathered to units (a
 //! line, the beginning of a message) and masked by protocol.
 
 use super::plan::Plan;
 use super::{Names, mask};
 use crate::app::{Framer, KnownHeaders, Part, Protocol, Side, speaker};
 
-/// A line, or a beginning of a message, is not gathered beyond this: DNS messages have up to 64 KiB.
+/// Maximum size of a line or beginning of a message that is gathered: DNS messages have up to 64
+/// KiB.
 const GATHERED_MAX: usize = 1 << 16;
-/// Header bytes that are looked at again.
+/// Number of header bytes kept for later use.
 const FRAMING_KEPT: usize = 16;
-/// What a word of Redis needs to be compared.
+/// Maximum length of a Redis word that is compared.
 const WORD_MAX: usize = 16;
 
 /// One connection.
@@ -21,37 +23,38 @@ pub(super) struct Masker {
     knows_roles: bool,
     server_ports: [u16; 2],
     directions: [MaskedDirection; 2],
-    /// The last command of MySQL.
+    /// The client's last command in MySQL.
     last_command: u8,
-    /// Headers of HTTP/2 that were filled.
+    /// Number of HTTP/2 header blocks replaced by filler.
     pub filled_headers: u64,
 }
 
 /// One direction.
 #[derive(Default)]
 struct MaskedDirection {
-    /// What is being gathered, and its position.
+    /// The bytes being gathered, and their position.
     gathered: Vec<u8>,
     gathered_at: u64,
     /// The last bytes of headers.
     framing: Vec<u8>,
-    /// So many bytes stay that no parser looks at.
+    /// Number of following bytes that are kept although no parser reads them.
     kept: usize,
-    /// The line before announced a bulk string (Redis).
+    /// `true` if the last line announced a bulk string (Redis).
     after_size: bool,
 }
 
-/// Bytes of one side in order.
+/// Consecutive bytes of one side.
 pub(super) struct Stretch<'a> {
     pub side: Side,
     pub position: u64,
     pub bytes: &'a [u8],
-    /// So many more were not captured.
+    /// Number of following bytes that were not captured.
     pub missing: u32,
 }
 
 impl Masker {
-    /// `server_ports`: that of the server, and that which is the server's if it is the other way around.
+    /// Creates a masker. `server_ports` are the server's port, and the port that is the server's if
+    /// the roles are swapped.
     pub fn new(server_ports: [u16; 2], mid_stream: bool) -> Self {
         Self {
             framer: Framer::new(server_ports[0], mid_stream),
@@ -64,7 +67,8 @@ impl Masker {
         }
     }
 
-    /// Whether what `side` sends shows that it is the other side; then all begins again.
+    /// Returns whether the payload sent by `side` shows that the roles are swapped; if so, starts
+    /// over.
     pub fn swaps_roles(&mut self, side: Side, payload: &[u8]) -> bool {
         if self.knows_roles || self.framer.protocol() != Protocol::Turns {
             return false;
@@ -92,7 +96,7 @@ impl Masker {
                     bytes.len().min(at.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)))
                         - at
                 }
-                // Only the first byte of a turn may begin a protocol.
+                // Only the first byte of a turn may begin a message of a known protocol.
                 Part::Unknown if at > 0 && self.directions[side as usize].gathered.is_empty() => {
                     bytes.len() - at
                 }
@@ -115,7 +119,7 @@ impl Masker {
         self.framer.parse(side, bytes, missing, &mut self.known, &mut |_, _| {});
     }
 
-    /// Notes what becomes of `piece`, which was `part` to the framer.
+    /// Plans the replacement of `piece`, whose meaning for the framer was `part`.
     fn note(
         &mut self,
         side: Side,
@@ -129,7 +133,7 @@ impl Masker {
         let protocol = self.framer.protocol();
         let direction = &mut self.directions[side as usize];
         match (part, next) {
-            // It turned out to be no message of a protocol.
+            // The bytes turned out to be no message of a known protocol.
             (_, Part::Unknown) => {
                 direction.gathered.clear();
                 direction.kept = 0;
@@ -167,7 +171,7 @@ impl Masker {
         }
     }
 
-    /// The protocol is told by what was gathered.
+    /// Masks the gathered bytes, from which the protocol was recognised.
     fn begin(&mut self, side: Side, protocol: Protocol, plan: &mut Plan) {
         let direction = &mut self.directions[side as usize];
         let framing = match protocol {

@@ -1,11 +1,14 @@
-//! A capture without what is private in it, and with the same diagnosis.
+//! Removes private data from a capture while preserving its diagnosis.
 //!
-//! Addresses and names become pseudonyms of the same length and class ([`Names`]). Payload becomes filler, but for
-//! what the framer looks at (see [`crate::app`]): that keeps its shape and loses its values. Lengths, times, ports, sequence
-//! numbers and all else that the diagnosis rests on stay. Two passes: the first learns from streams in order what each position
-//! is to carry ([`Plan`](plan::Plan)), the second changes the frames one by one, so that what was sent twice is the same twice.
+//! Addresses and names become pseudonyms of the same length and class ([`Names`]). Payload becomes
+//! filler, except for the bytes that the framer reads (see [`crate::app`]): these keep their form
+//! and lose their values. Lengths, times, ports, sequence numbers and everything else that the
+//! diagnosis depends on are kept. There are two passes: the first determines from the ordered
+//! streams the replacement at each position ([`Plan`](plan::Plan)), the second changes the frames
+//! one by one, so that retransmitted data remains identical.
 //!
-//! Ports stay: a server's names the service, a client's names nobody, and their order and reuse are evidence.
+//! Ports are kept: a server's port names the service, a client's port identifies no one, and their
+//! order and reuse are evidence.
 
 mod dns;
 mod frame;
@@ -24,17 +27,19 @@ use crate::capture::Frame;
 use crate::wire::{Content, FlowHasher, Packet, Segment, SegmentFlags, decode, layout};
 use streams::Streams;
 
-/// Payload that says nothing. It begins no message of any protocol.
+/// Filler for payload. It begins no message of any protocol.
 const FILLER: u8 = b'.';
 
-/// What was changed.
+/// Counts of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that were changed.
+    /// Number of frames changed.
     pub frames: u64,
-    /// Those of an unknown link type or protocol, or damaged: of them nothing behind the known headers is left.
+    /// Number of frames of unknown link type or protocol, or damaged: everything after their known
+    /// headers was removed.
     pub not_understood: u64,
-    /// Headers of HTTP/2 that say no more what they announce: gRPC and streams of events look like plain responses.
+    /// Number of HTTP/2 header blocks whose content type was removed: gRPC and event streams look
+    /// like ordinary responses.
     pub filled_headers: u64,
 }
 
@@ -47,7 +52,7 @@ pub struct Anonymizer {
 }
 
 impl Anonymizer {
-    /// One that gives these pseudonyms.
+    /// Creates an anonymizer with these pseudonyms.
     pub fn new(names: Names) -> Self {
         Self {
             names,
@@ -57,7 +62,7 @@ impl Anonymizer {
         }
     }
 
-    /// Takes each frame a first time.
+    /// Takes each frame in the first pass.
     pub fn learn(&mut self, frame: &Frame<'_>) {
         let mut segment = Segment::default();
         if matches!(decode(frame, &self.hasher, &mut segment), Packet::Tcp) {
@@ -66,12 +71,12 @@ impl Anonymizer {
         }
     }
 
-    /// All frames were [learned from](Self::learn): they come again, to be [changed](Self::change).
+    /// Ends the first pass: all frames come again, to be [changed](Self::change).
     pub fn rewind(&mut self) {
         self.counts.filled_headers = self.streams.rewind();
     }
 
-    /// Writes what is to stand in place of `frame` to `bytes`.
+    /// Writes the replacement of `frame` to `bytes`.
     pub fn change(&mut self, frame: &Frame<'_>, bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.extend_from_slice(frame.bytes);
@@ -101,13 +106,13 @@ impl Anonymizer {
         self.counts.frames += 1;
     }
 
-    /// What was changed so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 }
 
-/// Where a segment's payload stands in its frame.
+/// Returns the range of a segment's payload in its frame.
 fn payload(segment: &Segment, captured: usize) -> std::ops::Range<usize> {
     let begin = (segment.payload_offset as usize).min(captured);
     let length = segment.captured_len.min(segment.payload_len) as usize;

@@ -1,13 +1,14 @@
-//! Pseudonyms from a key: the same for the same name, of the same length and class, and different for different
-//! names. Nothing is kept to tell them apart.
+//! Keyed pseudonyms: the same for the same name, of the same length and class, and different for
+//! different names, without a table.
 //!
-//! Read first: J. Xu et al., "Prefix-Preserving IP Address Anonymization" (Crypto-PAn, ICNP 2002): whether a bit
-//! is changed depends on the key and the bits before it. Letters and digits of words are changed the same way.
-//! The keyed function is SipHash-2-4 (J.-P. Aumasson, D. Bernstein, 2012).
+//! Read first: J. Xu et al., "Prefix-Preserving IP Address Anonymization" (Crypto-PAn, ICNP 2002):
+//! whether a bit is changed depends on the key and the bits before it. Letters and digits of words
+//! are changed in the same way. The keyed function is SipHash-2-4 (J.-P. Aumasson, D. Bernstein,
+//! 2012).
 
 use crate::wire::IPV4_MAPPED;
 
-/// What a pseudonym is for: the same bytes mean other things elsewhere.
+/// The kind of name, so that the same bytes have different pseudonyms in different kinds.
 #[derive(Clone, Copy)]
 enum Domain {
     Ipv4 = 1,
@@ -16,8 +17,8 @@ enum Domain {
     Word,
 }
 
-/// Addresses below these prefixes (network, bits) say what kind of address they are: these bits stay, and no other address
-/// gets them. RFC 6890, RFC 6598.
+/// Prefixes (network, bits) that identify a class of addresses: these bits are kept, and no other
+/// address is mapped to them. RFC 6890, RFC 6598.
 const IPV4_CLASSES: [(u32, u32); 9] = [
     (0x0000_0000, 8),
     (0x0a00_0000, 8),
@@ -30,20 +31,20 @@ const IPV4_CLASSES: [(u32, u32); 9] = [
     (0xf000_0000, 4),
 ];
 
-/// The same for IPv6 (RFC 4291): multicast with its scope, link-local, unique local, global; of all others the
-/// first byte stays.
+/// The same for IPv6 (RFC 4291): multicast with its scope, link-local, unique local, global; of all
+/// other addresses the first byte is kept.
 const IPV6_CLASSES: [(u128, u32); 4] =
     [(0xff << 120, 16), (0xfe80 << 112, 10), (0xfc << 120, 7), (0x20 << 120, 3)];
 const IPV6_CLASS_BITS: u32 = 8;
 
-/// Gives names pseudonyms. Its key is all that it needs.
+/// Maps names to pseudonyms. Its only state is the key.
 #[derive(Clone, Copy)]
 pub struct Names {
     key: [u64; 2],
 }
 
 impl Names {
-    /// With a secret key, or one that a number tells.
+    /// Creates it with a key, which is secret or derived from a number.
     pub fn new(key: [u8; 16]) -> Self {
         let [low, high] = [0, 8].map(|at| {
             let word = key[at..].first_chunk().copied().unwrap_or_default();
@@ -52,7 +53,8 @@ impl Names {
         Self { key: [low, high] }
     }
 
-    /// A pseudonym for an address in the form of an [`Endpoint`](crate::wire::Endpoint): IPv4 is mapped.
+    /// Returns the pseudonym of an address in the form of an [`Endpoint`](crate::wire::Endpoint),
+    /// in which IPv4 is mapped.
     pub fn address(&self, address: [u8; 16]) -> [u8; 16] {
         let value = u128::from_be_bytes(address);
         if value >> 32 == IPV4_MAPPED >> 32 {
@@ -61,8 +63,9 @@ impl Names {
         self.ipv6(value).to_be_bytes()
     }
 
-    /// A pseudonym for an IPv4 address. Loopback, unspecified and broadcast addresses, and the multicast groups of
-    /// the local network (224.0.0.0/24) name nobody: they stay.
+    /// Returns the pseudonym of an IPv4 address. Loopback, unspecified and broadcast addresses, and
+    /// the multicast groups of the local network (224.0.0.0/24), are kept, since they identify no
+    /// one.
     pub fn ipv4(&self, address: u32) -> u32 {
         let stays = matches!(address >> 24, 0 | 127) || matches!(address, u32::MAX);
         if stays || address >> 8 == 0x00e0_0000 {
@@ -70,7 +73,7 @@ impl Names {
         }
         (0..32).fold(address, |pseudonym, bit| {
             let prefix = address.checked_shr(32 - bit).unwrap_or(0);
-            // A bit stays where a class begins behind it, so that the classes stay whole.
+            // A bit is kept if a class differs in it, so that classes remain complete.
             let is_fixed = IPV4_CLASSES.iter().any(|&(network, bits)| {
                 bit < bits && network.checked_shr(32 - bit).unwrap_or(0) == prefix
             });
@@ -79,7 +82,7 @@ impl Names {
         })
     }
 
-    /// A pseudonym for an IPv6 address. The unspecified and the loopback address stay.
+    /// Returns the pseudonym of an IPv6 address. The unspecified and the loopback address are kept.
     pub fn ipv6(&self, address: u128) -> u128 {
         if address <= 1 {
             return address;
@@ -100,7 +103,8 @@ impl Names {
         self.keyed(&data) & 1 != 0
     }
 
-    /// A pseudonym for a MAC address: locally administered (IEEE 802 §8.4). Groups keep the two bytes that say which kind.
+    /// Returns the pseudonym of a MAC address: locally administered (IEEE 802 §8.4). Group
+    /// addresses keep the two bytes that identify their kind.
     pub fn mac(&self, address: [u8; 6]) -> [u8; 6] {
         if address == [0; 6] || address == [0xff; 6] {
             return address;
@@ -119,9 +123,9 @@ impl Names {
         pseudonym
     }
 
-    /// Puts pseudonyms in place of the words in `text`: runs of letters and digits. Each letter becomes another one, of
-    /// the same case, that is a hexadecimal digit where it was one; each digit another digit. What is no ASCII
-    /// becomes the same byte everywhere; all else stays.
+    /// Replaces the words in `text`, which are runs of letters and digits, by pseudonyms. Each
+    /// letter becomes another one of the same case, a hexadecimal digit if it was one; each digit
+    /// another digit. Bytes outside of ASCII all become the same byte; other characters are kept.
     pub fn words(&self, text: &mut [u8]) {
         const NOT_ASCII: u8 = 0xbf;
         let mut prefix = vec![Domain::Word as u8];
@@ -139,7 +143,7 @@ impl Names {
         }
     }
 
-    /// SipHash-2-4 of `data`.
+    /// Returns SipHash-2-4 of `data`.
     fn keyed(&self, data: &[u8]) -> u64 {
         let [k0, k1] = self.key;
         let mut v = [
@@ -181,7 +185,7 @@ fn round(v: &mut [u64; 4]) {
     v[2] = v[2].rotate_left(32);
 }
 
-/// The first of the characters among which one is exchanged, and their number.
+/// Returns the first of the characters among which a byte is replaced, and their number.
 fn alphabet(byte: u8) -> Option<(u8, u8)> {
     Some(match byte {
         b'0'..=b'9' => (b'0', 10),
@@ -202,7 +206,7 @@ mod tests {
         Names::new([7; 16])
     }
 
-    /// The vectors of SipHash' reference implementation (`vectors_sip64`).
+    /// The vectors of the SipHash reference implementation (`vectors_sip64`).
     #[test]
     fn the_keyed_function_is_siphash() {
         let key: [u8; 16] = std::array::from_fn(|at| at as u8);

@@ -1,17 +1,17 @@
-//! What streams carry in place of what they carried: pieces by their position, filler everywhere else.
+//! The bytes that replace those of a stream: pieces by their position, filler everywhere else.
 
 use super::FILLER;
 
-/// One direction of one connection.
+/// The plan of one direction of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    /// Position, and where the bytes begin in `bytes`; in order.
+    /// Position in the stream and start in `bytes` of each piece; in order.
     pieces: Vec<(u64, usize)>,
     bytes: Vec<u8>,
 }
 
 impl Plan {
-    /// Adds what stands at `position`, which is not before what was added last.
+    /// Adds the bytes at `position`, which is not before the last piece.
     pub fn add(&mut self, position: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -26,7 +26,7 @@ impl Plan {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Writes what stands at `position` and behind it over `payload`.
+    /// Overwrites `payload` with the bytes at `position` and after it.
     pub fn write(&self, position: u64, payload: &mut [u8]) {
         payload.fill(FILLER);
         let end = position + payload.len() as u64;

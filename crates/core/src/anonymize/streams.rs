@@ -1,4 +1,4 @@
-//! The connections of a capture, their streams put in order, and what these are to carry instead.
+//! The connections of a capture with their ordered streams, and the plans of the replacements.
 
 use super::Names;
 use super::masker::{Masker, Stretch};
@@ -7,9 +7,9 @@ use crate::app::Side;
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use std::collections::{BTreeMap, HashMap};
 
-/// The position of the first byte that was seen: earlier ones may still come.
+/// Position of the first byte seen: earlier ones may follow.
 const ORIGIN: u64 = 1 << 32;
-/// Bytes of a connection that wait for earlier ones, at most.
+/// Maximum number of out-of-order bytes kept per connection.
 const EARLY_BYTES_MAX: usize = 1 << 20;
 
 /// All connections.
@@ -18,7 +18,7 @@ pub(super) struct Streams {
     flows: HashMap<FlowKey, Flow>,
 }
 
-/// The connections between two ends, one after the other.
+/// Successive connections between two ends.
 #[derive(Default)]
 struct Flow {
     connections: Vec<Connection>,
@@ -30,30 +30,32 @@ struct Connection {
     iss: Option<u32>,
     client_is_high: bool,
     masker: Option<Box<Masker>>,
-    /// Of the low end, of the high end.
+    /// Directions of the low end and of the high end.
     directions: [StreamDirection; 2],
 }
 
 #[derive(Default)]
 struct StreamDirection {
-    /// A sequence number and its position: the first seen, and the furthest so far.
+    /// Sequence number and position of the first byte seen, and of the last.
     first: Option<(u32, u64)>,
     last: (u32, u64),
-    /// Bytes before it were given to the masker.
+    /// Position of the next byte for the masker.
     next: u64,
-    /// Bytes that wait for earlier ones, and how many follow that were not captured.
+    /// Out-of-order bytes by position, each with the number of following bytes that were not
+    /// captured.
     early: BTreeMap<u64, (Vec<u8>, u32)>,
     early_bytes: usize,
     plan: Plan,
 }
 
 impl Streams {
-    /// Takes the data of a segment for the first time.
+    /// Takes the data of a segment in the first pass.
     pub fn learn(&mut self, segment: &Segment, payload: &[u8], names: &Names) {
         self.connection(segment).learn(segment, payload, names);
     }
 
-    /// What is learned is complete: the same segments come again. Answers how many headers of HTTP/2 were filled.
+    /// Ends the first pass: the same segments come again. Returns the number of HTTP/2 header
+    /// blocks replaced by filler.
     pub fn rewind(&mut self) -> u64 {
         let mut filled = 0;
         for flow in self.flows.values_mut() {
@@ -69,14 +71,14 @@ impl Streams {
         filled
     }
 
-    /// Writes what the segment is to carry over its payload.
+    /// Overwrites the payload of a segment with its replacement.
     pub fn write(&mut self, segment: &Segment, payload: &mut [u8]) {
         let direction = &mut self.connection(segment).directions[usize::from(segment.from_high())];
         let position = direction.position(data_seq(segment));
         direction.plan.write(position, payload);
     }
 
-    /// The connection that a segment belongs to: a SYN with another number opens another one.
+    /// Returns the connection of a segment: a SYN with another sequence number opens another one.
     fn connection(&mut self, segment: &Segment) -> &mut Connection {
         let flow = self.flows.entry(segment.flow).or_default();
         let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
@@ -92,7 +94,7 @@ impl Streams {
     }
 }
 
-/// The sequence number of the first byte of data.
+/// Returns the sequence number of the first byte of data.
 fn data_seq(segment: &Segment) -> u32 {
     segment.seq.wrapping_add(u32::from(segment.flags.has(TcpFlags::SYN)))
 }
@@ -143,7 +145,7 @@ impl Connection {
         self.give_early(this, names);
     }
 
-    /// What lies before `position` and was not seen will not come.
+    /// Gives up missing bytes before `position`.
     fn skip_to(&mut self, end: usize, position: u64, names: &Names) {
         loop {
             let direction = &self.directions[end];
@@ -172,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// Gives the masker what is new of these bytes.
+    /// Passes the new part of these bytes to the masker.
     fn give(&mut self, end: usize, position: u64, bytes: &[u8], missing: u32, names: &Names) {
         let side = self.side(end == 1);
         let direction = &mut self.directions[end];
@@ -188,7 +190,7 @@ impl Connection {
 }
 
 impl StreamDirection {
-    /// The position of a sequence number, which is the furthest from now on if it is.
+    /// Returns the position of a sequence number, and records it if it is the furthest so far.
     fn position(&mut self, seq: u32) -> u64 {
         if self.first.is_none() {
             (self.first, self.last, self.next) = (Some((seq, ORIGIN)), (seq, ORIGIN), ORIGIN);

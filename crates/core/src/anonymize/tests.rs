@@ -1,4 +1,5 @@
-//! What is masked reads as before: same marks at the same places, same layers, right checksums.
+//! Masked data is parsed as before: same marks at the same positions, same layers, correct
+//! checksums.
 
 use super::masker::{Masker, Stretch};
 use super::plan::Plan;
@@ -14,7 +15,7 @@ fn names() -> Names {
     Names::new([11; 16])
 }
 
-/// The conversation with each push masked.
+/// Returns the conversation with each push masked.
 fn masked(port: u16, said: &[Said<'_>]) -> Vec<(Side, Vec<u8>)> {
     let (mut masker, mut plans) =
         (Masker::new([port, 40_000], false), [Plan::default(), Plan::default()]);
@@ -36,7 +37,7 @@ fn masked(port: u16, said: &[Said<'_>]) -> Vec<(Side, Vec<u8>)> {
         .collect()
 }
 
-/// Marks of a conversation, without the words in them.
+/// Returns the marks of a conversation, without the words in them.
 fn marks(port: u16, said: &[Said<'_>]) -> Vec<String> {
     let (mut framer, mut known) = (Framer::new(port, false), KnownHeaders::default());
     let mut marks = Vec::new();
@@ -45,7 +46,7 @@ fn marks(port: u16, said: &[Said<'_>]) -> Vec<String> {
             let text = format!("{mark:?}");
             let mut words =
                 text.split(|it: char| !it.is_ascii_alphabetic()).filter(|it| !it.is_empty());
-            // Of kinds the verb stays.
+            // Of kinds only the verb is compared.
             let shown = match words.next() {
                 Some("Kind") => words.next().unwrap_or_default().to_owned(),
                 Some("Software") => "Software".to_owned(),
@@ -125,7 +126,7 @@ fn postgres_simple_and_extended() {
     );
 }
 
-/// A packet of MySQL.
+/// Returns a MySQL packet.
 fn packet(sequence: u8, body: &[u8]) -> Vec<u8> {
     [&(body.len() as u32).to_le_bytes()[..3], &[sequence], body].concat()
 }
@@ -233,7 +234,7 @@ fn changed(link: LinkType, bytes: &[u8]) -> (Vec<u8>, Anonymizer) {
     (out, anonymizer)
 }
 
-/// Whether the checksums of IPv4 and what it carries are right.
+/// Returns whether the checksums of IPv4 and its payload are correct.
 fn has_right_checksums(ip: &[u8]) -> bool {
     let packet = etherparse::SlicedPacket::from_ip(ip).unwrap();
     let Some(etherparse::NetSlice::Ipv4(v4)) = &packet.net else { panic!("no IPv4") };
@@ -341,7 +342,7 @@ fn what_is_not_understood_loses_its_bytes_and_is_counted() {
         assert!(!shows(&out, b"alice") && !shows(&out, &[9; 4]));
         assert_eq!(anonymizer.counts().not_understood, 1);
     }
-    // A damaged header shows nothing either, however much of a frame was captured.
+    // A damaged header shows nothing, however much of a frame was captured.
     let whole = [&[0x45, 0, 0, 60][..], b"GET /alice HTTP/1.1 and so on, at length"].concat();
     for end in 0..whole.len() {
         assert!(!shows(&changed(LinkType::RAW, &whole[..end]).0, b"and so"));
@@ -349,7 +350,7 @@ fn what_is_not_understood_loses_its_bytes_and_is_counted() {
 }
 
 proptest! {
-    /// Whatever stands in a frame: its length stays, and nothing panics.
+    /// Whatever a frame contains, its length is preserved, and nothing panics.
     #[test]
     fn any_frame_can_be_changed(
         head in prop::sample::select(vec![
@@ -368,7 +369,7 @@ proptest! {
         changed(LinkType(link), &bytes);
     }
 
-    /// What cut conversations are made of is masked as what they are made of whole.
+    /// A conversation in pieces is masked like the complete one.
     #[test]
     fn marks_stay_however_a_conversation_is_cut(cut in 1..60_usize) {
         let request = b"GET /users/17 HTTP/1.1\r\nCookie: a=b\r\n\r\n";

@@ -1,6 +1,7 @@
-//! DNS over TCP (RFC 7766): messages after a length of two bytes.
+//! DNS over TCP (RFC 7766): messages preceded by a length of two bytes.
 //!
-//! Answers may overtake each other (§6.2.1.1). Marks cannot say so: they are taken in order.
+//! Responses may arrive out of order (RFC 7766 §6.2.1.1). Marks cannot express that: responses are
+//! matched in order.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -8,10 +9,10 @@ use super::mark::Side;
 use super::packets::{Rules, Shape};
 use crate::wire::dns_message::{Message, qtype};
 
-/// Header and question fit into this.
+/// Enough bytes for the header and the question.
 const QUESTION_PEEK: usize = 12 + 255 + 4;
 
-/// Nothing is carried from message to message.
+/// The protocol has no state between messages.
 #[derive(Clone, Default)]
 pub(super) struct Dns;
 
@@ -29,7 +30,7 @@ impl Rules for Dns {
 
     fn header(&mut self, from: Side, header: &[u8], _: &mut Feed<'_>) -> Result<Shape, Lost> {
         let length = header.iter().fold(0, |length, &byte| length << 8 | u64::from(byte));
-        // Less than a header is no message.
+        // A message is never shorter than a header.
         if length < 12 {
             return Err(Lost);
         }

@@ -1,4 +1,4 @@
-//! The order of marks: what parsers report passes through here and comes out well-formed.
+//! The order of marks: the parsers' reports pass through here and come out well-formed.
 
 use super::kind::{LABEL_BYTES, Label};
 use super::known::KnownHeaders;
@@ -6,16 +6,16 @@ use super::mark::{Mark, Side};
 use super::tls;
 use crate::queue::Queue;
 
-/// More unanswered requests than this are taken for a misunderstanding.
+/// Maximum number of unanswered requests; with more, the protocol was probably misrecognised.
 const WAITING_MAX: usize = 4096;
 
-/// The first byte of a TLS handshake record; no request of another protocol begins with it.
+/// First byte of a TLS handshake record; no request of another protocol begins with it.
 const CLIENT_HELLO_RECORD: u8 = 22;
 
-/// The first byte of a short HTTP/2 frame; few other greetings begin with it.
+/// First byte of a short HTTP/2 frame; few other greetings begin with it.
 const SETTINGS_FRAME: u8 = 0;
 
-/// The parser no longer understands the bytes.
+/// The parser can no longer make sense of the bytes.
 #[derive(Debug)]
 pub(super) struct Lost;
 
@@ -24,13 +24,13 @@ pub(super) struct Lost;
 pub(super) struct RequestFlags(pub u8);
 
 impl RequestFlags {
-    /// The response has no body whatever its header says.
+    /// The response has no body, whatever its header says.
     pub const HEAD: Self = Self(1);
     /// A successful response turns the connection into a tunnel.
     pub const CONNECT: Self = Self(2);
 }
 
-/// How far a TLS handshake has been reported.
+/// Progress of a TLS handshake as reported in marks.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Handshake {
     #[default]
@@ -39,17 +39,17 @@ enum Handshake {
     Ended,
 }
 
-/// Which requests are open and which response is in progress.
+/// The open requests and the response in progress.
 #[derive(Clone, Default)]
 pub(super) struct Exchanges {
-    /// Requests begun whose response has not begun, oldest first.
+    /// Requests that have begun and whose response has not, oldest first.
     waiting: Queue<RequestFlags>,
-    /// The request that the response in progress answers, if there is one.
+    /// The request that the response in progress answers, if any.
     answering: Option<RequestFlags>,
-    /// The start of the message that the parser is about to see was marked by the sniffer.
+    /// The side whose next message start was already marked while its protocol was not yet known.
     anticipated: Option<Side>,
     handshake: Handshake,
-    /// Kinds may show the values in them.
+    /// `true` if kinds may contain literal values.
     pub shows_values: bool,
     sending: bool,
     kind_given: bool,
@@ -57,29 +57,31 @@ pub(super) struct Exchanges {
     responding: bool,
     response_header_given: bool,
     software_given: [bool; 2],
-    /// What is pushed comes amid a message of the other side, see [`super::Framer::set_amid`].
+    /// `true` if the pushed bytes come in the middle of a message of the other side, see
+    /// [`super::Framer::set_amid`].
     pub amid: bool,
-    /// Of the push: something in it belongs to an exchange, and something to none.
+    /// About the current push: `spoke` if a part of it belongs to an exchange, `set_aside` if a
+    /// part belongs to none.
     pub spoke: bool,
     pub set_aside: bool,
 }
 
-/// Bytes of one push in the hands of a parser, and where its marks go.
+/// The bytes of one push for a parser, and the receiver of its marks.
 pub(super) struct Feed<'a> {
     /// The captured bytes of the push.
     pub bytes: &'a [u8],
-    /// How many of them are consumed; beyond their length where missing bytes were skipped.
+    /// Number of bytes consumed; beyond their length if missing bytes were skipped.
     pub pos: usize,
-    /// Where all marks go instead, while a sniffed prefix of earlier pushes is replayed.
+    /// The position of all marks while a sniffed prefix of earlier pushes is replayed.
     pub pinned: Option<u32>,
     pub exchanges: &'a mut Exchanges,
-    /// Headers that came before.
+    /// Headers seen before.
     pub known: &'a mut KnownHeaders,
     pub on: &'a mut (dyn FnMut(u32, Mark<'_>) + 'a),
 }
 
 impl Exchanges {
-    /// `from` is in the middle of a message.
+    /// Records that `from` is in the middle of a message.
     pub fn take_up(&mut self, from: Side) {
         match from {
             Side::Client => self.waiting.push_back(RequestFlags::default()),
@@ -87,34 +89,35 @@ impl Exchanges {
         }
     }
 
-    /// The message whose start was anticipated belongs to no known protocol.
+    /// Forgets the anticipated start: the message belongs to no known protocol.
     pub fn forget_anticipated(&mut self) {
         self.anticipated = None;
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Returns the bytes of heap memory in use.
     pub fn heap_bytes(&self) -> usize {
         self.waiting.heap_bytes()
     }
 
-    /// Whether it has been told what `from` is.
+    /// Returns whether the software of `from` is known.
     #[inline]
     pub fn knows_software(&self, from: Side) -> bool {
         self.software_given[from as usize]
     }
 
-    /// `from` has said what it is.
+    /// Records that the software of `from` is known.
     pub fn know_software(&mut self, from: Side) {
         self.software_given[from as usize] = true;
     }
 
-    /// Whether no request is under way or waits, and the next will be none amid another's answer.
+    /// Returns whether no request is under way or waiting, and the next one would not come in the
+    /// middle of another one's response.
     pub fn is_at_rest(&self) -> bool {
         !self.amid && !self.sending && self.anticipated.is_none() && self.waiting.is_empty()
     }
 
-    /// A request begins, says what it is and ends. Answers whether it is that simple, or nothing
-    /// was done.
+    /// Begins and ends a request whose kind is known. Returns `false` and changes nothing if the
+    /// state is not simple enough.
     #[inline]
     pub fn ask_whole(&mut self, flags: RequestFlags) -> bool {
         if self.anticipated.is_some() || self.sending || self.waiting.len() >= WAITING_MAX {
@@ -126,8 +129,8 @@ impl Exchanges {
         true
     }
 
-    /// The response to a request that asked for nothing special begins and ends. Answers whether
-    /// it is that simple, or nothing was done.
+    /// Begins and ends the response to a request without flags. Returns `false` and changes nothing
+    /// if the state is not simple enough.
     #[inline]
     pub fn answer_whole(&mut self) -> bool {
         let plain = self.waiting.front() == Some(&RequestFlags::default());
@@ -140,14 +143,14 @@ impl Exchanges {
         true
     }
 
-    /// Whether the connection's ClientHello has been seen before.
+    /// Returns whether the TLS handshake has ended.
     pub fn is_handshake_over(&self) -> bool {
         self.handshake == Handshake::Ended
     }
 }
 
 impl<'a> Feed<'a> {
-    /// The captured bytes not yet consumed.
+    /// Returns the captured bytes not yet consumed.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.pos..).unwrap_or_default()
     }
@@ -164,11 +167,12 @@ impl<'a> Feed<'a> {
         (self.on)(at, mark);
     }
 
-    /// Marks a message's start ahead of knowing its protocol; the parser's own mark is swallowed.
+    /// Marks a message's start before its protocol is known; the parser's own mark is then
+    /// suppressed.
     pub fn anticipate(&mut self, from: Side) {
         match (from, self.rest()) {
             (Side::Client, [CLIENT_HELLO_RECORD, ..]) => self.handshake_start(),
-            // A message, or what nobody waits for: its sniffer will say.
+            // A message, or data that is not waited for: the sniffer decides.
             (Side::Server, [SETTINGS_FRAME, ..]) => {}
             (_, bytes) if tls::begins_with_alert(bytes) => {}
             _ => {
@@ -178,7 +182,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Whether the start of the message that comes was marked before it was known what it is.
+    /// Returns whether the start of the next message was marked before its protocol was known.
     pub fn is_anticipated(&self) -> bool {
         self.exchanges.anticipated.is_some()
     }
@@ -191,10 +195,10 @@ impl<'a> Feed<'a> {
         hit
     }
 
-    /// Bytes of an unknown protocol: a turn of direction begins a request or a response.
+    /// Takes bytes of an unknown protocol: a change of direction begins a request or a response.
     pub fn turn(&mut self, from: Side) {
         self.exchanges.spoke = true;
-        // Its start has been marked; what comes next from this side is another.
+        // The start was marked; the next bytes of this side begin another message.
         if self.was_anticipated(from) || self.exchanges.amid {
             return;
         }
@@ -210,7 +214,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// What passes keeps the connection going or ends it, and belongs to no exchange.
+    /// Records data that keeps the connection open or ends it, and belongs to no exchange.
     pub fn aside(&mut self) {
         self.exchanges.anticipated = None;
         self.exchanges.set_aside = true;
@@ -233,7 +237,7 @@ impl<'a> Feed<'a> {
         self.mark(Mark::RequestStart);
     }
 
-    /// Sets what the response to the newest request depends on.
+    /// Sets the flags of the newest request, which the framing of its response depends on.
     pub fn request_flags(&mut self, flags: RequestFlags) {
         if let Some(newest) = self.exchanges.waiting.back_mut() {
             *newest = flags;
@@ -273,22 +277,22 @@ impl<'a> Feed<'a> {
         self.mark(Mark::ResponseStart);
     }
 
-    /// What was said of the request that the response in progress answers.
+    /// Returns the flags of the request that the response in progress answers.
     pub fn answering(&self) -> RequestFlags {
         self.exchanges.answering.unwrap_or_default()
     }
 
-    /// Whether a response is in progress.
+    /// Returns whether a response is in progress.
     pub fn is_responding(&self) -> bool {
         self.exchanges.responding
     }
 
-    /// Whether a request waits for its response.
+    /// Returns whether a request waits for its response.
     pub fn is_waiting(&self) -> bool {
         !self.exchanges.waiting.is_empty()
     }
 
-    /// Whether a request waits for its response or a response is in progress.
+    /// Returns whether a request waits for its response or a response is in progress.
     pub fn has_begun(&self) -> bool {
         self.exchanges.responding || !self.exchanges.waiting.is_empty()
     }
@@ -317,7 +321,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Given once per side: what a connection's ends are does not change on the way.
+    /// Marks the software of a side, once per side: it does not change during a connection.
     pub fn software(&mut self, from: Side, software: &[u8]) {
         let given = &mut self.exchanges.software_given[from as usize];
         if *given {
@@ -353,12 +357,12 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// What somebody who says that he is `software` is called.
+/// Returns the name in `software`; `None` if it is not text.
 pub(super) fn name_of(software: &[u8]) -> Option<&str> {
     std::str::from_utf8(software).ok().map(|software| cut(software.trim()))
 }
 
-/// At most [`LABEL_BYTES`] of `text`.
+/// Returns at most [`LABEL_BYTES`] of `text`.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(LABEL_BYTES);
     while !text.is_char_boundary(end) {

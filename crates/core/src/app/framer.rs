@@ -1,4 +1,4 @@
-//! The framer of one connection: skips what is known to be body, hands the rest to its parser.
+//! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
 use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
@@ -14,38 +14,40 @@ use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::{self, Tls};
 
-/// What a parser wants after it has looked at bytes.
+/// The request of a parser after it has looked at bytes.
 pub(super) enum Next {
-    /// All that was captured is consumed.
+    /// All captured bytes are consumed.
     More,
-    /// So many bytes do not concern it; it is called again, perhaps without bytes, right after.
+    /// The next bytes, so many, are to be skipped; the parser is called again right after them,
+    /// perhaps without bytes.
     Skip(u64),
     /// The connection changes to a protocol that is not followed.
     Turns,
     /// The connection changes to WebSocket.
     WebSocket,
-    /// The connection becomes a tunnel: what follows is to be recognised afresh.
+    /// The connection becomes a tunnel: the protocol of the following bytes is to be recognised
+    /// anew.
     Tunnel,
 }
 
-/// What the next byte of a side is to the framer.
+/// The meaning of the next byte of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Of no known protocol.
+    /// A byte of no known protocol.
     Unknown,
-    /// Held back until the protocol is told.
+    /// A byte held back until the protocol is recognised.
     Undecided,
-    /// One of so many bytes that no parser looks at.
+    /// A byte of a body; the value is the number of bytes that no parser looks at.
     Body(u64),
-    /// Of a header of fixed shape: lengths, types, flags.
+    /// A byte of a fixed header: lengths, types, flags.
     Framing,
-    /// Of the beginning of a message, which is looked at for what it asks.
+    /// A byte at the beginning of a message, which is read for the kind of request.
     Head,
-    /// Of a line.
+    /// A byte of a line.
     Line,
 }
 
-/// What understands the bytes at present.
+/// The parser in use.
 #[derive(Clone)]
 enum Machine {
     Sniff(Box<Sniffer>),
@@ -73,8 +75,8 @@ impl Machine {
         }
     }
 
-    /// Bytes of memory beside the struct itself, but for parts of messages that are being put
-    /// together: what is kept of those is bounded.
+    /// Returns the bytes of heap memory in use, without parts of messages that are being assembled,
+    /// whose size is bounded.
     fn heap_bytes(&self) -> usize {
         match self {
             Self::Turns => 0,
@@ -89,7 +91,7 @@ impl Machine {
         }
     }
 
-    /// Bytes are missing where they were needed.
+    /// Handles missing bytes where the parser needs them.
     fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         match self {
             Self::Postgres(postgres) => postgres.gap(from, feed),
@@ -108,15 +110,15 @@ impl Machine {
 /// [`Mark`]s. The rules that the marks obey are in the [module's documentation](super).
 #[derive(Clone)]
 pub struct Framer {
-    /// Bytes per side that no parser needs to see.
+    /// Number of bytes per side to be skipped without a parser.
     skip: [u64; 2],
     exchanges: Exchanges,
     machine: Machine,
     server_port: u16,
     protocol: Protocol,
-    /// In turns, every change of direction is tried for a known protocol.
+    /// `true` if every change of direction without a known protocol is checked for one.
     hunting: bool,
-    /// Who sent the last bytes, while in turns.
+    /// The side that sent the last bytes, while no protocol is known.
     last: Option<Side>,
 }
 
@@ -135,37 +137,38 @@ impl Framer {
         }
     }
 
-    /// Forgets all; `server_port` has turned out to be the server's.
+    /// Starts over: `server_port` has turned out to be the server's port.
     pub fn begin_again(&mut self, server_port: u16) {
         let shows_values = self.exchanges.shows_values;
         *self = Self::new(server_port, true);
         self.exchanges.shows_values = shows_values;
     }
 
-    /// Forgets all: the connection is set up once more.
+    /// Starts over: the connection is set up again.
     pub fn restart(&mut self) {
         let shows_values = self.exchanges.shows_values;
         *self = Self::new(self.server_port, false);
         self.exchanges.shows_values = shows_values;
     }
 
-    /// Lets kinds of requests show the values in them (paths as they stand).
+    /// Makes kinds of requests contain literal values (complete paths).
     pub fn show_values(&mut self) {
         self.exchanges.shows_values = true;
     }
 
-    /// Bytes of memory beside the struct itself, but for parts of messages that are being put
-    /// together: what is kept of those is bounded.
+    /// Returns the bytes of heap memory in use, without parts of messages that are being assembled,
+    /// whose size is bounded.
     pub fn heap_bytes(&self) -> usize {
         self.machine.heap_bytes() + self.exchanges.heap_bytes()
     }
 
-    /// `from` is in the middle of a message that began before what is captured.
+    /// Records that `from` is in the middle of a message that began before the capture.
     pub fn take_up(&mut self, from: Side) {
         self.exchanges.take_up(from);
     }
 
-    /// What the next byte of `from` is. That is exact between bytes that are given one at a time.
+    /// Returns the meaning of the next byte of `from`. The answer is exact if bytes are pushed one
+    /// at a time.
     pub(crate) fn part(&self, from: Side) -> Part {
         let is_head = match &self.machine {
             _ if self.skip[from as usize] > 0 => return Part::Body(self.skip[from as usize]),
@@ -181,17 +184,18 @@ impl Framer {
         if is_head { Part::Head } else { Part::Framing }
     }
 
-    /// The protocol that was recognised last.
+    /// Returns the protocol recognised last.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Whether the response under way tells where it ends, and not by the end of the connection.
+    /// Returns whether the end of the response in progress is known from the response, not from the
+    /// end of the connection.
     pub fn announces_end(&self) -> bool {
         self.is_http() && !self.skips_to_the_end()
     }
 
-    /// Whether the end of the connection is that of the response under way.
+    /// Returns whether the response in progress ends with the connection.
     pub fn ends_with_connection(&self) -> bool {
         self.is_http() && self.skips_to_the_end()
     }
@@ -200,17 +204,18 @@ impl Framer {
         self.protocol == Protocol::Http1 && matches!(self.machine, Machine::Http(_))
     }
 
-    /// A body that the end of the connection ends is skipped without an end (RFC 9112 §6.3).
+    /// Returns whether a body is skipped that ends with the connection (RFC 9112 §6.3).
     fn skips_to_the_end(&self) -> bool {
         self.skip[Side::Server as usize] >= u64::MAX / 2
     }
 
-    /// Whether `side` has announced more of what it is sending: a body, or the rest of a message.
+    /// Returns whether `side` has announced more bytes of its message: a body, or the rest of a
+    /// message.
     pub fn owes(&self, side: Side) -> bool {
         (1..u64::MAX / 2).contains(&self.skip[side as usize])
     }
 
-    /// Whether exchanges end only with the next request, for all that can be told.
+    /// Returns whether exchanges end only with the next request, as far as can be known.
     pub fn is_open_ended(&self) -> bool {
         match &self.machine {
             Machine::Sniff(_) | Machine::Turns | Machine::Tls(_) => true,
@@ -219,39 +224,41 @@ impl Framer {
         }
     }
 
-    /// Whether what is pushed from here on is a word amid what the other side says, which that side does not
-    /// stop for: where nobody can read it, it begins nothing and ends nothing.
+    /// Sets whether the following pushes come in the middle of a message of the other side, which
+    /// does not stop for them. If their protocol is unknown, they begin and end no message.
     #[inline]
     pub fn set_amid(&mut self, amid: bool) {
         self.exchanges.amid = amid;
     }
 
-    /// Whether what was pushed last belongs to no exchange: nobody asked for it or waits for it.
+    /// Returns whether the last push belongs to no exchange: it was not requested and is not waited
+    /// for.
     pub fn is_set_aside(&self) -> bool {
         self.exchanges.set_aside && !self.exchanges.spoke
     }
 
-    /// Whether `bytes`, the next of `from` and captured whole, only keep the connection going.
+    /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
+    /// connection open.
     #[inline]
     pub fn keeps_going(&self, from: Side, bytes: &[u8]) -> bool {
         self.skip[from as usize] == 0
             && matches!(&self.machine, Machine::Frames(frames) if frames.keeps_going(from, bytes))
     }
 
-    /// Whether some of what the server sends is known to be waited for by nobody.
+    /// Returns whether some of the data that the server sends is known not to be waited for.
     #[inline]
     pub fn has_unasked(&self) -> bool {
         matches!(&self.machine, Machine::Frames(frames) if frames.has_unasked())
     }
 
-    /// Whether all that the server has said behind a TLS handshake are session tickets.
+    /// Returns whether the server has sent only session tickets since the TLS handshake.
     pub fn has_sent_tickets_only(&self) -> bool {
         matches!(&self.machine, Machine::Tls(tls) if tls.has_sent_tickets_only(self.server_port))
     }
 
-    /// Takes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on
-    /// the wire but not captured. `on` gets each mark with the number of bytes of this push,
-    /// missing ones included, that lie before it. `known` may be shared by many connections.
+    /// Takes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on the
+    /// wire but not captured. `on` receives each mark with the number of bytes of this push,
+    /// including missing ones, before it. `known` may be shared by many connections.
     #[inline]
     pub fn push(
         &mut self,
@@ -267,8 +274,8 @@ impl Framer {
         }
     }
 
-    /// The only mark of a push that is a plain message, whole, with a header that is known, at its
-    /// first byte; of others `None`, and it has to be [`parse`](Self::parse)d.
+    /// Returns the only mark, at the first byte, of a push that is one complete simple message with
+    /// a known header; `None` for other pushes, which have to be [`parse`](Self::parse)d.
     #[inline]
     pub fn known<'k>(
         &mut self,
@@ -295,7 +302,8 @@ impl Framer {
         }
     }
 
-    /// The same of a client's message that may be the first that is understood.
+    /// Like [`known`](Self::known), for a client's message that may be the first whose protocol is
+    /// recognised.
     fn begin_http<'k>(&mut self, bytes: &[u8], known: &'k KnownHeaders) -> Option<Mark<'k>> {
         let from = Side::Client;
         if !self.exchanges.is_at_rest() || !known.tell_http(from, bytes) {
@@ -312,13 +320,14 @@ impl Framer {
         Some(mark)
     }
 
-    /// Whether what `from` sends may begin a message of a protocol, while in turns: the first message
-    /// is always tried, later ones while a protocol is looked for.
+    /// Returns whether the bytes of `from` may begin a message of a protocol, while none is known:
+    /// the first message is always checked, later ones only while a protocol is looked for.
     fn may_sniff(&self, from: Side) -> bool {
         (self.hunting || self.last.is_none()) && self.last != Some(from)
     }
 
-    /// [`known`](Self::known) for who has begun to speak before, and said what he is.
+    /// Like [`known`](Self::known), for a side that has sent messages before and stated its
+    /// software.
     #[inline]
     pub fn whole<'k>(
         &mut self,
@@ -334,7 +343,7 @@ impl Framer {
         http.whole(from, bytes, &mut self.exchanges, known)
     }
 
-    /// [`push`](Self::push) where [`known`](Self::known) has no answer.
+    /// Like [`push`](Self::push), if [`known`](Self::known) has returned `None`.
     #[inline]
     pub fn parse(
         &mut self,
@@ -383,7 +392,7 @@ impl Framer {
             let gap = pos >= bytes.len() && pos < end;
             let may_sniff = self.hunting || self.last.is_none();
             let next = match &mut self.machine {
-                // Where the upgrade was not captured, heartbeats tell.
+                // If the upgrade was not captured, a ping or pong identifies WebSocket.
                 Machine::Turns if may_sniff && begins_with_beat(from, feed.rest()) => {
                     self.machine = Machine::Frames(Box::new(Frames::web_socket()));
                     self.last = Some(from);
@@ -398,7 +407,8 @@ impl Framer {
                     self.skip[side] = rest.saturating_sub(missing.into());
                     return;
                 }
-                // The first message is always tried, later ones while a protocol is looked for.
+                // The first message is always checked, later ones only while a protocol is looked
+                // for.
                 Machine::Turns if may_sniff && self.last != Some(from) => {
                     self.last = Some(from);
                     feed.anticipate(from);
@@ -410,7 +420,7 @@ impl Framer {
                     self.sniff(Sniffer::new(from), bytes, &mut pos, known, on);
                     continue;
                 }
-                // Behind a hole, too, the end of a TLS connection is no part of an exchange.
+                // After missing bytes, too, the end of a TLS connection belongs to no exchange.
                 Machine::Turns
                     if self.protocol == Protocol::Tls && tls::begins_with_alert(feed.rest()) =>
                 {
@@ -468,7 +478,7 @@ impl Framer {
         self.skip = [0; 2];
     }
 
-    /// Gives the sniffer bytes until it has decided; then the parser gets what was held back.
+    /// Passes bytes to the sniffer until it has decided; then the parser gets the bytes held back.
     fn sniff(
         &mut self,
         mut sniffer: Sniffer,
@@ -495,8 +505,8 @@ impl Framer {
             return;
         }
         self.protocol = protocol;
-        // What tells HTTP ends nothing that is marked: where all of it is at hand its parser gets
-        // the header in one piece.
+        // No mark lies within the bytes that identify HTTP: if all of them are in this push, the
+        // parser gets the header in one piece.
         if protocol == Protocol::Http1
             && let Some(begin) = pos.checked_sub(sniffer.prefix().len())
         {

@@ -1,8 +1,8 @@
 //! Frames of HTTP/2 (RFC 9113 §4.1) and WebSocket (RFC 6455 §5.2), packets of MQTT (§2 of its
-//! standard). Those that ask or answer make turns; those that only keep a connection going
-//! (SETTINGS, WINDOW_UPDATE, PING, pong), and what a broker delivers, belong to no exchange.
+//! standard). Requests and responses make turns; frames that only keep a connection open (SETTINGS,
+//! WINDOW_UPDATE, PING, pong), and messages that a broker delivers, belong to no exchange.
 //!
-//! Headers are not decompressed (RFC 7541): what is asked stays unknown.
+//! Headers are not decompressed (RFC 7541): the kind of request remains unknown.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -11,15 +11,15 @@ use super::streams::{Frame, Streams};
 
 /// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n` (RFC 9113 §3.4).
 const PREFACE_BYTES: u64 = 24;
-/// The longest header: of a masked WebSocket frame with an extended length.
+/// The longest header: a masked WebSocket frame with an extended length.
 const HEADER_MAX: usize = 14;
-/// An HTTP/2 frame's.
+/// The header of an HTTP/2 frame.
 const HTTP2_HEADER_BYTES: usize = 9;
 
-/// Greater types are not assigned.
+/// Greatest frame type in use.
 const TYPE_MAX: u8 = 0x20;
 
-/// Types of frames that keep a connection going (RFC 9113 §6.3, §6.5, §6.7, §6.9).
+/// Types of frames that keep a connection open (RFC 9113 §6.3, §6.5, §6.7, §6.9).
 const PRIORITY: u8 = 2;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
@@ -32,20 +32,20 @@ enum Format {
     Mqtt,
 }
 
-/// Both directions of a connection that speaks in frames.
+/// Both directions of a connection that uses frames.
 #[derive(Clone)]
 pub(super) struct Frames {
     format: Format,
     readers: [FrameReader; 2],
-    /// The client's preface has passed.
+    /// `true` once the client's preface has passed.
     begun: bool,
-    /// Of HTTP/2.
+    /// The streams of HTTP/2.
     streams: Streams,
-    /// What is to be read of the server's frame under way.
+    /// The part of the server's current frame that is to be read.
     reading: Option<Reading>,
 }
 
-/// A frame of HTTP/2 of which the first bytes are to be read.
+/// An HTTP/2 frame whose first bytes are to be read.
 #[derive(Clone)]
 struct Reading {
     frame: Frame,
@@ -58,9 +58,9 @@ struct Reading {
 struct FrameReader {
     header: [u8; HEADER_MAX],
     have: u8,
-    /// With the frame under way ends what the client asks.
+    /// `true` if the request ends with the current frame.
     ends_request: bool,
-    /// With the frame under way ends what the client waits for.
+    /// `true` if the response that the client waits for ends with the current frame.
     ends_response: bool,
 }
 
@@ -81,38 +81,38 @@ impl Frames {
         }
     }
 
-    /// From the client's preface on.
+    /// Begins with the client's preface.
     pub fn http2() -> Self {
         Self::new(Format::Http2)
     }
 
-    /// From the end of the server's `101 Switching Protocols` on.
+    /// Begins after the server's `101 Switching Protocols`.
     pub fn web_socket() -> Self {
         Self { begun: true, ..Self::new(Format::WebSocket) }
     }
 
-    /// From the client's CONNECT on.
+    /// Begins with the client's CONNECT.
     pub fn mqtt() -> Self {
         Self { begun: true, ..Self::new(Format::Mqtt) }
     }
 
-    /// Whether what answers a request has an end only with the next.
+    /// Returns whether the end of a response is known only from the next request.
     pub fn is_open_ended(&self) -> bool {
         self.format != Format::Mqtt
     }
 
-    /// Bytes of memory beside the struct itself, but for a frame that is being read.
+    /// Returns the bytes of heap memory in use, without a frame that is being read.
     pub fn heap_bytes(&self) -> usize {
         self.streams.heap_bytes()
     }
 
-    /// Whether a stream of messages goes on that nobody waits for.
+    /// Returns whether a stream of messages continues that the client does not wait for.
     pub fn has_unasked(&self) -> bool {
         self.streams.has_unasked()
     }
 
-    /// Whether `bytes`, the next of `from`, are whole frames of HTTP/2 that only keep the connection going: what is
-    /// waited for neither begins nor ends with them.
+    /// Returns whether `bytes`, the next of `from`, are complete HTTP/2 frames that only keep the
+    /// connection open: no response that is waited for begins or ends with them.
     pub fn keeps_going(&self, from: Side, bytes: &[u8]) -> bool {
         let between = self.readers[from as usize].have == 0
             && (from == Side::Client || self.reading.is_none());
@@ -131,12 +131,12 @@ impl Frames {
         rest.is_empty()
     }
 
-    /// Whether the next byte of `from` is read beyond a header.
+    /// Returns whether the next byte of `from` is read although it is not part of a header.
     pub fn is_reading(&self, from: Side) -> bool {
         from == Side::Server && self.reading.is_some()
     }
 
-    /// Takes what `feed` has from one side.
+    /// Parses the bytes of `feed` from one side.
     #[inline(never)]
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         if from == Side::Client && !self.begun {
@@ -175,7 +175,7 @@ impl Frames {
                 Format::WebSocket => self.web_socket_frame(from, &header[..have], feed)?,
                 Format::Mqtt => self.mqtt_packet(from, &header[..have], feed)?,
             };
-            // What the frame ends, ends with its payload.
+            // A message that ends with this frame ends with the frame's payload.
             if payload_bytes > 0 && (from == Side::Client || self.reading.is_none()) {
                 return Ok(Next::Skip(payload_bytes));
             }
@@ -190,7 +190,7 @@ impl Frames {
     ) -> Result<u64, Lost> {
         let [l1, l2, l3, kind, flags, s1, s2, s3, s4, ..] = *header;
         let stream = u32::from_be_bytes([s1, s2, s3, s4]);
-        // The highest bit is reserved.
+        // The highest bit of the stream identifier is reserved.
         if stream >> 31 != 0 || kind > TYPE_MAX {
             return Err(Lost);
         }
@@ -212,7 +212,8 @@ impl Frames {
         Ok(payload_bytes.into())
     }
 
-    /// Takes what is to be read of the server's frame under way; answers how much of it is left once that is done.
+    /// Reads the wanted part of the server's current frame; once complete, returns the number of
+    /// bytes that remain.
     fn read(&mut self, feed: &mut Feed<'_>) -> Option<u64> {
         let reading = self.reading.as_mut()?;
         let lacks = reading.wanted - reading.bytes.len();
@@ -226,7 +227,8 @@ impl Frames {
         self.finish_reading(true)
     }
 
-    /// Reads what was gathered, if that is all; answers how much of the frame is left behind what was wanted.
+    /// Evaluates the gathered bytes, if they are complete; returns the number of bytes of the frame
+    /// after the wanted part.
     fn finish_reading(&mut self, is_whole: bool) -> Option<u64> {
         let Reading { frame, bytes, wanted } = self.reading.take()?;
         let payload = Some(&bytes[..]).filter(|_| is_whole);
@@ -234,7 +236,7 @@ impl Frames {
         Some(u64::from(frame.payload_bytes) - wanted as u64)
     }
 
-    /// Bytes are missing. What was to be read of a frame can be done without.
+    /// Handles missing bytes. The part of a frame that was to be read is dispensable.
     #[cold]
     #[inline(never)]
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
@@ -245,16 +247,15 @@ impl Frames {
     }
 }
 
-/// Control packet types (MQTT 5.0 §2.1.2) that a client sends: which of them ask, and how they
-/// are called.
+/// Control packet types (MQTT 5.0 §2.1.2) of a client that are requests, with their names.
 const ASKING: [(u8, &str); 5] =
     [(1, "CONNECT"), (3, "PUBLISH"), (8, "SUBSCRIBE"), (10, "UNSUBSCRIBE"), (12, "PINGREQ")];
 const PUBLISH: u8 = 3;
 /// CONNACK, PUBACK, PUBREC, SUBACK, UNSUBACK, PINGRESP.
 const ANSWERS: [u8; 6] = [2, 4, 5, 9, 11, 13];
 
-/// Whether these are a ping or a pong of WebSocket (RFC 6455 §5.5) as a connection under way sends it
-/// to keep itself open: whole, of a server without a word, of a client masked.
+/// Returns whether these are a ping or a pong of WebSocket (RFC 6455 §5.5) that keeps a connection
+/// open: complete, without payload, and masked if sent by a client.
 pub(super) fn begins_with_beat(from: Side, bytes: &[u8]) -> bool {
     match (from, bytes) {
         (Side::Server, [0x89 | 0x8a, 0]) => true,
@@ -264,7 +265,7 @@ pub(super) fn begins_with_beat(from: Side, bytes: &[u8]) -> bool {
 }
 
 impl Frames {
-    /// The server's next message is what answers the client's last.
+    /// Takes a frame header; the server's next message answers the client's last.
     fn web_socket_frame(
         &mut self,
         from: Side,
@@ -272,7 +273,7 @@ impl Frames {
         feed: &mut Feed<'_>,
     ) -> Result<u64, Lost> {
         let &[first, second, ref rest @ ..] = header else { return Err(Lost) };
-        // A client masks what it sends, a server never does (RFC 6455 §5.1).
+        // A client masks its frames, a server never does (RFC 6455 §5.1).
         if (second & 0x80 != 0) != (from == Side::Client) {
             return Err(Lost);
         }
@@ -317,7 +318,8 @@ impl Frames {
 }
 
 impl Format {
-    /// How long the frame header is that begins with `header`, as far as that tells.
+    /// Returns the length of the frame header that begins with `header`, as far as known from these
+    /// bytes.
     fn header_bytes(self, header: &[u8]) -> usize {
         match (self, header) {
             (Self::Http2, _) => HTTP2_HEADER_BYTES,
@@ -330,7 +332,7 @@ impl Format {
                 2 + extended + if second & 0x80 == 0 { 0 } else { 4 }
             }
             (Self::WebSocket, _) => 2,
-            // Seven bits of the length a byte, the last without the highest bit.
+            // Seven bits of the length in each byte; the highest bit is clear in the last.
             (Self::Mqtt, [_, length @ ..]) if length.len() < 4 => {
                 let last = length.iter().position(|byte| byte & 0x80 == 0);
                 2 + last.unwrap_or(length.len())

@@ -1,21 +1,21 @@
-//! The ServerHello of TLS (RFC 8446 §4.1.3), as far as it says whether a session is resumed.
+//! The ServerHello of TLS (RFC 8446 §4.1.3), read only to see whether a session is resumed.
 
 use std::ops::Range;
 
 const SERVER_HELLO: u8 = 2;
-/// Type and length of a handshake message, the version, the random value.
+/// Position of the random value: after type and length of the handshake message, and the version.
 const RANDOM_AT: usize = 4 + 2;
 const RANDOM_BYTES: usize = 32;
-/// How the random value of a HelloRetryRequest begins: the SHA-256 of its name.
+/// The first bytes of the random value of a HelloRetryRequest: the SHA-256 of its name.
 const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
-/// Cipher suite and compression method.
+/// Bytes of the cipher suite and the compression method.
 const CHOICE_BYTES: usize = 2 + 1;
 const PRE_SHARED_KEY: u16 = 41;
 const SUPPORTED_VERSIONS: u16 = 43;
 
-/// Whether the TLS 1.3 ServerHello at the beginning of `message` chooses a pre-shared key (§4.2.11): then it
-/// resumes a session. `None` where `message` does not say so: it is of an earlier version, a
-/// HelloRetryRequest, or not all of it is there.
+/// Returns whether the TLS 1.3 ServerHello at the beginning of `message` chooses a pre-shared key
+/// (§4.2.11), which resumes a session. `None` if that is unknown: the version is earlier, it is a
+/// HelloRetryRequest, or it is incomplete.
 pub(super) fn takes_up(message: &[u8]) -> Option<bool> {
     let (&[kind, l1, l2, l3], _) = message.split_first_chunk()?;
     let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;
@@ -39,8 +39,9 @@ pub(super) fn takes_up(message: &[u8]) -> Option<bool> {
     is_tls13.then_some(has_key)
 }
 
-/// Leaves of the ServerHello at the beginning of `message` what [`takes_up`] reads: lengths and types, and the
-/// random value of a HelloRetryRequest. All else becomes zero; all of it where the message is not whole.
+/// Sets to zero everything that [`takes_up`] does not read in the ServerHello at the beginning of
+/// `message`; lengths, types and the random value of a HelloRetryRequest remain. If the message is
+/// incomplete, all of it becomes zero.
 pub(crate) fn skeleton(message: &mut [u8]) {
     let kept = structure(message).unwrap_or_default();
     let mut at = 0;
@@ -51,7 +52,7 @@ pub(crate) fn skeleton(message: &mut [u8]) {
     message[at..].fill(0);
 }
 
-/// Where the lengths and types of a ServerHello stand, in order.
+/// Returns the ranges of the lengths and types of a ServerHello, in order.
 fn structure(message: &[u8]) -> Option<Vec<Range<usize>>> {
     let (&[kind, l1, l2, l3], _) = message.split_first_chunk()?;
     let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;

@@ -1,60 +1,60 @@
-//! What kind of content responses announce, read from compressed headers (RFC 7541). Of the table that
-//! both ends keep only that is remembered which tells it: nothing is decompressed.
+//! The type of content that responses announce, read from compressed headers (RFC 7541). Of the
+//! dynamic table only the entries with a relevant type are remembered; nothing is decompressed.
 
-/// `content-type` in the static table (RFC 7541 Appendix A).
+/// Index of `content-type` in the static table (RFC 7541 Appendix A).
 const CONTENT_TYPE: u32 = 31;
 
-/// The same where a sender writes the name out, as it stands and as it is coded (RFC 7541 Appendix B).
+/// The name `content-type` as a literal, plain and Huffman-coded (RFC 7541 Appendix B).
 const NAME: [&[u8]; 2] = [b"content-type", b"\x21\xea\x49\x6a\x4a\xc9\xf5\x59\x7f"];
 
-/// Entries of the static table; the dynamic one goes on from there, its newest entry first.
+/// Number of entries of the static table; the dynamic table follows, its newest entry first.
 const STATIC_ENTRIES: u32 = 61;
 
-/// Announcements remembered of one connection; a server has few.
+/// Maximum number of remembered entries of one connection; a server has few.
 const TOLD_MAX: usize = 16;
 
-/// How a body is to be read.
+/// The way in which a response body is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Content {
-    /// As a whole, for all that is known.
+    /// As a whole, as far as known.
     #[default]
     Whole,
-    /// As events, each when it happens.
+    /// As events, each sent when it happens.
     Events,
-    /// As messages of gRPC, each with its length in front.
+    /// As gRPC messages, each preceded by its length.
     Messages,
 }
 
-/// Types that tell it, as they stand and as they are coded (RFC 7541 Appendix B), without the bits that
-/// share a byte with what may follow.
+/// The relevant types, plain and Huffman-coded (RFC 7541 Appendix B), without the bits that share a
+/// byte with what may follow.
 const TYPES: [(&[u8], &[u8], Content); 2] = [
     (b"text/event-stream", b"\x49\x7c\xa5\x82\xf7\x2d\x49\x59\x09\xb0\xa3", Content::Events),
     (b"application/grpc", b"\x1d\x75\xd0\x62\x0d\x26\x3d\x4c\x4d\x65\x64", Content::Messages),
 ];
 
-/// What a server's header blocks have told so far.
+/// The knowledge gained from a server's header blocks so far.
 #[derive(Clone, Default)]
 pub(super) struct ContentTypes {
-    /// Entries that were put into the dynamic table.
+    /// Number of entries inserted into the dynamic table.
     inserted: u32,
-    /// Those that tell a content, by how many had been put before.
+    /// Entries with a relevant type, each with the number of entries inserted before it.
     told: Vec<(u32, Content)>,
-    /// A block was not read: what the table holds is not known any more.
+    /// `true` once a block was not read: the content of the dynamic table is unknown from then on.
     lost: bool,
 }
 
 impl ContentTypes {
-    /// A header block passes that cannot be read.
+    /// Records a header block that cannot be read.
     pub fn lose(&mut self) {
         self.lost = true;
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Returns the bytes of heap memory in use.
     pub fn heap_bytes(&self) -> usize {
         self.told.capacity() * size_of::<(u32, Content)>()
     }
 
-    /// Takes a whole header block; answers what content it announces.
+    /// Reads a complete header block; returns the content that it announces.
     pub fn read(&mut self, block: &[u8]) -> Content {
         let mut rest = block;
         let mut announced = Content::Whole;
@@ -68,7 +68,7 @@ impl ContentTypes {
         if self.lost { Content::Whole } else { announced }
     }
 
-    /// One field (RFC 7541 §6).
+    /// Reads one field (RFC 7541 §6).
     fn field(&mut self, rest: &mut &[u8]) -> Option<Content> {
         let first = *rest.first()?;
         if first & 0x80 != 0 {
@@ -97,7 +97,7 @@ impl ContentTypes {
         Some(content)
     }
 
-    /// What an entry of the tables tells.
+    /// Returns the content announced by a table entry.
     fn known(&self, index: u32) -> Content {
         let Some(back) = index.checked_sub(STATIC_ENTRIES) else { return Content::Whole };
         let place = self.inserted.wrapping_sub(back);
@@ -114,7 +114,7 @@ fn content(value: &[u8], is_coded: bool) -> Content {
     TYPES.iter().find(is).map_or(Content::Whole, |(_, _, content)| *content)
 }
 
-/// An integer with a prefix of so many bits (RFC 7541 §5.1).
+/// Reads an integer with a prefix of `bits` bits (RFC 7541 §5.1).
 fn integer(rest: &mut &[u8], bits: u32) -> Option<u32> {
     let (&first, mut bytes) = rest.split_first()?;
     let most = (1 << bits) - 1;
@@ -136,7 +136,7 @@ fn integer(rest: &mut &[u8], bits: u32) -> Option<u32> {
     Some(value)
 }
 
-/// A string, and whether it is coded (RFC 7541 §5.2).
+/// Reads a string; the flag is `true` if it is Huffman-coded (RFC 7541 §5.2).
 fn string<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
     let is_coded = rest.first()? & 0x80 != 0;
     let len = integer(rest, 7)? as usize;
@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn content_type_is_known_again_by_its_place_in_the_table() {
         let mut types = ContentTypes::default();
-        // `:status: 200`, `content-type: text/event-stream`, `server: a`, as kept.
+        // `:status: 200`, `content-type: text/event-stream`, `server: a`, added to the dynamic
+        // table.
         let coded = b"\x88\x5f\x8c\x49\x7c\xa5\x82\xf7\x2d\x49\x59\x09\xb0\xa3\xa7\x76\x01a";
         assert_eq!(types.read(coded), Content::Events);
         assert_eq!(types.read(b"\x88\xbf\xbe"), Content::Events);
@@ -176,7 +177,7 @@ mod tests {
     fn fields_that_are_not_kept_move_nothing() {
         let mut types = ContentTypes::default();
         assert_eq!(types.read(b"\x5f\x11text/event-stream"), Content::Events);
-        // Never indexed, a new name, a table size.
+        // A field never indexed, a new name, and a table size update.
         assert_eq!(
             types.read(b"\x3f\xe1\x1f\x10\x01a\x01b\x0f\x10\x09text/html\xbe"),
             Content::Events

@@ -24,47 +24,47 @@ pub(super) struct Http {
 struct MessageReader {
     state: State,
     last: Slot,
-    /// Between pushes most connections have none.
+    /// A header in progress; between pushes most connections have none.
     unfinished: Option<Box<Unfinished>>,
 }
 
-/// A header, chunk size or trailer that goes on in the next push.
+/// A header, chunk size or trailer that continues in the next push.
 #[derive(Clone, Default)]
 struct Unfinished {
     lines: Lines,
     header: Header,
 }
 
-/// What comes next in a direction.
+/// The part of a message expected next in a direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Start,
     StartLine,
     Fields,
-    /// A body of known length, which the framer skips, has passed.
+    /// The end of a body of known length, which the framer skips.
     Body,
     ChunkSize,
-    /// A chunk and its line end, which the framer skips, have passed.
+    /// The end of a chunk and its line end, which the framer skips.
     Chunk,
     Trailers,
 }
 
 impl Http {
-    /// One that expects the headers that came last on another connection.
+    /// Creates a parser that expects the headers seen last on another connection.
     pub fn after(known: &KnownHeaders) -> Self {
         let reader = |from| MessageReader { last: known.last(from), ..MessageReader::default() };
         Self { readers: Side::ALL.map(reader) }
     }
 
-    /// Bytes of memory beside the struct itself, but for lines that are in pieces.
+    /// Returns the bytes of heap memory in use, without lines in pieces.
     pub fn heap_bytes(&self) -> usize {
         let unfinished = self.readers.iter().flat_map(|reader| &reader.unfinished);
         unfinished.map(|unfinished| size_of_val(&**unfinished)).sum()
     }
 
-    /// Takes a push that is one plain message, whole, whose header is the last one's again: nearly
-    /// all of who polls. Its mark stands for those of [`Self::feed`].
+    /// Takes a push that is one complete simple message whose header repeats the last one, which is
+    /// the normal case for clients that poll. Its mark replaces those of [`Self::feed`].
     #[inline]
     pub fn whole<'k>(
         &self,
@@ -80,7 +80,8 @@ impl Http {
         known.mark(from, extent, None, exchanges)
     }
 
-    /// The header with which `bytes` begin, if that is known, and where the message's parts end, if it is whole.
+    /// Returns the known header with which `bytes` begin, and the ends of the message's parts;
+    /// `None` if the header is new or the message incomplete.
     #[inline]
     fn known<'k>(
         &self,
@@ -92,7 +93,8 @@ impl Http {
         if reader.state == State::Start { known.whole(reader.last, from, bytes) } else { None }
     }
 
-    /// The same where its sender says with it what it is: nearly all that begins a connection.
+    /// Like [`Self::whole`], for a message with which the side states its software, as in most
+    /// first messages of a connection.
     #[inline(never)]
     pub fn whole_naming<'k>(
         &self,
@@ -109,7 +111,7 @@ impl Http {
         Some(mark)
     }
 
-    /// Takes what `feed` has from one side.
+    /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
         loop {
@@ -142,8 +144,8 @@ impl Http {
 }
 
 impl Known {
-    /// The mark of the whole message that `from` sends with this header; `None` if that is not all there
-    /// is to it, and nothing was done.
+    /// Returns the mark of the complete message that `from` sends with this header; returns `None`
+    /// and changes nothing if one mark is not enough.
     #[inline(always)]
     fn mark<'k>(
         &'k self,
@@ -184,13 +186,13 @@ impl MessageReader {
         Ok(Next::More)
     }
 
-    /// Whether a line began in an earlier push.
+    /// Returns whether a line began in an earlier push.
     #[inline]
     fn is_in_pieces(&self) -> bool {
         self.unfinished.as_ref().is_some_and(|unfinished| unfinished.lines.is_in_pieces())
     }
 
-    /// Takes a header that is the last one once more.
+    /// Takes a header that repeats the last one.
     #[inline]
     fn repeated(&mut self, from: Side, feed: &mut Feed<'_>) -> Option<Next> {
         let known = feed.known.take(self.last, from, feed.rest())?;
@@ -210,7 +212,7 @@ impl MessageReader {
         Some(self.header_end(&header, from, feed))
     }
 
-    /// Takes a header's lines as far as they lie whole in this push: nearly always all of them.
+    /// Takes the header lines that are complete in this push, which usually are all of them.
     fn header_lines(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let (rest, base) = (feed.rest(), feed.pos);
         let Unfinished { mut lines, mut header } =
@@ -286,7 +288,7 @@ impl MessageReader {
         Ok(Next::More)
     }
 
-    /// Decides the body's length (RFC 9112 §6.3, in its order).
+    /// Determines the body's length (RFC 9112 §6.3, in its order).
     fn header_end(&mut self, header: &Header, from: Side, feed: &mut Feed<'_>) -> Next {
         self.unfinished = None;
         let length = match from {
@@ -311,7 +313,8 @@ impl MessageReader {
                     };
                 }
                 if header.is_event_stream {
-                    // The answer is that there will be events; nobody waits for the last of them.
+                    // The response is the announcement of events; the client does not wait for the
+                    // last of them.
                     feed.response_end();
                 }
                 let head = feed.answering() == RequestFlags::HEAD;
@@ -351,7 +354,7 @@ fn message_start(from: Side, feed: &mut Feed<'_>) {
     }
 }
 
-/// What a line of a message says its sender is, if it can be told from a name alone.
+/// Returns the software that a line of a message states, if the line is text.
 fn stated_in(bytes: &[u8], line: Range<usize>) -> Option<Stated> {
     let end = u32::try_from(line.end).ok()?;
     match Header::default().field(bytes.get(line)?.trim_ascii_end()) {
@@ -360,7 +363,7 @@ fn stated_in(bytes: &[u8], line: Range<usize>) -> Option<Stated> {
     }
 }
 
-/// Takes in one line; answers whether it says what its sender is.
+/// Takes a field line; returns whether the software of the sender is known after it.
 fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>) -> bool {
     let Field::Software(software) = header.field(line) else { return false };
     feed.software(from, software);
@@ -387,7 +390,7 @@ impl StartLine {
         Some(Self { status: 0, flags, kind: http_kind(method, target, shows_values) })
     }
 
-    /// Says what a request asks for.
+    /// Marks the kind of a request.
     fn tell(&self, from: Side, feed: &mut Feed<'_>) {
         if from == Side::Client {
             feed.request_flags(self.flags);

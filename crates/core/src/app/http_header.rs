@@ -1,33 +1,32 @@
-//! The lines of an HTTP/1.x header that decide where a message ends (RFC 9112 §2–§6).
+//! The header lines of HTTP/1.x that determine where a message ends (RFC 9112 §2–§6).
 
 use super::mark::{Extent, Side};
 
-/// What the start line and the fields seen so far say.
+/// The relevant values of the start line and the fields seen so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Header {
     /// Status code of a response, 0 for a request.
     pub status: u16,
-    /// `Content-Length`, the last one given.
+    /// The last `Content-Length`.
     pub content_length: Length,
-    /// `Transfer-Encoding` ends in `chunked`.
+    /// `true` if `Transfer-Encoding` ends in `chunked`.
     pub chunked: bool,
-    /// `Transfer-Encoding` without `chunked` at its end.
+    /// `true` if `Transfer-Encoding` does not end in `chunked`.
     pub other_coding: bool,
-    /// `Expect: 100-continue`.
+    /// `true` for `Expect: 100-continue`.
     pub expects_continue: bool,
-    /// The body is a stream of events (`text/event-stream`): its server sends each when it happens.
+    /// `true` if the body is a stream of events (`text/event-stream`), each sent when it happens.
     pub is_event_stream: bool,
-    /// `Upgrade: websocket`.
+    /// `true` for `Upgrade: websocket`.
     pub is_web_socket: bool,
 }
 
-/// A length that may be missing, in the room of one that may not: there are two for every open
-/// connection.
+/// An optional length in the space of a `u64`: there are two for every open connection.
 #[derive(Clone, Copy)]
 pub(super) struct Length(u64);
 
 impl Length {
-    /// Where none was given.
+    /// The value for no length.
     const NONE: u64 = u64::MAX;
 
     pub fn known(self) -> Option<u64> {
@@ -47,17 +46,17 @@ impl From<Option<u64>> for Length {
     }
 }
 
-/// A field that means something to the framer.
+/// A field that is relevant for the framer.
 pub(super) enum Field<'a> {
-    /// The product that a side says it is.
+    /// The software that the sender states.
     Software(&'a [u8]),
-    /// All that concerned the framing was taken into the [`Header`].
+    /// Any other field; the [`Header`] contains what matters for the framing.
     Other,
 }
 
 impl Header {
-    /// Where the parts of a message that `from` sends with this header end, unless it is one of
-    /// the special cases of RFC 9112 §6.3 or too long to be in one packet.
+    /// Returns the ends of the parts of a message that `from` sends with this header; `None` for
+    /// the special cases of RFC 9112 §6.3 and for messages too long for one packet.
     pub fn extent(&self, from: Side, start_line: usize, header: usize) -> Option<Extent> {
         let length = self.content_length.known();
         let body = match from {
@@ -80,10 +79,10 @@ impl Header {
         Some(Extent { start_line: start_line.ok()?, header: header.ok()?, message: message.ok()? })
     }
 
-    /// Takes in one field line; lines that are none are ignored.
+    /// Takes a field line; invalid lines are ignored.
     #[inline]
     pub fn field<'a>(&mut self, line: &'a [u8]) -> Field<'a> {
-        // The first letter tells most lines from the few of interest, and the colon's place the rest.
+        // The first letter excludes most lines, and the position of the colon the rest.
         let value = |name: usize| line[name + 1..].trim_ascii();
         match line.first().map(u8::to_ascii_lowercase) {
             Some(b's') if is(line, b"Server") => Field::Software(value(6)),
@@ -117,20 +116,20 @@ impl Header {
     }
 }
 
-/// Whether a field is called `name`, in any case; most programs write it in this one.
+/// Returns whether a field has the name `name`, in any case; most programs use the case given.
 #[inline]
 fn is<const N: usize>(line: &[u8], name: &[u8; N]) -> bool {
     let written = line.first_chunk::<N>().filter(|_| line.get(N) == Some(&b':'));
     written.is_some_and(|written| written == name || written.eq_ignore_ascii_case(name))
 }
 
-/// Method and target of a request line (RFC 9112 §3).
+/// Splits a request line into method and target (RFC 9112 §3).
 #[inline]
 pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let method_len = line.iter().position(|&byte| !is_method_byte(byte))?;
     let (method, rest) = line.split_at(method_len);
     let rest = rest.strip_prefix(b" ")?;
-    // Where the version is what it is nowadays, nothing has to be searched for.
+    // If the version is a current one, no search is needed.
     let target = match rest.split_last_chunk() {
         Some((target, b" HTTP/1.0" | b" HTTP/1.1")) => target,
         _ => {
@@ -141,7 +140,7 @@ pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!method.is_empty()).then_some((method, target))
 }
 
-/// Status code of a status line (RFC 9112 §4).
+/// Returns the status code of a status line (RFC 9112 §4).
 #[inline]
 pub(super) fn status_line(line: &[u8]) -> Option<u16> {
     let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', _, b' ', digits @ ..] = line else {
@@ -152,12 +151,12 @@ pub(super) fn status_line(line: &[u8]) -> Option<u16> {
     (status >= 100).then_some(status)
 }
 
-/// Methods in use are upper-case words, some with a dash (`M-SEARCH`).
+/// Returns whether a byte may be part of a method: upper-case words, some with a dash (`M-SEARCH`).
 pub(crate) fn is_method_byte(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte == b'-' || byte == b'_'
 }
 
-/// Size of a chunk from its size line (RFC 9112 §7.1); extensions are ignored.
+/// Parses the size of a chunk from its size line (RFC 9112 §7.1); extensions are ignored.
 pub(crate) fn chunk_size(line: &[u8]) -> Option<u64> {
     let end = line.iter().position(|&byte| byte == b';').unwrap_or(line.len());
     let digits = line[..end].trim_ascii();

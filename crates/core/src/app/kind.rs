@@ -1,15 +1,15 @@
-//! Labels of requests: what was asked for, without the values that were asked with.
+//! Labels of requests: the kind of request, without its values.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-/// The longest label, bytes.
+/// Maximum length of a label, bytes.
 pub const LABEL_BYTES: usize = 64;
 
-/// What was asked for, or what a side says it is: at most [`LABEL_BYTES`] of printable ASCII, kept in
-/// place, because every request has one.
+/// A kind of request, or the name of a side's software: at most [`LABEL_BYTES`] of printable ASCII,
+/// stored in place, because every request has one.
 #[derive(Clone, Copy)]
 pub struct Label {
     bytes: [u8; LABEL_BYTES],
@@ -23,7 +23,7 @@ impl Default for Label {
 }
 
 impl Label {
-    /// Appends what fits, with `?` for what is not printable ASCII.
+    /// Appends as much of `text` as fits; other characters than printable ASCII become `?`.
     pub(super) fn push(&mut self, text: &[u8]) {
         let room = &mut self.bytes[usize::from(self.len)..];
         let taken = room.len().min(text.len());
@@ -33,26 +33,27 @@ impl Label {
         self.len += taken as u8;
     }
 
-    /// Appends in upper case.
+    /// Appends `text` in upper case.
     pub(super) fn push_upper(&mut self, text: &[u8]) {
         let from = usize::from(self.len);
         self.push(text);
         self.bytes[from..usize::from(self.len)].make_ascii_uppercase();
     }
 
-    /// Forgets all.
+    /// Makes the label empty.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Whether nothing is known.
+    /// Returns whether the label is empty, which means unknown.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// A few bits of it: of its ends and its middle, where kinds differ.
+    /// Returns a hash of a few bits, from the positions where kinds differ: the ends and the
+    /// middle.
     #[inline]
     pub fn mixed(&self) -> u8 {
         let [first, middle, last] = match self.as_bytes() {
@@ -62,14 +63,14 @@ impl Label {
         (self.len ^ first).wrapping_mul(7) ^ middle.wrapping_mul(3) ^ last
     }
 
-    /// A number for it in place of its text (FNV-1a).
+    /// Returns a hash of the text (FNV-1a).
     pub fn digest(&self) -> u64 {
         self.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
             (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         })
     }
 
-    /// Its text as bytes.
+    /// Returns the text as bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -132,8 +133,8 @@ impl Hash for Label {
     }
 }
 
-/// `GET /items/{id}` from a method and a request target (RFC 9112 §3.2); the target as it stands
-/// where `values` may be shown.
+/// Returns the label `GET /items/{id}` for a method and a request target (RFC 9112 §3.2); the
+/// complete target if `values` is set.
 pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
     let mut kind = Label::default();
     kind.push(method);
@@ -142,7 +143,7 @@ pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
         kind.push(target);
         return kind;
     }
-    // The authority form names a host, which is a value.
+    // A target in authority form names a host, which is a value.
     if method == b"CONNECT" {
         return kind;
     }
@@ -151,7 +152,7 @@ pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
     kind
 }
 
-/// What a byte is to a path.
+/// Classes of bytes in a path.
 mod class {
     /// `0` to `9`.
     pub const DIGIT: u8 = 1;
@@ -159,7 +160,7 @@ mod class {
     pub const AT: u8 = 2;
     /// `/`.
     pub const SLASH: u8 = 4;
-    /// What comes after the path: query, parameters, fragment.
+    /// The end of the path: query, parameters, fragment.
     pub const END: u8 = 8;
 }
 
@@ -178,7 +179,8 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// The target from its path on: without scheme and authority, but with what follows the path.
+/// Returns the target from its path on, including what follows the path, without scheme and
+/// authority.
 fn path_of(target: &[u8]) -> &[u8] {
     if target.first() == Some(&b'/') {
         return target;
@@ -192,7 +194,8 @@ fn path_of(target: &[u8]) -> &[u8] {
     rest.iter().position(|&byte| byte == b'/').map_or(b"/", |slash| &rest[slash..])
 }
 
-/// Appends the path that `target` begins with. Words are copied together, values one by one.
+/// Appends the path at the beginning of `target`. Words are copied in one piece, values replaced
+/// one by one.
 fn push_path(kind: &mut Label, target: &[u8]) {
     let (mut words_at, mut part_at, mut seen) = (0, 0, 0);
     for at in 0..=target.len() {
@@ -229,17 +232,17 @@ fn push_part(kind: &mut Label, part: &[u8]) {
     }
 }
 
-/// Hexadecimal digits from which on they are no word.
+/// Number of hexadecimal digits from which on a part is a value.
 const HASH_MIN: usize = 8;
 
-/// Whether [`is_value`] can be true of a part, or of one without its extension, that consists of
-/// the classes `seen`.
+/// Returns whether [`is_value`] can be true of a part that contains the classes `seen`, with or
+/// without its extension.
 #[inline]
 fn may_be_value(seen: u8, part: &[u8]) -> bool {
     seen & (class::DIGIT | class::AT) != 0 || part.len() >= HASH_MIN
 }
 
-/// Whether a path part is a value rather than a word: a number, a UUID, 8 or more hexadecimal
+/// Returns whether a path part is a value, not a word: a number, a UUID, 8 or more hexadecimal
 /// digits, a long token with digits in it, or an address.
 fn is_value(part: &[u8]) -> bool {
     const TOKEN_MIN: usize = 20;

@@ -1,5 +1,5 @@
-//! HTTP headers that came before. Who polls, checks health or tests under load repeats them to
-//! the byte, on many connections, and the same bytes mean the same.
+//! HTTP headers seen before. Clients that poll, check health or test under load repeat them byte
+//! for byte on many connections, and identical bytes have identical meaning.
 
 use super::exchanges::RequestFlags;
 use super::http_header::Header;
@@ -7,68 +7,69 @@ use super::kind::Label;
 use super::mark::{Extent, Side, Stated};
 use std::ops::Range;
 
-/// Headers kept. They belong to all connections of a shard: memory must not grow with those.
+/// Maximum number of headers kept. They are shared by all connections of a shard, so memory does
+/// not grow with connections.
 const SLOTS: usize = 128;
 
-/// The longest header kept, bytes.
+/// Maximum length of a header that is kept, bytes.
 const HEADER_MAX: usize = 512;
 
-/// What a start line says.
+/// The values of a start line.
 #[derive(Clone, Copy, Default)]
 pub(super) struct StartLine {
-    /// Of a response.
+    /// Status code of a response.
     pub status: u16,
-    /// Of a request, and so its kind.
+    /// Flags and kind of a request.
     pub flags: RequestFlags,
     pub kind: Label,
 }
 
-/// A header and what it says.
+/// A header and its meaning.
 #[derive(Clone)]
 pub(super) struct Known {
     pub from: Side,
     pub bytes: Box<[u8]>,
     pub start: StartLine,
-    /// Where its start line ends.
+    /// End of its start line.
     pub start_end: usize,
-    /// The line that says what its sender is.
+    /// The line that states the sender's software.
     pub software: Option<Range<usize>>,
-    /// What that line says, if it can be told from a name alone.
+    /// The software stated in that line, if it is text.
     pub stated: Option<Stated>,
     pub header: Header,
-    /// It is recognised as HTTP where it comes first on a connection.
+    /// `true` if the header identifies HTTP in the first message of a connection.
     pub tells_protocol: bool,
-    /// Of a message that is no special case and says how long it is: where its parts end.
+    /// The ends of the message's parts, if it is no special case and states its length.
     pub plain: Option<Extent>,
 }
 
-/// Headers that came before on any of the connections that share them. What is framed does not
-/// depend on them.
+/// Headers seen before on any of the connections that share them. They never change the result of
+/// the framing.
 #[derive(Clone, Default)]
 pub struct KnownHeaders {
     slots: Vec<Option<Box<Known>>>,
-    /// By side: where the header is that was kept last.
+    /// For each side, the slot of the header kept last.
     last: [Slot; 2],
 }
 
-/// Where a header that came last may be found again.
+/// A slot in which a header may be found again.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slot(u8);
 
 impl KnownHeaders {
-    /// Where the header is that `from` sent last, on any of the connections.
+    /// Returns the slot of the header that `from` sent last on any of the connections.
     pub(super) fn last(&self, from: Side) -> Slot {
         self.last[from as usize]
     }
 
-    /// Whether `rest` begins with the header that `from` sent last on any of the connections, and that
-    /// tells that it is HTTP.
+    /// Returns whether `rest` begins with the header that `from` sent last on any of the
+    /// connections, and that header identifies HTTP.
     #[inline]
     pub(super) fn tell_http(&self, from: Side, rest: &[u8]) -> bool {
         self.get(self.last(from), from, rest).is_some_and(|known| known.tells_protocol)
     }
 
-    /// The message that `bytes` are, all of them, if it is plain and begins with the header at `slot`.
+    /// Returns the header at `slot` if `bytes` are one complete simple message that begins with it.
     #[inline]
     pub(super) fn whole(&self, slot: Slot, from: Side, bytes: &[u8]) -> Option<(&Known, Extent)> {
         let known = self.get(slot, from, bytes)?;
@@ -76,21 +77,21 @@ impl KnownHeaders {
         Some((known, extent))
     }
 
-    /// The header at `slot` if `rest` begins with it and `from` sent it.
+    /// Returns the header at `slot` if `rest` begins with it and `from` sent it.
     #[inline]
     pub(super) fn get(&self, slot: Slot, from: Side, rest: &[u8]) -> Option<&Known> {
         let known = self.slots.get(usize::from(slot.0))?.as_deref()?;
         (known.from == from && rest.starts_with(&known.bytes)).then_some(known)
     }
 
-    /// Takes out the header at `slot` if `rest` begins with it and `from` sent it.
+    /// Removes and returns the header at `slot` if `rest` begins with it and `from` sent it.
     #[inline]
     pub(super) fn take(&mut self, slot: Slot, from: Side, rest: &[u8]) -> Option<Box<Known>> {
         self.get(slot, from, rest)?;
         self.slots.get_mut(usize::from(slot.0))?.take()
     }
 
-    /// Puts back what was taken.
+    /// Puts back a header that was taken.
     #[inline]
     pub(super) fn put(&mut self, slot: Slot, known: Box<Known>) {
         if let Some(place) = self.slots.get_mut(usize::from(slot.0)) {
@@ -98,7 +99,7 @@ impl KnownHeaders {
         }
     }
 
-    /// Keeps a header, unless it is too long, and says where.
+    /// Keeps a header, unless it is too long; returns its slot.
     pub(super) fn keep(&mut self, from: Side, bytes: &[u8], known: impl FnOnce() -> Known) -> Slot {
         let slot = Slot::of(bytes);
         if bytes.len() > HEADER_MAX {
@@ -119,7 +120,8 @@ impl KnownHeaders {
 }
 
 impl Slot {
-    /// Any spread will do: who makes headers collide loses only time of his own.
+    /// Returns the slot by a simple hash, which need not resist attacks: headers that collide only
+    /// cost time.
     fn of(bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
         let words = words.iter().map(|word| u64::from_le_bytes(*word));

@@ -1,16 +1,16 @@
-//! Where lines end, eight bytes at a time: headers have many short lines, and to begin a search
-//! for each costs more than to look at the bytes in it.
+//! Finds line ends eight bytes at a time: headers have many short lines, and starting a search for
+//! each costs more than examining its bytes.
 
-/// Bytes looked at in one go.
+/// Number of bytes examined at once.
 const WORD_BYTES: usize = 8;
 
-/// The places of the line feeds in some bytes, in order.
+/// Iterator over the positions of line feeds, in order.
 pub(super) struct LineEnds<'a> {
     bytes: &'a [u8],
     words: std::slice::Iter<'a, [u8; WORD_BYTES]>,
-    /// Where the word of `found` ends.
+    /// End position of the word of `found`.
     end: usize,
-    /// See [`candidates`].
+    /// Remaining bits of [`candidates`].
     found: u64,
 }
 
@@ -20,7 +20,7 @@ impl<'a> LineEnds<'a> {
         Self { bytes, words: bytes.as_chunks().0.iter(), end: 0, found: 0 }
     }
 
-    /// The candidates of the next word that has some; zero at the end.
+    /// Returns the candidates of the next word that has any; zero at the end.
     #[inline]
     fn look_on(&mut self) -> u64 {
         for word in self.words.by_ref() {

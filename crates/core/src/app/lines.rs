@@ -1,12 +1,12 @@
-//! Lines across pushes, with a bound on what is kept.
+//! Lines across pushes, with bounded memory.
 
 use super::exchanges::Lost;
 use memchr::memchr;
 
-/// The longest header, bytes: what is larger is not followed.
+/// Maximum length of a header, bytes; longer ones are not parsed.
 const HEADER_MAX: u16 = 16 * 1024;
 
-/// Cuts a direction's bytes into lines. Only a line that spans pushes is copied.
+/// Splits the bytes of a direction into lines. Only a line that spans pushes is copied.
 #[derive(Clone, Default)]
 pub(super) struct Lines {
     /// A line that began in an earlier push.
@@ -15,49 +15,50 @@ pub(super) struct Lines {
     header_bytes: u16,
 }
 
-/// What was seen of a line that spans pushes.
+/// The part seen so far of a line that spans pushes.
 #[derive(Clone, Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// The line was handed out and is to be dropped.
+    /// `true` if the line was returned and is to be dropped.
     taken: bool,
 }
 
 impl Lines {
-    /// A new header begins: its budget is whole again.
+    /// Begins a new header with the full size limit.
     pub fn begin(&mut self) {
         self.header_bytes = 0;
     }
 
-    /// Whether a line began in an earlier push.
+    /// Returns whether a line began in an earlier push.
     #[inline]
     pub fn is_in_pieces(&self) -> bool {
         self.partial.is_some()
     }
 
-    /// How much longer the header may be, bytes.
+    /// Returns how much longer the header may become, bytes.
     #[inline]
     pub fn room(&self) -> usize {
         usize::from(HEADER_MAX - self.header_bytes)
     }
 
-    /// Lines of so many bytes, within the [`room`](Self::room), were taken without help.
+    /// Counts lines of `bytes` bytes, within the [`room`](Self::room), that were parsed by the
+    /// caller.
     pub fn pass(&mut self, bytes: usize) {
         self.header_bytes += bytes as u16;
     }
 
-    /// The next line of `rest` without its end (CRLF or bare LF, RFC 9112 §2.2), `None` if it is
-    /// not complete yet. Advances `pos` by what it consumed.
+    /// Returns the next line of `rest` without its end (CRLF or bare LF, RFC 9112 §2.2); `None` if
+    /// it is not complete yet. Advances `pos` by the bytes consumed.
     ///
     /// # Errors
-    /// [`Lost`] once the header exceeds 16 KiB.
+    /// [`Lost`] if the header exceeds 16 KiB.
     #[inline]
     pub fn next<'s>(
         &'s mut self,
         rest: &'s [u8],
         pos: &mut usize,
     ) -> Result<Option<&'s [u8]>, Lost> {
-        // Nearly every line lies whole in one push.
+        // Nearly every line is complete in one push.
         if self.partial.is_none()
             && let Some(at) = memchr(b'\n', rest)
             && at < self.room()
@@ -102,7 +103,7 @@ fn without_end(line: &[u8]) -> &[u8] {
     without_return(line.strip_suffix(b"\n").unwrap_or(line))
 }
 
-/// A line that ended with a line feed, without the carriage return before that.
+/// Returns a line, which ended with a line feed, without the carriage return before that.
 #[inline]
 pub(super) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)

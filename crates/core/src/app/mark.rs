@@ -1,8 +1,8 @@
-//! What framers say about the bytes they were given.
+//! The marks that framers report.
 
 use super::kind::Label;
 
-/// Who sent the bytes. The client is the side that sent the SYN.
+/// The side that sent the bytes. The client is the side that sent the SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The side that opened the connection.
@@ -13,7 +13,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// `client` or `server`.
+    /// Returns `client` or `server`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -24,7 +24,7 @@ impl Side {
     /// Both sides.
     pub const ALL: [Self; 2] = [Self::Client, Self::Server];
 
-    /// The other side.
+    /// Returns the other side.
     pub fn peer(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -33,7 +33,7 @@ impl Side {
     }
 }
 
-/// The application protocol spoken on a connection, as far as it was recognised.
+/// The application protocol of a connection, as far as it was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Protocol {
     /// Not recognised: exchanges are turns of direction.
@@ -51,102 +51,104 @@ pub enum Protocol {
     Mysql,
     /// DNS over TCP (RFC 7766).
     Dns,
-    /// HTTP/2 without TLS (RFC 9113); what is asked is not read.
+    /// HTTP/2 without TLS (RFC 9113); kinds of requests are not read.
     Http2,
     /// MQTT 3.1 to 5.0.
     Mqtt,
 }
 
-/// How far the parts of a message reach from its first byte, bytes.
+/// The ends of the parts of a message, in bytes from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The line that says what it is.
+    /// End of the start line.
     pub start_line: u32,
-    /// All of the header.
+    /// End of the header.
     pub header: u32,
-    /// The whole message.
+    /// End of the message.
     pub message: u32,
 }
 
-/// What a message says its sender is.
+/// The software that a message states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
     /// The name.
     pub name: Box<str>,
-    /// Where the line that says so ends, from the message's first byte, bytes.
+    /// End of the line that states it, in bytes from the message's first byte.
     pub end: u32,
 }
 
-/// One thing a framer found. Each comes with the number of bytes of the current push that lie
-/// before it, so that the caller knows which segment carried it. The order in which marks come
-/// is guaranteed: see the [module's documentation](super).
+/// One finding of a framer. Each comes with the number of bytes of the current push before it, so
+/// that the caller knows which segment carried it. The order of marks is guaranteed: see the
+/// [module's documentation](super).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
-    /// The first byte of a request follows. (In TLS it follows the header of the record that
-    /// carries it, and so with `ResponseStart`.)
+    /// The first byte of a request follows. (In TLS, `RequestStart` and `ResponseStart` follow the
+    /// header of the record that carries the byte.)
     RequestStart,
     /// The request is of this kind; comes between `RequestStart` and `RequestEnd`.
     Kind(&'a Label),
-    /// The request's header is complete, a body follows.
+    /// The request's header is complete; a body follows.
     RequestHeaderEnd {
-        /// `Expect: 100-continue` (RFC 9110 §10.1.1) was asked.
+        /// `true` for `Expect: 100-continue` (RFC 9110 §10.1.1).
         expects_continue: bool,
     },
     /// The request is complete.
     RequestEnd,
-    /// The first byte of the response to the oldest unanswered request follows. Without such a
-    /// request the server speaks first (a greeting).
+    /// The first byte of the response to the oldest unanswered request follows. If there is no such
+    /// request, the server speaks first (a greeting).
     ResponseStart,
-    /// What the last `ResponseStart` began was an interim response (RFC 9110 §15.2), such as
-    /// 100 Continue, and is complete. The request is unanswered again: the `ResponseStart` of its
-    /// final response is still to come.
+    /// The response begun by the last `ResponseStart` was an interim response (RFC 9110 §15.2),
+    /// such as 100 Continue, and is complete. The request is unanswered again: the `ResponseStart`
+    /// of its final response follows later.
     Interim {
         /// The status code, 100 to 199.
         status: u16,
     },
-    /// The response's header is complete, a body follows.
+    /// The response's header is complete; a body follows.
     ResponseHeaderEnd {
         /// The status code (HTTP), or 0.
         status: u16,
     },
-    /// The response is complete. Where the protocol does not tell (turns), it never comes: the
-    /// response ends with its last byte before the next request.
+    /// The response is complete. It is never marked if the protocol does not show it (turns): the
+    /// response then ends with its last byte before the next request.
     ResponseEnd,
-    /// A request that lies whole in this push, of which all was known at its first byte, which
-    /// follows: stands for `RequestStart`, `Kind`, `Software` if it says so first, `RequestHeaderEnd`
-    /// that expects nothing, and `RequestEnd`.
+    /// A request that is complete in this push and begins with the next byte: replaces
+    /// `RequestStart`, `Kind`, `Software` if it is stated for the first time, `RequestHeaderEnd`
+    /// without expectation, and `RequestEnd`.
     Request {
         /// Its kind.
         kind: &'a Label,
-        /// Where its parts end.
+        /// The ends of its parts.
         extent: Extent,
-        /// What its sender says it is, where that was not said before.
+        /// The software of its sender, if it is stated for the first time.
         software: Option<&'a Stated>,
     },
-    /// A response that lies whole in this push, to a request that waits: stands for `ResponseStart`,
-    /// `Software` if it says so first, `ResponseHeaderEnd` and `ResponseEnd`.
+    /// A response that is complete in this push and answers a waiting request: replaces
+    /// `ResponseStart`, `Software` if it is stated for the first time, `ResponseHeaderEnd` and
+    /// `ResponseEnd`.
     Response {
         /// The status code.
         status: u16,
-        /// Where its parts end.
+        /// The ends of its parts.
         extent: Extent,
-        /// What its sender says it is, where that was not said before.
+        /// The software of its sender, if it is stated for the first time.
         software: Option<&'a Stated>,
     },
-    /// What the side that sent these bytes says it is (`Server:` header and the like).
+    /// The software that the side that sent these bytes states (`Server:` header and the like).
     Software(&'a str),
     /// A TLS handshake begins with the ClientHello that follows.
     HandshakeStart,
-    /// The handshake is complete: what follows is application data. Given at the client's first
-    /// application record or at the end of the last Finished (TLS 1.3: the client's; TLS 1.2:
-    /// the later of both), whichever comes first.
+    /// The handshake is complete: application data follows. Reported at the client's first
+    /// application record or at the end of the last Finished (TLS 1.3: the client's; TLS 1.2: the
+    /// later of both), whichever comes first.
     HandshakeEnd {
-        /// The session was resumed (abbreviated handshake, or TLS 1.3 without a certificate).
+        /// `true` if the session was resumed (abbreviated handshake, or TLS 1.3 without a
+        /// certificate).
         resumed: bool,
         /// Bytes of the server's certificate flight, 0 if it was not seen.
         certificate_bytes: u32,
     },
-    /// Bytes are missing or make no sense for the protocol: from here on exchanges are turns
+    /// Bytes are missing or invalid for the protocol: from here on exchanges are turns of direction
     /// until the next message is recognised.
     Desync,
 }

@@ -1,9 +1,10 @@
-//! Commands of memcached to which its server says nothing (`noreply`, protocol.txt of memcached): they ask for
-//! nothing, and nobody waits behind them. All else of this protocol is told by turns.
+//! Commands of memcached without a reply (`noreply`, protocol.txt of memcached): they are no
+//! requests, and the client does not wait for them. The rest of the protocol is treated as turns of
+//! direction.
 
 use memchr::memmem;
 
-/// Commands that a block of data follows, of so many bytes as their fifth word says.
+/// Commands followed by a block of data, whose length is their fifth word.
 const STORING: [&[u8]; 6] = [b"set", b"add", b"replace", b"append", b"prepend", b"cas"];
 
 /// Commands that may be sent without a reply.
@@ -22,11 +23,11 @@ const COMMANDS: [&[u8]; 12] = [
     b"verbosity",
 ];
 
-/// A command line is not longer: a key of 250 bytes and some numbers.
+/// Maximum length of a command line: a key of 250 bytes and some numbers.
 const LINE_MAX: usize = 512;
 
-/// Whether `bytes`, with which a client begins to speak, are commands without a reply and nothing else. Answers
-/// how many bytes follow that belong to the last one.
+/// Returns the number of bytes that follow and belong to the last command if `bytes`, the first of
+/// a client, are only commands without a reply; otherwise `None`.
 pub(super) fn without_reply(bytes: &[u8]) -> Option<u64> {
     let mut rest = bytes;
     while !rest.is_empty() {

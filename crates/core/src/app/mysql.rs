@@ -2,8 +2,8 @@
 //!
 //! Read first: MySQL source documentation, "Client/Server Protocol", "Command Phase" and
 //! "Text Resultset". The server greets; greeting and authentication are the exchange `connect`.
-//! After that each command is a request, and its response ends with OK, ERR or the EOF that
-//! closes its last result set. What is not followed (compression, replication) becomes turns.
+//! After that each command is a request, and its response ends with OK, ERR or the EOF that closes
+//! its last result set. Unsupported features (compression, replication) become turns of direction.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -13,11 +13,11 @@ use super::sql::verb;
 use std::collections::VecDeque;
 
 const STATEMENT_PEEK: usize = 192;
-/// Enough for the status flags of OK and EOF, and for the client's capabilities.
+/// Enough bytes for the status flags of OK and EOF, and for the client's capabilities.
 const STATUS_PEEK: usize = 32;
 /// A packet of this length is continued by the next.
 const LENGTH_MAX: u64 = 0xff_ffff;
-/// Clients that send more commands ahead are not understood.
+/// Maximum number of commands that a client sends ahead of their responses.
 const COMMANDS_MAX: usize = 64;
 
 const CLIENT_COMPRESS: u32 = 1 << 5;
@@ -55,17 +55,17 @@ enum Phase {
     Greeting,
     /// The client's first packet is awaited.
     Login,
-    /// Until OK or ERR.
+    /// Authentication is in progress, until OK or ERR.
     Authentication,
     Commands,
 }
 
-/// What of a response is still to come.
+/// The part of a response that is expected next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reply {
-    /// Its first packet, or that of its next result set.
+    /// The first packet of the response or of its next result set.
     First,
-    /// So many packets, then the rows (with `true`) or the end.
+    /// So many packets of definitions, followed by rows (`true`) or by the end.
     Definitions(u64, bool),
     /// Rows until EOF.
     Rows,
@@ -78,18 +78,18 @@ pub(super) struct Mysql {
     deprecate_eof: bool,
     commands: VecDeque<u8>,
     reply: Reply,
-    /// The packets under way, per side.
+    /// The current packet of each side.
     packets: [Packet; 2],
-    /// The response is complete when the packet under way has passed.
+    /// `true` if the response is complete once the current packet has passed.
     ends: bool,
-    /// The connection becomes TLS after the packet under way.
+    /// `true` if the connection changes to TLS after the current packet.
     encrypts: bool,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Packet {
     length: u64,
-    /// It is part of a command that has been marked.
+    /// `true` if it is part of a command that has been marked.
     is_command: bool,
 }
 
@@ -113,7 +113,7 @@ impl Mysql {
         self.deprecate_eof = flags & CLIENT_DEPRECATE_EOF != 0;
         self.encrypts = flags & CLIENT_SSL != 0 && head.len() == 32 && self.packets[0].length == 32;
         if self.encrypts {
-            // An SSLRequest has no answer: a ClientHello follows, and the login inside TLS.
+            // An SSLRequest has no response: a ClientHello follows, and the login inside TLS.
             feed.aside();
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl Mysql {
 
     fn authentication_reply(&mut self, first: u8, feed: &mut Feed<'_>) {
         self.begin_response(feed);
-        // Other packets ask the client for more.
+        // Other packets ask the client for more data.
         self.ends = matches!(first, reply::OK | reply::ERR);
         if self.ends {
             self.phase = Phase::Commands;
@@ -203,7 +203,7 @@ impl Mysql {
         Ok(())
     }
 
-    /// COM_STMT_PREPARE_OK says how many definitions follow.
+    /// Reads from COM_STMT_PREPARE_OK how many definitions follow.
     fn prepared(&mut self, head: &[u8]) -> Result<(), Lost> {
         let &[_, _, _, _, _, c1, c2, p1, p2, ..] = head else {
             return Err(Lost);
@@ -218,7 +218,7 @@ impl Mysql {
         Ok(())
     }
 
-    /// The packet under way is the last of its result, and of the response unless `more` follow.
+    /// Ends the result with the current packet, and the response too unless `more` results follow.
     fn last(&mut self, more: bool) -> Result<(), Lost> {
         self.reply = Reply::First;
         if !more {
@@ -265,7 +265,7 @@ impl Rules for Mysql {
             }
             (Side::Client, Phase::Greeting) | (Side::Server, Phase::Login) => return Err(Lost),
             (Side::Client, Phase::Login) => self.login(head, feed)?,
-            // Answers to the server's questions; a file for LOAD DATA LOCAL.
+            // Replies to the server's questions; a file for LOAD DATA LOCAL.
             (Side::Client, Phase::Authentication) => {}
             (Side::Client, _) if self.commands.len() == 1 && feed.is_responding() => {}
             (Side::Client, _) => self.command(head, feed)?,
@@ -298,7 +298,7 @@ impl Rules for Mysql {
     }
 }
 
-/// Whether an OK packet, past its first byte, announces another result set.
+/// Returns whether an OK packet, after its first byte, announces another result set.
 fn more_results(body: &[u8]) -> bool {
     let past = |bytes: &[u8]| length_encoded(bytes).map(|(_, length)| length);
     let first = past(body);
@@ -311,7 +311,7 @@ fn more_status(status: Option<&[u8]>) -> bool {
     flags.is_some_and(|flags| flags & SERVER_MORE_RESULTS_EXISTS != 0)
 }
 
-/// A length-encoded integer and its size in bytes.
+/// Reads a length-encoded integer; returns it with its size in bytes.
 fn length_encoded(bytes: &[u8]) -> Option<(u64, usize)> {
     let size = match *bytes.first()? {
         value @ 0..=0xfa => return Some((u64::from(value), 1)),

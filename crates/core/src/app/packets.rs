@@ -1,36 +1,36 @@
-//! Protocols whose messages begin with their length: one loop for all of them.
+//! Protocols whose messages begin with their length share one loop.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
 
-/// No protocol has a longer header before the length is known.
+/// Maximum length of a header before the length is known.
 const HEADER_MAX: usize = 8;
 
-/// What a header says about its message.
+/// The values of a message's header.
 pub(super) struct Shape {
     /// Bytes that follow the header.
     pub length: u64,
-    /// How many of them the protocol wants to see, at most.
+    /// Maximum number of these bytes that the protocol reads.
     pub peek: usize,
 }
 
-/// What one protocol knows about its messages. The calls come in this order per message.
+/// The rules of one protocol. The methods are called in this order for each message.
 pub(super) trait Rules {
-    /// Bytes that tell the length of the next message of this side; 1 to 8.
+    /// Returns the number of bytes up to the length of the next message of this side; 1 to 8.
     fn header_bytes(&self, from: Side) -> usize;
-    /// The first byte of a message is there, not yet consumed.
+    /// Called when the first byte of a message is there, not yet consumed.
     fn begin(&mut self, from: Side, first: u8, feed: &mut Feed<'_>);
-    /// The header is there.
+    /// Called when the header is complete.
     fn header(&mut self, from: Side, header: &[u8], feed: &mut Feed<'_>) -> Result<Shape, Lost>;
-    /// The bytes to see are there, fewer than wanted if the capture cut them. Not called where
-    /// there are none to see.
+    /// Called when the bytes to be read are complete; they are fewer than requested if the capture
+    /// cut them. Not called if there are none to be read.
     fn head(&mut self, from: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost>;
-    /// The message has passed.
+    /// Called when the message has passed.
     fn end(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost>;
 }
 
-/// Both directions of a connection that speaks such a protocol.
+/// Both directions of a connection with such a protocol.
 #[derive(Clone, Default)]
 pub(super) struct Packets<R> {
     readers: [PacketReader; 2],
@@ -44,7 +44,7 @@ struct PacketReader {
     have: u8,
     /// Bytes of the message not yet consumed.
     left: u64,
-    /// How many of them are to be seen.
+    /// Number of bytes to be read.
     want: usize,
     head: Vec<u8>,
 }
@@ -54,7 +54,7 @@ enum State {
     #[default]
     Header,
     Head,
-    /// The rest of the message, which the framer skips, has passed.
+    /// The end of the message, whose rest the framer skips.
     Rest,
 }
 
@@ -63,7 +63,7 @@ impl<R: Rules> Packets<R> {
         Self { readers: Default::default(), rules }
     }
 
-    /// Takes what `feed` has from one side.
+    /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
         loop {
@@ -113,12 +113,12 @@ impl<R: Rules> Packets<R> {
         }
     }
 
-    /// Whether the next byte of `from` is one that the protocol wants to see, behind the header.
+    /// Returns whether the next byte of `from` is one that the protocol reads after the header.
     pub fn is_in_head(&self, from: Side) -> bool {
         matches!(self.readers[from as usize].state, State::Head)
     }
 
-    /// Bytes are missing here: harmless if the message's length is known.
+    /// Handles missing bytes, which are harmless if the message's length is known.
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
         match reader.state {

@@ -10,7 +10,7 @@ use super::mark::Side;
 use super::packets::{Rules, Shape};
 use super::sql::verb;
 
-/// How much of a statement is looked at for its verb.
+/// Number of bytes of a statement in which the verb is looked for.
 const STATEMENT_PEEK: usize = 192;
 const MESSAGE_MAX: u32 = 1 << 30;
 
@@ -19,7 +19,7 @@ const CANCEL_REQUEST: u32 = 1234 << 16 | 5678;
 const SSL_REQUEST: u32 = 1234 << 16 | 5679;
 const GSSENC_REQUEST: u32 = 1234 << 16 | 5680;
 
-/// Whether a start-up packet's code is one that exists; minor versions vary.
+/// Returns whether the code of a start-up packet exists; minor versions vary.
 pub(super) fn is_startup_code(code: u32) -> bool {
     code & 0xffff_0000 == PROTOCOL_3 || (CANCEL_REQUEST..=GSSENC_REQUEST).contains(&code)
 }
@@ -29,7 +29,7 @@ enum Phase {
     /// The client's next message is a start-up packet.
     #[default]
     Startup,
-    /// The server's next message is one byte: whether it encrypts.
+    /// The server's next message is one byte, which states whether it encrypts.
     Encryption,
     Messages,
 }
@@ -38,19 +38,19 @@ enum Phase {
 #[derive(Clone, Default)]
 pub(super) struct Postgres {
     phase: Phase,
-    /// Message types under way, per side.
+    /// Type of the current message of each side.
     types: [u8; 2],
-    /// Extended protocol: the request goes on until Sync.
+    /// Extended protocol: `true` until the request ends with Sync.
     in_batch: bool,
-    /// The batch asked for what is ready (Flush): its response may begin.
+    /// `true` if the batch contained Flush: its response may begin.
     flushed: bool,
-    /// The server takes in what is copied to it, and the Sync of that batch was void: the one that
+    /// `true` while the server receives COPY data. The Sync of that batch was ignored: the one that
     /// counts follows the data ("COPY operations").
     copies_in: bool,
 }
 
 impl Postgres {
-    /// `mid_stream`: the start-up is over.
+    /// Creates the state; with `mid_stream` the start-up is already over.
     pub fn new(mid_stream: bool) -> Self {
         let phase = if mid_stream { Phase::Messages } else { Phase::Startup };
         Self { phase, ..Self::default() }
@@ -71,7 +71,7 @@ impl Postgres {
         match first {
             b'Q' | b'F' => feed.request_start(),
             b'S' if self.copies_in && !self.in_batch => {}
-            // Flush alone asks for nothing new.
+            // Flush alone is no new request.
             b'P' | b'B' | b'D' | b'E' | b'C' | b'S' if !self.in_batch => {
                 self.in_batch = true;
                 self.flushed = false;
@@ -82,7 +82,7 @@ impl Postgres {
     }
 
     fn server_begin(&mut self, first: u8, feed: &mut Feed<'_>) {
-        // NoticeResponse, NotificationResponse and ParameterStatus come at any time.
+        // NoticeResponse, NotificationResponse and ParameterStatus may come at any time.
         if !matches!(first, b'N' | b'A' | b'S') && !feed.is_responding() {
             if self.flushed {
                 feed.request_end();

@@ -1,6 +1,7 @@
 //! Redis serialization protocol, versions 2 and 3 (redis.io, "RESP protocol specification").
 //!
-//! Values are counted, not nested: a value is one owed, an aggregate owes its parts.
+//! Values are counted, not nested: each value is one expected part, and an aggregate adds its
+//! parts.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -9,29 +10,29 @@ use super::lines::Lines;
 use super::mark::Side;
 use std::collections::VecDeque;
 
-/// Longer words are no commands.
+/// Maximum length of a command word.
 const COMMAND_MAX: u64 = 32;
-/// More parts of one message than this make no sense.
+/// Maximum number of parts of one message.
 const OWED_MAX: u64 = 1 << 32;
 
-/// Commands whose second word names what they do.
+/// Commands whose second word is part of their kind.
 const WITH_SUBCOMMAND: [&str; 16] = [
     "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY",
     "MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SENTINEL", "XGROUP", "XINFO",
 ];
 
-/// Commands that a client sends to wait until there is something for it: the wait is what it asked for,
-/// and no latency (redis.io, "Blocking commands").
+/// Commands that wait until data is available: the client asked for the wait, so it is not latency
+/// (redis.io, "Blocking commands").
 const BLOCKING: [&[u8]; 8] =
     [b"BLPOP", b"BRPOP", b"BRPOPLPUSH", b"BLMOVE", b"BLMPOP", b"BZPOPMIN", b"BZPOPMAX", b"BZMPOP"];
 
-/// Those that do so with the word `BLOCK` before the streams' names.
+/// Commands that wait only if the word `BLOCK` comes before the streams' names.
 const BLOCKING_IF_ASKED: [&[u8]; 2] = [b"XREAD", b"XREADGROUP"];
 
-/// More of them unanswered than this on one connection make no sense.
+/// Maximum number of unanswered waiting commands on one connection.
 const STANDING_MAX: usize = 64;
 
-/// What a push is about that answers a request all the same (redis.io, "Pub/Sub", RESP3).
+/// First words of push messages that answer a request (redis.io, "Pub/Sub", RESP3).
 const CONFIRMATIONS: [&[u8]; 6] =
     [b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe"];
 
@@ -42,7 +43,7 @@ pub(super) struct Redis {
     standing: Standing,
 }
 
-/// Requests that ask to wait: by their number, among those that were sent and those answered.
+/// Requests that wait, by their number, and the counts of all requests sent and answered.
 #[derive(Clone, Default)]
 struct Standing {
     sent: u64,
@@ -51,7 +52,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// A request begins; whether it asks to wait.
+    /// Records a request; returns whether it waits.
     fn ask(&mut self, waits: bool) -> bool {
         let is_kept = waits && self.open.len() < STANDING_MAX;
         if is_kept {
@@ -61,9 +62,9 @@ impl Standing {
         is_kept
     }
 
-    /// A response begins; whether it is what somebody asked to wait for.
+    /// Records a response; returns whether it answers a request that waits.
     fn answer(&mut self) -> bool {
-        // What is answered without having been asked was asked before the capture.
+        // A response without a request answers a request from before the capture.
         if self.answered == self.sent {
             return false;
         }
@@ -76,8 +77,8 @@ impl Standing {
     }
 }
 
-/// The words of a command at the beginning of `bytes`, as far as they are there: bulk strings in an
-/// array or push.
+/// Returns the words of a command at the beginning of `bytes`, as far as they are there: bulk
+/// strings in an array or push.
 fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut lines = bytes.split(|&byte| byte == b'\n');
     lines.next();
@@ -93,7 +94,7 @@ fn is_among(word: &[u8], list: &[&[u8]]) -> bool {
     list.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Whether the command at the beginning of `bytes` asks to wait.
+/// Returns whether the command at the beginning of `bytes` waits for data.
 fn asks_to_wait(bytes: &[u8]) -> bool {
     let mut words = words(bytes);
     let Some(command) = words.next() else { return false };
@@ -104,7 +105,7 @@ fn asks_to_wait(bytes: &[u8]) -> bool {
     is_among(command, &BLOCKING)
 }
 
-/// Whether the push at the beginning of `bytes` confirms a subscription.
+/// Returns whether the push at the beginning of `bytes` confirms a subscription.
 fn confirms(bytes: &[u8]) -> bool {
     words(bytes).next().is_some_and(|word| is_among(word, &CONFIRMATIONS))
 }
@@ -113,14 +114,14 @@ fn confirms(bytes: &[u8]) -> bool {
 struct CommandReader {
     state: State,
     lines: Lines,
-    /// Values that the message still owes.
+    /// Number of values that the message still lacks.
     owed: u64,
-    /// Words of a command seen so far.
+    /// Number of words of a command seen so far.
     words: u64,
-    /// Command, while its subcommand is awaited.
+    /// The command, while its subcommand is awaited.
     command: Option<Box<Label>>,
-    /// Part of no exchange: out-of-band data (RESP3 push), which answers nothing, or a request to wait
-    /// and what comes of it.
+    /// `true` if the message belongs to no exchange: out-of-band data (RESP3 push) that answers
+    /// nothing, or a waiting request and its response.
     is_aside: bool,
 }
 
@@ -129,14 +130,14 @@ enum State {
     #[default]
     Start,
     Value,
-    /// The word of a command and its line end.
+    /// The word of a command and its line end follow.
     Word,
-    /// A bulk string, which the framer skips, has passed.
+    /// The end of a bulk string, which the framer skips.
     Bulk,
 }
 
 impl Redis {
-    /// Takes what `feed` has from one side.
+    /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
         loop {
@@ -209,12 +210,12 @@ impl CommandReader {
         Ok(())
     }
 
-    /// Whether the word that follows belongs to the request's kind.
+    /// Returns whether the following word belongs to the request's kind.
     fn wants_word(&self, size: u64) -> bool {
         size <= COMMAND_MAX && (self.words == 0 || self.words == 1 && self.command.is_some())
     }
 
-    /// A value is complete; perhaps the message is.
+    /// Ends a value, and the message if it was the last.
     fn value_end(&mut self, from: Side, feed: &mut Feed<'_>) {
         self.owed = self.owed.saturating_sub(1);
         self.lines.begin();
@@ -236,7 +237,7 @@ impl CommandReader {
     }
 }
 
-/// Reads the line that a value begins with: `Some` is the size of the bulk string that follows.
+/// Reads the first line of a value; `Some` is the size of the bulk string that follows.
 fn value_line(
     from: Side,
     words: u64,
@@ -248,7 +249,7 @@ fn value_line(
     let parts = match kind {
         b'*' | b'~' | b'>' => number(rest)?.unwrap_or(0),
         b'%' => number(rest)?.unwrap_or(0).saturating_mul(2),
-        // An attribute comes before the value that it describes and does not count as one.
+        // An attribute precedes the value that it describes and does not count as a value.
         b'|' => number(rest)?.unwrap_or(0).saturating_mul(2).saturating_add(1),
         b'$' | b'!' | b'=' => return number(rest),
         _ if from == Side::Server && b"+-:_#,(".contains(&kind) => 0,
@@ -295,7 +296,7 @@ fn command_word(
     }
 }
 
-/// A decimal length; `None` is the null value (-1).
+/// Parses a decimal length; `None` is the null value (-1).
 fn number(digits: &[u8]) -> Result<Option<u64>, Lost> {
     if digits == b"-1" {
         return Ok(None);

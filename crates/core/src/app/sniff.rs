@@ -1,21 +1,22 @@
-//! Which protocol begins here? Decided byte by byte, so that it never depends on segment sizes.
+//! Recognises the protocol of a message byte by byte, so that the result never depends on segment
+//! sizes.
 
 use super::mark::{Protocol, Side};
 use super::postgres::is_startup_code;
 
-/// No protocol needs more than these bytes to be told.
+/// Number of bytes that suffice to recognise any protocol.
 pub(super) const PREFIX_BYTES: usize = 24;
 
 /// The first bytes of a message whose protocol is not known yet.
 #[derive(Clone, Copy)]
 pub(super) struct Sniffer {
-    /// Who sends the message.
+    /// The side that sends the message.
     pub from: Side,
     len: u8,
     prefix: [u8; PREFIX_BYTES],
 }
 
-/// What a test says about a prefix.
+/// The result of a test on a prefix.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Yes,
@@ -24,19 +25,19 @@ pub(super) enum Verdict {
     Maybe,
 }
 
-/// What the sniffer may use besides the bytes.
+/// Hints for the sniffer besides the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Hint {
     /// The server's port, which breaks ties only.
     pub server_port: u16,
-    /// The message is not the connection's first.
+    /// `true` if the message is not the connection's first.
     pub mid_stream: bool,
 }
 
-/// Whether a prefix begins a message of a protocol.
+/// Tests whether a prefix begins a message of a protocol.
 pub(super) type Test = fn(&[u8], Hint) -> Verdict;
 
-/// Tests in order of precedence; the first that says yes wins, once none before it is undecided.
+/// Tests in order of precedence: the first positive test decides once none before it is undecided.
 const CLIENT_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Http2, http2_preface),
     (Protocol::Http1, http_request),
@@ -60,17 +61,18 @@ impl Sniffer {
         Self { from, len: 0, prefix: [0; PREFIX_BYTES] }
     }
 
-    /// The bytes seen so far.
+    /// Returns the bytes seen so far.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix[..usize::from(self.len)]
     }
 
-    /// Whether the message begins like a TLS handshake record.
+    /// Returns whether the message begins like a TLS handshake record.
     pub fn is_handshake_record(&self) -> bool {
         self.prefix().first() == Some(&22)
     }
 
-    /// Takes one more byte; `Some` once the protocol is decided, [`Protocol::Turns`] for none.
+    /// Takes one more byte; returns `Some` once the protocol is decided, with [`Protocol::Turns`]
+    /// for none.
     pub fn decide(&mut self, byte: u8, hint: Hint) -> Option<Protocol> {
         if let Some(slot) = self.prefix.get_mut(usize::from(self.len)) {
             *slot = byte;
@@ -89,8 +91,8 @@ impl Sniffer {
     }
 }
 
-/// Whether `bytes`, which `from` sends, are recognised as HTTP/1.x wherever a message may be of any
-/// protocol. What is asked before, and whether it is so, does not depend on a [`Hint`].
+/// Returns whether `bytes`, sent by `from`, are recognised as HTTP/1.x wherever a message of any
+/// protocol may begin. This test and those before it do not depend on a [`Hint`].
 pub(super) fn begins_http(from: Side, bytes: &[u8]) -> bool {
     let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
     let hint = Hint { server_port: 0, mid_stream: false };
@@ -102,7 +104,7 @@ pub(super) fn begins_http(from: Side, bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether `prefix` begins with `text`, as far as both go.
+/// Compares `prefix` with `text` up to the shorter length.
 fn begins(prefix: &[u8], text: &[u8]) -> Verdict {
     let common = prefix.len().min(text.len());
     match prefix[..common] == text[..common] {
@@ -112,7 +114,7 @@ fn begins(prefix: &[u8], text: &[u8]) -> Verdict {
     }
 }
 
-/// A handshake record from the first byte on; records of any kind in the middle.
+/// Accepts a handshake record as the first message, and records of any type later.
 fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
     let kinds = if hint.mid_stream { 20..=23 } else { 22..=22 };
     match *prefix {
@@ -125,12 +127,13 @@ fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
     }
 }
 
-/// RFC 9113 §3.3: HTTP/2 with prior knowledge.
+/// Recognises HTTP/2 with prior knowledge (RFC 9113 §3.3).
 pub(super) fn http2_preface(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"PRI * HTTP/2.0")
 }
 
-/// A server need not wait for its client's preface: its own is a SETTINGS frame (RFC 9113 §3.4, §6.5).
+/// Recognises the server's preface, a SETTINGS frame (RFC 9113 §3.4, §6.5), which may come before
+/// the client's.
 pub(super) fn http2_settings(prefix: &[u8], hint: Hint) -> Verdict {
     match *prefix {
         _ if hint.mid_stream => Verdict::No,
@@ -180,7 +183,7 @@ pub(super) fn http_request(prefix: &[u8], _: Hint) -> Verdict {
     }
 }
 
-/// CONNECT, a length of one to four bytes, and the protocol's name with its length.
+/// Recognises CONNECT, a length of one to four bytes, and the protocol's name with its length.
 pub(super) fn mqtt_connect(prefix: &[u8], _: Hint) -> Verdict {
     let [0x10, rest @ ..] = prefix else { return Verdict::No };
     let Some(last) = rest.iter().take(4).position(|byte| byte & 0x80 == 0) else {
@@ -198,7 +201,7 @@ pub(super) fn http_response(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"HTTP/1.")
 }
 
-/// A start-up packet: its length, then its code.
+/// Recognises a start-up packet: its length, then its code.
 pub(super) fn postgres_startup(prefix: &[u8], _: Hint) -> Verdict {
     match *prefix {
         [0, 0, _, _, c1, c2, c3, c4, ..] => {
@@ -210,7 +213,7 @@ pub(super) fn postgres_startup(prefix: &[u8], _: Hint) -> Verdict {
     }
 }
 
-/// A query or the start of a batch, where the start-up was not captured.
+/// Recognises a query or the start of a batch, if the start-up was not captured.
 fn postgres_message(prefix: &[u8], hint: Hint) -> Verdict {
     match *prefix {
         [kind, ..] if !hint.mid_stream || !b"QPB".contains(&kind) => Verdict::No,
@@ -221,13 +224,13 @@ fn postgres_message(prefix: &[u8], hint: Hint) -> Verdict {
     }
 }
 
-/// Length, id, flags of a standard query, one question and no answer (RFC 1035 §4.1.1).
+/// Recognises length, id, flags of a standard query, one question and no answer (RFC 1035 §4.1.1).
 pub(super) fn dns_query(prefix: &[u8], hint: Hint) -> Verdict {
     const SHORTEST: u16 = 12 + 1 + 4;
     match *prefix {
         [_] => Verdict::Maybe,
         [high, low, ..] if u16::from_be_bytes([high, low]) < SHORTEST => Verdict::No,
-        // On its own port the length will do; elsewhere questions are short.
+        // On port 53 any length is accepted; on other ports questions are short.
         [high, _, ..] if high > 1 && hint.server_port != 53 => Verdict::No,
         [_, _, _, _, flags, ..] if flags & 0xf8 != 0 => Verdict::No,
         [_, _, _, _, _, _, 0, 1, 0, 0, 0, 0, ..] => Verdict::Yes,
@@ -236,7 +239,7 @@ pub(super) fn dns_query(prefix: &[u8], hint: Hint) -> Verdict {
     }
 }
 
-/// An array of bulk strings; inline commands only on Redis' own port.
+/// Recognises an array of bulk strings; inline commands only on Redis' own port.
 fn redis_command(prefix: &[u8], hint: Hint) -> Verdict {
     match *prefix {
         [first, ..] if hint.server_port == 6379 && first.is_ascii_alphabetic() => Verdict::Yes,
@@ -247,7 +250,8 @@ fn redis_command(prefix: &[u8], hint: Hint) -> Verdict {
     }
 }
 
-/// Initial handshake packet, protocol version 10, and a version that begins with a digit.
+/// Recognises an initial handshake packet, protocol version 10, and a version that begins with a
+/// digit.
 pub(super) fn mysql_greeting(prefix: &[u8], hint: Hint) -> Verdict {
     match *prefix {
         _ if hint.mid_stream => Verdict::No,

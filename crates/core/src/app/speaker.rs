@@ -1,9 +1,9 @@
-//! Who is the client, where the handshake was not captured: the first bytes of a message tell.
+//! Determines the client from the first bytes of a message, if the handshake was not captured.
 
 use super::mark::Side;
 use super::sniff::{self, Hint, Verdict};
 
-/// What only clients begin a message with.
+/// Tests for messages that only clients send.
 const REQUESTS: &[sniff::Test] = &[
     sniff::http2_preface,
     sniff::http_request,
@@ -12,7 +12,7 @@ const REQUESTS: &[sniff::Test] = &[
     sniff::dns_query,
 ];
 
-/// Commands that most clients of Redis use. An array may be a reply as well.
+/// Commands that most Redis clients use. Other arrays may be replies.
 const REDIS_COMMANDS: &[&[u8]] = &[
     b"AUTH",
     b"CLIENT",
@@ -47,7 +47,7 @@ const REDIS_COMMANDS: &[&[u8]] = &[
     b"ZRANGE",
 ];
 
-/// Who sends a message that begins with `bytes`, if that can only be one of both.
+/// Returns the side that sends a message beginning with `bytes`; `None` if both could.
 pub fn speaker(bytes: &[u8]) -> Option<Side> {
     let prefix = &bytes[..bytes.len().min(sniff::PREFIX_BYTES)];
     let hint = Hint { server_port: 0, mid_stream: false };
@@ -69,13 +69,13 @@ pub fn speaker(bytes: &[u8]) -> Option<Side> {
     answers.then_some(Side::Server)
 }
 
-/// A Query or Parse of PostgreSQL, a COM_QUERY or COM_STMT_PREPARE of MySQL.
+/// Recognises a Query or Parse of PostgreSQL, a COM_QUERY or COM_STMT_PREPARE of MySQL.
 fn sql_request(bytes: &[u8]) -> bool {
     let is_text = |text: &[u8]| text.len() >= 3 && text[..3].iter().all(u8::is_ascii_alphabetic);
     match *bytes {
         [b'Q', high, a, b, c, ref text @ ..] => {
             let length = u32::from_be_bytes([high, a, b, c]) as usize;
-            // Its last byte ends the text, if that is in the same segment.
+            // The last byte of the message ends the text, if it is in the same segment.
             let ends = length.checked_sub(5).map(|last| text.get(last));
             ends.is_some_and(|last| last.is_none_or(|&byte| byte == 0)) && is_text(text)
         }
@@ -83,10 +83,10 @@ fn sql_request(bytes: &[u8]) -> bool {
             let name = rest.iter().take(64).position(|&byte| byte == 0);
             name.is_some_and(|end| is_text(&rest[end + 1..]))
         }
-        // A command is the first packet, and nothing follows it before its answer.
+        // A command is the first packet, and nothing follows it before its response.
         [a, b, c, 0, 0x03 | 0x16, ref text @ ..] => {
             let length = u32::from_le_bytes([a, b, c, 0]) as usize;
-            // Attributes of the query (none) may stand before it.
+            // Attributes of the query (none) may precede it.
             let text = text.strip_prefix(&[0, 1]).unwrap_or(text);
             length + 4 >= bytes.len() && is_text(text)
         }
@@ -94,7 +94,7 @@ fn sql_request(bytes: &[u8]) -> bool {
     }
 }
 
-/// PostgreSQL ends each of its answers with ReadyForQuery.
+/// Recognises ReadyForQuery, which ends each response of PostgreSQL.
 fn ready_for_query(bytes: &[u8]) -> bool {
     matches!(bytes, [.., b'Z', 0, 0, 0, 5, b'I' | b'T' | b'E'])
 }
@@ -110,7 +110,8 @@ fn redis_request(bytes: &[u8]) -> bool {
     REDIS_COMMANDS.iter().any(|known| known.eq_ignore_ascii_case(command))
 }
 
-/// A simple string, an error or a number as the first thing said: clients send bulk strings as well.
+/// Recognises a simple string, an error or a number as the first message; bulk strings are sent by
+/// clients as well.
 fn redis_reply(bytes: &[u8]) -> bool {
     let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
     match line {
@@ -122,7 +123,7 @@ fn redis_reply(bytes: &[u8]) -> bool {
     }
 }
 
-/// A reply of SMTP (RFC 5321 §4.2), FTP (RFC 959 §4.2) and their like.
+/// Recognises a reply of SMTP (RFC 5321 §4.2), FTP (RFC 959 §4.2) and similar protocols.
 fn numbered_reply(bytes: &[u8]) -> bool {
     matches!(bytes, [b'2'..=b'5', b'0'..=b'5', b'0'..=b'9', b' ' | b'-', .., b'\r', b'\n'])
 }

@@ -3,15 +3,15 @@
 use super::kind::Label;
 use std::ops::Range;
 
-/// The verb in upper case, past blanks, parentheses and comments; empty if there is none in
-/// what was captured.
+/// Returns the verb in upper case, after blanks, parentheses and comments; empty if the captured
+/// part has none.
 pub(super) fn verb(statement: &[u8]) -> Label {
     let mut label = Label::default();
     label.push_upper(&statement[verb_range(statement)]);
     label
 }
 
-/// Where the verb stands in a statement; empty if there is none.
+/// Returns the range of the verb in a statement; empty if there is none.
 pub(crate) fn verb_range(statement: &[u8]) -> Range<usize> {
     let mut rest = statement;
     loop {
@@ -25,7 +25,7 @@ pub(crate) fn verb_range(statement: &[u8]) -> Range<usize> {
     }
     let end = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
     let begin = statement.len() - rest.len();
-    // Longer words are no verbs but values.
+    // Longer words are values.
     begin..if end <= 16 { begin + end } else { begin }
 }
 

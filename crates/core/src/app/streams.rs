@@ -1,6 +1,7 @@
-//! Streams of HTTP/2 (RFC 9113 §5): which of a server's frames answer what is waited for. Requests share a
-//! connection, and only turns are told apart: one is over when all streams are that somebody waits for. Of a
-//! stream of events, or messages, nobody waits for each: the first answers what was asked.
+//! Streams of HTTP/2 (RFC 9113 §5): which of a server's frames answer a waiting client. Requests
+//! share a connection, and only turns are distinguished: a response is over when all streams are
+//! over that the client waits for. On a stream of events or messages, only the first answers the
+//! request; the client does not wait for each of the others.
 
 use super::exchanges::Feed;
 use super::hpack::{Content, ContentTypes};
@@ -16,16 +17,17 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
-/// Bytes of a priority in front of a header block (RFC 9113 §6.2).
+/// Bytes of the priority before a header block (RFC 9113 §6.2).
 const PRIORITY_BYTES: usize = 5;
 
-/// In front of each message of gRPC: whether it is compressed, and its length.
+/// Bytes before each gRPC message: a compression flag and the length.
 const PREFIX_BYTES: u32 = 5;
 
-/// Longer header blocks are not read.
+/// Maximum length of a header block that is read, bytes.
 const BLOCK_MAX: u32 = 4096;
 
-/// Answers in pieces followed at a time; of more, the oldest is an answer like others.
+/// Maximum number of streamed responses that are followed at a time; beyond that, the oldest is
+/// treated like other responses.
 const ANSWERS_MAX: usize = 64;
 
 /// A frame's header.
@@ -42,36 +44,36 @@ impl Frame {
         self.flags & flag != 0
     }
 
-    /// Whether what its sender has to say on its stream ends with it.
+    /// Returns whether the sender's part of the stream ends with this frame.
     pub fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.has(END_STREAM)
     }
 }
 
-/// How far an answer in pieces has come.
+/// Progress of a streamed response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
-    /// Before its first message.
+    /// Its first message has not begun.
     Before,
-    /// So many bytes are left of the first message.
+    /// The first message lacks so many bytes.
     First { left: u64 },
-    /// Behind it: what comes is waited for by nobody.
+    /// The first message is complete: the client does not wait for the rest.
     Later,
 }
 
 /// The streams of a connection.
 #[derive(Clone, Default)]
 pub(super) struct Streams {
-    /// The client's last one.
+    /// The greatest stream identifier of the client.
     last: u32,
-    /// Those that the server has not answered to the end, as far as somebody waits for that.
+    /// Number of streams on which the client waits for the end of a response.
     open: u32,
     contents: ContentTypes,
     answers: Vec<(u32, Piece)>,
 }
 
 impl Streams {
-    /// The client sends `frame`. Answers whether what is waited for ends with it.
+    /// Takes a frame of the client. Returns whether the response that is waited for ends with it.
     pub fn ask(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         if !matches!(frame.kind, DATA | HEADERS | CONTINUATION) {
             feed.aside();
@@ -88,7 +90,7 @@ impl Streams {
         false
     }
 
-    /// A word on a stream under way asks for another message.
+    /// Begins to wait for another message after a client's message on an open stream.
     fn ask_again(&mut self, stream: u32) {
         let Some(piece) = self.answer(stream) else { return };
         let was_over = *piece == Piece::Later;
@@ -96,7 +98,7 @@ impl Streams {
         self.open += u32::from(was_over);
     }
 
-    /// The server sends `frame`. Answers whether what is waited for ends with it.
+    /// Takes a frame of the server. Returns whether the response that is waited for ends with it.
     pub fn tell(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         match frame.kind {
             DATA | HEADERS | CONTINUATION if !self.is_unasked(frame) => feed.turn(Side::Server),
@@ -105,13 +107,13 @@ impl Streams {
         (frame.ends_stream() || frame.kind == RST_STREAM) && self.end(frame.stream)
     }
 
-    /// Whether nobody waits for what `frame` of the server brings.
+    /// Returns whether the server's `frame` carries data that the client does not wait for.
     fn is_unasked(&mut self, frame: &Frame) -> bool {
         let Some(piece) = self.answer(frame.stream) else { return false };
         match (*piece, frame.kind) {
             (Piece::First { left: 0 }, DATA) if frame.payload_bytes > 0 => {
                 *piece = Piece::Later;
-                // What was waited for was over with the first.
+                // The wait was over with the first message.
                 self.close_one();
                 true
             }
@@ -128,31 +130,31 @@ impl Streams {
         self.answers.iter_mut().find(|(of, _)| *of == stream).map(|(_, piece)| piece)
     }
 
-    /// `stream` is over. Answers whether what is waited for is.
+    /// Ends `stream`. Returns whether nothing is waited for after that.
     fn end(&mut self, stream: u32) -> bool {
         let place = self.answers.iter().position(|(of, _)| *of == stream);
         let piece = place.map(|place| self.answers.remove(place).1);
         piece != Some(Piece::Later) && self.close_one()
     }
 
-    /// One less is waited for; answers whether it was the last.
+    /// Counts one stream less to wait for; returns whether it was the last.
     fn close_one(&mut self) -> bool {
         self.open = self.open.saturating_sub(1);
         self.open == 0
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Returns the bytes of heap memory in use.
     pub fn heap_bytes(&self) -> usize {
         self.answers.capacity() * size_of::<(u32, Piece)>() + self.contents.heap_bytes()
     }
 
-    /// Whether something that was asked for goes on beyond its answer.
+    /// Returns whether a response continues after the part that the client waits for.
     pub fn has_unasked(&self) -> bool {
         let goes_on = |piece: &Piece| matches!(piece, Piece::First { left: 0 } | Piece::Later);
         self.answers.iter().any(|(_, piece)| goes_on(piece))
     }
 
-    /// How many bytes of the payload of the server's `frame` tell what it is.
+    /// Returns how many payload bytes of the server's `frame` have to be read.
     pub fn wanted(&mut self, frame: &Frame) -> u32 {
         let begins_message = self.answer(frame.stream) == Some(&mut Piece::Before);
         match frame.kind {
@@ -168,8 +170,8 @@ impl Streams {
         }
     }
 
-    /// Takes what was wanted of `frame`, or `None` where it was not captured. Answers whether what is waited for
-    /// ends with the frame.
+    /// Reads the wanted bytes of `frame`; `payload` is `None` if they were not captured. Returns
+    /// whether the response that is waited for ends with the frame.
     pub fn read(&mut self, frame: &Frame, payload: Option<&[u8]>) -> bool {
         match (frame.kind, payload) {
             (HEADERS, Some(payload)) => {
@@ -190,7 +192,7 @@ impl Streams {
         false
     }
 
-    /// A response begins with `content`. That there will be events is the answer.
+    /// Begins a response with `content`. For events, the announcement itself is the response.
     fn announce(&mut self, frame: &Frame, content: Content) -> bool {
         let piece = match content {
             Content::Events => Piece::Later,
@@ -208,7 +210,7 @@ impl Streams {
     }
 }
 
-/// The header block in the payload of `frame`.
+/// Returns the header block in the payload of `frame`.
 fn block<'a>(frame: &Frame, payload: &'a [u8]) -> Option<&'a [u8]> {
     let mut begin = 0;
     let mut end = payload.len();

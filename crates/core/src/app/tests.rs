@@ -1,4 +1,4 @@
-//! Framing of whole conversations.
+//! Framing of complete conversations.
 
 use super::{Framer, KnownHeaders, Mark, Protocol, Side, Stated};
 
@@ -14,12 +14,12 @@ pub(super) type Push<'a> = (Side, &'a [u8], u32);
 pub(super) const C: Side = Side::Client;
 pub(super) const S: Side = Side::Server;
 
-/// The marks of a conversation, one a line: `side offset-in-side's-stream mark`.
+/// Returns the marks of a conversation, one a line: `side offset-in-side's-stream mark`.
 pub(super) fn marks_with(framer: &mut Framer, pushes: &[Push<'_>]) -> Vec<String> {
     marks_knowing(&mut KnownHeaders::default(), framer, pushes)
 }
 
-/// The same, where headers came before.
+/// Like [`marks_with`], with headers seen before.
 pub(super) fn marks_knowing(
     known: &mut KnownHeaders,
     framer: &mut Framer,
@@ -41,7 +41,7 @@ pub(super) fn marks_knowing(
     lines
 }
 
-/// What a mark stands for, in order and in place.
+/// Expands a mark into the marks that it replaces, in order and with their positions.
 pub(super) fn parts<'a>(at: u32, mark: Mark<'a>) -> Vec<(u32, Mark<'a>)> {
     let named =
         |software: Option<&'a Stated>| software.map(|it| (at + it.end, Mark::Software(&it.name)));
@@ -69,7 +69,7 @@ pub(super) fn marks(port: u16, pushes: &[Push<'_>]) -> Vec<String> {
     marks_with(&mut Framer::new(port, false), pushes)
 }
 
-/// The marks of a conversation without places, in one line.
+/// Returns the marks of a conversation without positions, in one line.
 pub(super) fn story(port: u16, pushes: &[Push<'_>]) -> String {
     let places = marks(port, pushes);
     let words: Vec<_> = places.iter().filter_map(|line| line.split_once(' ')).collect();

@@ -1,12 +1,13 @@
 //! TLS records (RFC 8446 §5, RFC 5246 §6.2): handshake phases, then turns of application data.
 //!
-//! Read first: RFC 8446 §2 and appendix D.4 (what TLS 1.3 disguises as TLS 1.2), RFC 5246 §7.3.
-//! Record headers are readable whatever the snap length, and mostly enough. Beside them only the
-//! ServerHello is read, which says whether TLS 1.3 resumes a session ([`hello`]).
-//! - TLS 1.3 shows itself by encrypted server records before the client has sent its Finished.
-//! - It was resumed if its ServerHello chooses a pre-shared key; where that cannot be read, if these are too
-//!   few bytes for a certificate. TLS 1.2 was, if the server changed ciphers first.
-//! - A Finished is told by its size.
+//! Read first: RFC 8446 §2 and appendix D.4 (how TLS 1.3 imitates TLS 1.2), RFC 5246 §7.3.
+//! Record headers are readable whatever the snap length, and mostly sufficient. Beside them only
+//! the ServerHello is read, which shows whether TLS 1.3 resumes a session ([`hello`]).
+//! - TLS 1.3 is recognised by encrypted server records before the client's Finished.
+//! - A TLS 1.3 session is resumed if its ServerHello chooses a pre-shared key; if that cannot be
+//!   read, if these records are too short for a certificate. A TLS 1.2 session is resumed if the
+//!   server changes ciphers first.
+//! - A Finished is recognised by its size.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -14,7 +15,7 @@ use super::hello;
 use super::mark::Side;
 
 const HEADER_BYTES: usize = 5;
-/// RFC 5246 §6.2.3, the larger of the versions' limits.
+/// Maximum length of a record, bytes: RFC 5246 §6.2.3, the larger of the versions' limits.
 const RECORD_MAX: u16 = (1 << 14) + 2048;
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -23,26 +24,28 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const HEARTBEAT: u8 = 24;
 
-/// An encrypted TLS 1.3 alert: two bytes, the content type, a 16-byte tag (RFC 8446 §5.2).
+/// Size of an encrypted TLS 1.3 alert: two bytes, the content type, a 16-byte tag (RFC 8446 §5.2).
 const ALERT_RECORD: u16 = 2 + 1 + 16;
-/// An encrypted TLS 1.3 Finished with SHA-256 and with SHA-384.
+/// Sizes of an encrypted TLS 1.3 Finished with SHA-256 and with SHA-384.
 const FINISHED_RECORDS: [u16; 2] = [4 + 32 + 1 + 16, 4 + 48 + 1 + 16];
-/// An encrypted TLS 1.2 Finished is shorter with every cipher suite, a ClientHello longer.
+/// Maximum size of an encrypted TLS 1.2 Finished with any cipher suite; a ClientHello is longer.
 const FINISHED_TLS12_MAX: u16 = 96;
-/// So much of a ServerHello is read: with a key share of 1,120 bytes (X25519MLKEM768) it takes 1.3 KB.
+/// Maximum number of bytes read of a ServerHello: with a key share of 1,120 bytes (X25519MLKEM768)
+/// it has 1.3 KB.
 const HELLO_MAX_BYTES: usize = 2048;
-/// EncryptedExtensions and Finished alone stay below, the smallest certificate with its
-/// CertificateVerify does not.
+/// Size limit of a server's encrypted flight that resumes a session: EncryptedExtensions and
+/// Finished alone are shorter, the smallest certificate with its CertificateVerify is longer.
 const RESUMED_MAX_BYTES: u32 = 400;
-/// Sizes of a NewSessionTicket's record, and how many of them a server sends at most.
+/// Sizes of a NewSessionTicket's record, and the maximum number that a server sends.
 const TICKET_RECORDS: std::ops::RangeInclusive<u16> = 40..=600;
 const TICKETS_MAX: u8 = 4;
-/// Where servers greet behind the handshake (RFC 8314 and the like), a record of that size may be a greeting.
+/// Ports on which servers send a greeting after the handshake (RFC 8314 and others), which may have
+/// the size of a ticket.
 const GREETING_PORTS: [u16; 6] = [465, 563, 990, 992, 993, 995];
-/// A client's certificate flight takes no more records than this.
+/// Maximum number of records of a client's certificate flight.
 const CLIENT_FLIGHT_MAX: u8 = 4;
 
-/// Whether these are a record that ends a connection, and so a part of no exchange.
+/// Returns whether these bytes are a record that ends a connection, and so belongs to no exchange.
 pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
     match *bytes {
         [ALERT, 3, ..] => true,
@@ -51,29 +54,29 @@ pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
     }
 }
 
-/// Both directions of a connection that speaks TLS.
+/// Both directions of a TLS connection.
 #[derive(Clone, Default)]
 pub(super) struct Tls {
     readers: [RecordReader; 2],
     done: bool,
     tls13: bool,
-    /// The server changed ciphers first: an abbreviated handshake.
+    /// `true` if the server changed ciphers first: an abbreviated handshake.
     server_first: bool,
-    /// Bytes of the server's records until the client answered them.
+    /// Bytes of the server's records before the client answered them.
     server_flight_bytes: u32,
-    /// Those of them in encrypted records.
+    /// The part of them in encrypted records.
     server_encrypted_bytes: u32,
     client_encrypted_records: u8,
     tickets: Tickets,
-    /// The record that begins with a ServerHello, while it is read.
+    /// The record that begins with a ServerHello, while it is being read.
     reading: Option<Box<Reading>>,
-    /// Whether the server's TLS 1.3 ServerHello takes up a session, once it was read.
+    /// `true` if the server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
     takes_up: Option<bool>,
-    /// The server said something else before it was asked.
+    /// `true` if the server sent something other than tickets before the first request.
     greets: bool,
 }
 
-/// A record of which the first bytes are to be read.
+/// A record whose first bytes are to be read.
 #[derive(Clone)]
 struct Reading {
     bytes: Vec<u8>,
@@ -88,12 +91,12 @@ struct RecordReader {
     have: u8,
     changed_cipher: bool,
     finished: bool,
-    /// The handshake is complete when the record under way has passed.
+    /// `true` if the handshake is complete once the current record has passed.
     ends_handshake: bool,
 }
 
-/// The NewSessionTickets that a TLS 1.3 server sends after the client's Finished (RFC 8446
-/// §4.6.1). They look like application data; nearly every server sends them, all of one size.
+/// The NewSessionTickets that a TLS 1.3 server sends after the client's Finished (RFC 8446 §4.6.1).
+/// They look like application data; nearly every server sends them, all of the same size.
 #[derive(Clone, Copy, Default)]
 enum Tickets {
     #[default]
@@ -106,19 +109,19 @@ enum Tickets {
 }
 
 impl Tls {
-    /// `handshake_seen`: the bytes that follow begin with a ClientHello; otherwise the
-    /// connection is in its middle.
+    /// Creates the state. With `handshake_seen` the following bytes begin with a ClientHello;
+    /// otherwise the connection began before the capture.
     pub fn new(handshake_seen: bool) -> Self {
-        // In the middle nothing says which version it is. No request is as short as an alert.
+        // Without a handshake the version is unknown. No request is as short as an alert.
         Self { done: !handshake_seen, tls13: !handshake_seen, ..Self::default() }
     }
 
-    /// Whether the next byte of `from` is read beyond a header.
+    /// Returns whether the next byte of `from` is read although it is not part of a header.
     pub fn is_reading(&self, from: Side) -> bool {
         from == Side::Server && self.reading.is_some()
     }
 
-    /// Takes what `feed` has from one side.
+    /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
         if std::mem::take(&mut reader.ends_handshake) {
@@ -153,7 +156,8 @@ impl Tls {
         }
     }
 
-    /// Takes what `feed` has of the ServerHello; answers how much of its record is left once that is read.
+    /// Reads the ServerHello; once it is complete, returns the number of bytes that its record
+    /// still lacks.
     fn read(&mut self, feed: &mut Feed<'_>) -> Option<u64> {
         let reading = self.reading.as_mut()?;
         let lacks = reading.wanted - reading.bytes.len();
@@ -169,7 +173,7 @@ impl Tls {
         Some((record_bytes - wanted) as u64)
     }
 
-    /// Bytes are missing: a ServerHello can be done without.
+    /// Handles missing bytes: a ServerHello is dispensable.
     #[cold]
     #[inline(never)]
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
@@ -223,11 +227,11 @@ impl Tls {
         }
     }
 
-    /// Application data before the handshake is known to be over.
+    /// Takes application data before the handshake is known to be over.
     fn encrypted_handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
         let changed_cipher = self.readers[from as usize].changed_cipher;
         match from {
-            // The rest of the client's flight had no record that looks like a Finished.
+            // The client's flight contained no record that looks like a Finished.
             Side::Server if self.client_encrypted_records > 0 => {
                 self.handshake_end(feed);
                 self.application_data(from, length, feed);
@@ -274,20 +278,21 @@ impl Tls {
             return;
         }
         if from == Side::Client {
-            // Where the handshake's end was missed, the first application record shows it.
+            // If the end of the handshake was not recognised, the first application record shows
+            // it.
             feed.handshake_end(false, 0);
         }
         feed.turn(from);
     }
 
-    /// Whether all that the server has said behind the handshake are session tickets: a client has
-    /// nothing to wait for there.
+    /// Returns whether the server has sent only session tickets since the handshake, for which a
+    /// client does not wait.
     pub fn has_sent_tickets_only(&self, server_port: u16) -> bool {
         let sent = matches!(self.tickets, Tickets::Seen { .. });
         sent && !self.greets && !GREETING_PORTS.contains(&server_port)
     }
 
-    /// Whether a record of the server is a session ticket and not part of a response.
+    /// Returns whether a record of the server is a session ticket, not part of a response.
     fn is_ticket(&mut self, length: u16, feed: &Feed<'_>) -> bool {
         let (ticket, next) = match self.tickets {
             Tickets::None => (false, Tickets::None),
@@ -299,7 +304,7 @@ impl Tls {
             {
                 (true, Tickets::Seen { record_bytes, count: count + 1 })
             }
-            // Nobody has asked yet: whatever it is, it is no response.
+            // Before the first request, no record is a response.
             unasked if !feed.has_begun() => {
                 self.greets = true;
                 (true, unasked)

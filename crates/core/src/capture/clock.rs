@@ -1,42 +1,43 @@
-//! The clock of one capture, set right where the order of its frames shows that it was set.
+//! Corrects the times of one capture where the order of its frames shows that the clock was set.
 //!
-//! Frames stand in a file in the order in which they were captured, nearly. A time far before that of the frame
-//! ahead says that the clock was set: back, right here, or forward, at a silence shortly before. How much time passed
-//! while it was set is unknown, and none is counted; all other durations are as captured.
+//! The frames in a file are nearly in the order of capture. A time far before that of the preceding
+//! frame shows that the clock was set: back at this frame, or forward at a silence shortly before.
+//! The time that passed while it was set is unknown and counted as zero; all other durations are as
+//! captured.
 
 use super::{FrameEntry, LATEST_NS};
 
-/// A frame that comes as much before the one ahead of it was not written late, ns: tcpdump lets the kernel keep
-/// frames for a second, and those of another processor or interface stand behind them in the file.
+/// Minimum step back that is not explained by a late frame, ns: tcpdump lets the kernel buffer
+/// frames for a second, so frames of another processor or interface may come later in the file.
 pub(super) const LATE_NS: u64 = 1_000_000_000;
 
-/// Frames behind a silence that are searched for a clock that comes back.
+/// Number of frames after a silence in which a step back of the clock is looked for.
 pub(super) const AHEAD_FRAMES: usize = 64;
 
-/// What is known of the clock of a capture.
+/// The state of the clock of a capture.
 #[derive(Default)]
 pub(super) struct Clock {
-    /// Time of the last frame, as captured and set right, ns.
+    /// Time of the last frame, as captured and corrected, ns.
     last_ns: Option<[u64; 2]>,
-    /// By how much the clock is behind since it was set back, ns.
+    /// Time by which the clock is behind since it was set back, ns.
     behind_ns: u64,
-    /// By how much it is ahead, ns, and the number of the frame with which it comes back.
+    /// Time by which the clock is ahead, ns, and the number of the frame at which it is set back.
     ahead: Option<(u64, u64)>,
-    /// It was set an odd number of times before the last frame.
+    /// `true` if the clock was set an odd number of times before the last frame.
     is_set: bool,
-    /// First and last time, set right, ns.
+    /// First and last corrected time, ns.
     span_ns: Option<(u64, u64)>,
-    /// Whether a time was changed.
+    /// `true` if a time was changed.
     corrects: bool,
 }
 
 impl Clock {
-    /// First and last time where they are not those of the file, ns.
+    /// Returns the first and last time if they differ from those of the file, ns.
     pub(super) fn span_ns(&self) -> Option<(u64, u64)> {
         self.span_ns.filter(|_| self.corrects)
     }
 
-    /// Takes over frames in which the clock seems to run; false if they have to be set right.
+    /// Takes frames whose clock runs normally; returns `false` if they have to be corrected.
     pub(super) fn runs(&mut self, entries: &[FrameEntry], is_steady: bool) -> bool {
         let runs = is_steady && !self.is_set && self.behind_ns == 0;
         if let ([first, ..], [.., last], true) = (entries, entries, runs) {
@@ -46,7 +47,8 @@ impl Clock {
         runs
     }
 
-    /// How many of `entries` are followed by all that can tell how long the silence before them was.
+    /// Returns how many of `entries` are followed by enough frames to determine the silence before
+    /// them.
     pub(super) fn settled(&self, entries: &[FrameEntry]) -> usize {
         let unsettled = entries.len().saturating_sub(AHEAD_FRAMES);
         let mut before_ns = match unsettled.checked_sub(1) {
@@ -61,8 +63,8 @@ impl Clock {
         tail.clone().position(jumps).map_or(entries.len(), |at| unsettled + at)
     }
 
-    /// Sets the times of `entries` right, of which the first `settled` are final. Captures that are appended begin
-    /// with the frames of these numbers.
+    /// Corrects the times of `entries`, of which the first `settled` are final. Appended captures
+    /// begin at the frame numbers in `appended`.
     pub(super) fn set_right(
         &mut self,
         entries: &mut [FrameEntry],
@@ -84,7 +86,7 @@ impl Clock {
             };
             let time_ns = match self.last_ns {
                 Some([_, last_ns]) => self.by_order(entry, last_ns, next()),
-                // An impossible time of the first frame.
+                // The first frame has an impossible time.
                 None if entry.time_ns == LATEST_NS => next().next().unwrap_or(entry).time_ns,
                 None => entry.time_ns,
             };
@@ -95,7 +97,7 @@ impl Clock {
         }
     }
 
-    /// The time of a frame that follows on one at `last_ns`, ns.
+    /// Returns the time of a frame that follows one at `last_ns`, ns.
     fn by_order<'a>(
         &mut self,
         entry: &FrameEntry,
@@ -111,7 +113,7 @@ impl Clock {
             self.is_set ^= true;
         }
         if self.behind_ns > 0 && captured_ns >= last_ns {
-            // It was set forward again.
+            // The clock was set forward again.
             self.behind_ns = 0;
             self.is_set ^= true;
         }
@@ -136,7 +138,7 @@ impl Clock {
     }
 }
 
-/// By how much the clock goes back soon after `entry`, ns, and with which frame.
+/// Returns how far the clock steps back soon after `entry`, ns, and at which frame.
 fn comes_back<'a>(
     entry: &FrameEntry,
     next: impl Iterator<Item = &'a FrameEntry>,

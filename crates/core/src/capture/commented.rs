@@ -1,7 +1,7 @@
-//! Copies a capture and puts comments at its frames, as Wireshark shows and keeps them.
+//! Copies a capture with comments at its frames, in the form that Wireshark shows and stores.
 //!
-//! A pcapng file is copied block by block: everything in it stays as it is, byte for byte, but for the options
-//! that are added. A file of another format, which has no room for comments, becomes pcapng.
+//! A pcapng file is copied block by block: everything stays as it is, byte for byte, except for the
+//! added options. A file of another format, which has no place for comments, becomes pcapng.
 
 use super::each::each_frame;
 use super::encoder::{COMMENT, OPTION_BYTES_MAX};
@@ -16,30 +16,32 @@ use super::{Encoder, Problem};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};
 
-/// Where the options of a section header begin in its block, and where the section's length stands.
+/// Offsets in the block of a section header: the options, and the section's length.
 const SECTION_OPTIONS_AT: usize = 24;
 const SECTION_LENGTH_AT: usize = 16;
-/// Where the body of a packet's block says how much of it was captured.
+/// Offset of the captured length in the body of a packet's block.
 const CAPTURED_LENGTH_AT: usize = 12;
-/// Code and length of an option.
+/// Bytes of an option's code and length.
 const OPTION_HEAD_BYTES: usize = 4;
 
-/// What became of the comments.
+/// The result of adding comments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commented {
-    /// Frames that have comments now.
+    /// Number of frames with comments.
     pub frames: u64,
-    /// Frames that should have some and are in blocks without options (Simple Packet Blocks), or damaged.
+    /// Number of frames whose comments were lost because their blocks have no options (Simple
+    /// Packet Blocks) or are damaged.
     pub without_room: u64,
-    /// Why not all of the file could be read; what could not be is copied as it is.
+    /// The reason why the file could not be read to its end; the rest is copied unchanged.
     pub problem: Option<Problem>,
 }
 
-/// Copies a capture, plain or compressed, to `out`; `open` opens it at its start, as often as it is called.
-/// `comments` are those of frames by their numbers; `about` is a comment on the whole.
+/// Copies a capture, plain or compressed, to `out`; each call of `open` opens it at its start.
+/// `comments` are by frame number; `about` is a comment on the whole capture.
 ///
 /// # Errors
-/// What the system says where it cannot be read or written. What is wrong with the capture is in the answer.
+/// The system's error if a file cannot be read or written. Problems of the capture itself are in
+/// the result.
 pub fn copy_with_comments(
     open: &dyn Fn() -> io::Result<Box<dyn Read + Send>>,
     comments: &BTreeMap<u64, Vec<String>>,
@@ -56,7 +58,7 @@ pub fn copy_with_comments(
     encode(open()?, comments, about, out)
 }
 
-/// Writes the frames of a file that is not pcapng, which are all of one link type.
+/// Writes the frames of a file that is not pcapng, all of which have one link type.
 fn encode(
     stored: Box<dyn Read + Send>,
     comments: &BTreeMap<u64, Vec<String>>,
@@ -79,13 +81,13 @@ fn encode(
     Ok(done)
 }
 
-/// Blocks of a pcapng file on their way.
+/// Copies the blocks of a pcapng file.
 struct Copy<'c, R> {
     read: R,
     comments: &'c BTreeMap<u64, Vec<String>>,
     about: &'c str,
     out: &'c mut dyn Write,
-    /// The number of the last frame.
+    /// Number of the last frame.
     number: u64,
     done: Commented,
 }
@@ -100,7 +102,7 @@ impl<R: Read> Copy<'_, R> {
                 Ok(head) => head,
                 Err(problem) => {
                     self.done.problem = problem;
-                    // What cannot be read is kept, too.
+                    // The part that cannot be read is copied, too.
                     self.out.write_all(&block)?;
                     io::copy(&mut self.read, self.out)?;
                     return Ok(());
@@ -128,8 +130,8 @@ impl<R: Read> Copy<'_, R> {
         }
     }
 
-    /// Reads type and length of the next block, with the bytes that say so in `block`. Ends at the end of the
-    /// file, without a problem, or at what cannot be a block.
+    /// Reads type and length of the next block into `block`. The inner error is `None` at the end
+    /// of the file, and a problem if no block can begin here.
     fn head(
         &mut self,
         walk: &mut Pcapng,
@@ -155,7 +157,7 @@ impl<R: Read> Copy<'_, R> {
         }
     }
 
-    /// Writes a whole `block` with what there is to say at it.
+    /// Writes a complete `block` with its comments.
     fn comment(
         &mut self,
         order: ByteOrder,
@@ -180,14 +182,15 @@ impl<R: Read> Copy<'_, R> {
         if kind == SECTION_HEADER
             && let Some(length) = block.get_mut(SECTION_LENGTH_AT..SECTION_OPTIONS_AT)
         {
-            // The section becomes longer than it said: -1 is a length that is not told (§4.1).
+            // The section becomes longer than stated: -1 means an unspecified length (§4.1).
             length.fill(u8::MAX);
         }
         self.out.write_all(block)
     }
 }
 
-/// Adds comments behind the options of `block`, which begin at `at`; `false` where these are damaged, or none fit.
+/// Adds comments after the options of `block`, which begin at `at`; returns `false` if these are
+/// damaged, or no comment fits.
 fn insert(order: ByteOrder, block: &mut Vec<u8>, at: usize, comments: &[String]) -> bool {
     let body_end = block.len() - TAIL_BYTES;
     let mut end = at;
@@ -224,7 +227,7 @@ fn insert(order: ByteOrder, block: &mut Vec<u8>, at: usize, comments: &[String])
     true
 }
 
-/// An input as a reader.
+/// Reads an input after decompression.
 struct Decompressed(Input);
 
 impl Read for Decompressed {

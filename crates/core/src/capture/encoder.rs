@@ -13,28 +13,29 @@ const END: u16 = 0;
 pub(super) const COMMENT: u16 = 1;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
-/// The longest value that is written: its length has 16 bits.
+/// Maximum length of a value that is written, bytes; the format has 16 bits for it.
 pub(super) const OPTION_BYTES_MAX: usize = 4096;
 /// Times are in units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
-/// Type and length before a block's body, the length again behind it.
+/// Bytes of type and length before a block's body, and of the length after it.
 const FRAMING_BYTES: u32 = 12;
-/// What stands before the bytes of a frame: interface, time, captured and original length.
+/// Bytes before the data of a frame: interface, time, captured and original length.
 const PACKET_HEADER_BYTES: usize = 20;
 
-/// Bytes of a file, as far as they are not written yet.
+/// The bytes of a file that are not written yet.
 #[derive(Default)]
 pub struct Encoder {
-    /// Whole blocks.
+    /// Complete blocks.
     pub bytes: Vec<u8>,
 }
 
 impl Encoder {
-    /// Begins a file of frames of `link` from `interface`, or from one without a name; `comment` is on the section.
+    /// Begins a file of frames of `link` from `interface`, whose name may be empty; `comment` is on
+    /// the section.
     pub fn header(&mut self, link: LinkType, interface: &str, comment: &str) {
         let start = self.begin(SECTION);
         self.word(BYTE_ORDER);
-        // Version 1.0, and a section of unknown length.
+        // Version 1.0, and a section of unspecified length.
         self.bytes.extend([1u16.to_ne_bytes(), 0u16.to_ne_bytes()].concat());
         self.bytes.extend(u64::MAX.to_ne_bytes());
         self.option(COMMENT, comment.as_bytes());
@@ -51,7 +52,7 @@ impl Encoder {
         self.end(start);
     }
 
-    /// Adds a frame, with comments if there is something to say.
+    /// Adds a frame with its comments, if any.
     pub fn frame(&mut self, frame: &Frame<'_>, comments: &[String]) {
         let start = self.begin(ENHANCED_PACKET);
         self.word(0);
@@ -99,8 +100,8 @@ impl Encoder {
     }
 }
 
-/// Frames in `bytes`, which is part of a file that an [`Encoder`] wrote and begins with a block. The
-/// first one has this `number`.
+/// Returns the frames in `bytes`, a part of a file written by an [`Encoder`] that begins with a
+/// block. The first frame has this `number`.
 pub fn frames(bytes: &[u8], link: LinkType, number: u64) -> impl Iterator<Item = Frame<'_>> {
     let (mut rest, mut number) = (bytes, number);
     std::iter::from_fn(move || {

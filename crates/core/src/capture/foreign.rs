@@ -1,6 +1,6 @@
-//! What a file that is no capture looks like: the sentence that saves a user a search.
+//! Describes files that are not captures, so that the user sees what was given.
 
-/// Words for the first bytes of a file that is no capture of a known format.
+/// Describes a file that is not a capture by its first bytes.
 pub(super) fn looks_like(head: &[u8]) -> &'static str {
     for (magic, words) in MAGICS {
         if head.starts_with(magic) {
@@ -45,7 +45,7 @@ fn is_text(head: &[u8]) -> bool {
     let odd = |byte: &u8| {
         (*byte < 0x20 && !matches!(*byte, b'\n' | b'\r' | b'\t' | 0x1b)) || *byte == 0x7f
     };
-    // A cut multi-byte character at the end of the sample is no sign of binary data.
+    // An incomplete multi-byte character at the end of the sample does not indicate binary data.
     let utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),

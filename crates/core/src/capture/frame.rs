@@ -1,32 +1,33 @@
-//! Frames as the capture gave them: bytes, a time and a number, not yet judged.
+//! Captured frames: bytes, a time and a number, not parsed yet.
 
 use std::fmt;
 
-/// The place of a frame in the input: which file, and its 1-based number there, as Wireshark
-/// counts. Ordered by file, then number.
+/// Identifies a frame of the input: the file, and the 1-based number in it, as counted by
+/// Wireshark. Ordered by file, then number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FrameId(u64);
 
 impl FrameId {
     const NUMBER_BITS: u32 = 48;
 
-    /// Frame `number` (1-based) of input file `file` (its index in the report's `inputs`).
+    /// Creates the identifier of frame `number` (1-based) of input file `file` (its index in the
+    /// report's `inputs`).
     pub fn new(file: u16, number: u64) -> Self {
         Self(u64::from(file) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
-    /// The frame behind it in its file.
+    /// Returns the identifier of the next frame in the file.
     #[inline(always)]
     pub(super) fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// Index of the input file in the report's `inputs`.
+    /// Returns the index of the input file in the report's `inputs`.
     pub fn file(self) -> u16 {
         (self.0 >> Self::NUMBER_BITS) as u16
     }
 
-    /// 1-based number of the frame in its file.
+    /// Returns the 1-based number of the frame in its file.
     pub fn number(self) -> u64 {
         self.0 & ((1 << Self::NUMBER_BITS) - 1)
     }
@@ -53,7 +54,7 @@ impl LinkType {
     pub const FDDI: Self = Self(10);
     /// PPP in HDLC-like framing, or Cisco HDLC.
     pub const PPP_HDLC: Self = Self(50);
-    /// Raw IP as some BSDs number it.
+    /// Raw IP with the number used by some BSDs.
     pub const RAW_BSD: Self = Self(12);
     /// PPP over Ethernet session frames without the Ethernet header.
     pub const PPP_ETHER: Self = Self(51);
@@ -65,7 +66,7 @@ impl LinkType {
     pub const LOOP: Self = Self(108);
     /// Linux cooked capture, version 1 (`-i any`).
     pub const LINUX_SLL: Self = Self(113);
-    /// Per-Packet Information, which says what kind of frame follows.
+    /// Per-Packet Information, which states the link type of the frame that follows.
     pub const PPI: Self = Self(192);
     /// Raw IPv4.
     pub const IPV4: Self = Self(228);
@@ -73,7 +74,7 @@ impl LinkType {
     pub const IPV6: Self = Self(229);
     /// Linux netfilter log messages.
     pub const NFLOG: Self = Self(239);
-    /// What a snoop file calls its link has no number in the registry, or none that is known here.
+    /// A link type of a snoop file that has no number in the registry, or none that is supported.
     pub const UNKNOWN: Self = Self(u16::MAX);
     /// Linux cooked capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
@@ -82,13 +83,13 @@ impl LinkType {
 /// One captured frame: a view into a [`Block`].
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Where it stands in the input.
+    /// Its identifier.
     pub id: FrameId,
     /// Capture time, nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// Length on the wire, bytes; more than `bytes.len()` where the snap length cut it.
+    /// Length on the wire, bytes; more than `bytes.len()` if the snap length cut it.
     pub original_len: u32,
-    /// What the first header is.
+    /// Link type, which determines the first header.
     pub link: LinkType,
     /// The captured bytes.
     pub bytes: &'a [u8],
@@ -99,7 +100,7 @@ pub struct Frame<'a> {
 pub struct FrameEntry {
     /// Capture time, nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// Where it stands in the input.
+    /// Its identifier.
     pub id: FrameId,
     /// Start of the frame's bytes in [`Block::bytes`].
     pub offset: u32,
@@ -107,29 +108,29 @@ pub struct FrameEntry {
     pub captured_len: u32,
     /// Length on the wire, bytes.
     pub original_len: u32,
-    /// What the first header is.
+    /// Link type, which determines the first header.
     pub link: LinkType,
-    /// Changes wherever the clock of the capture was set: how much time lies between two frames of which only one has
-    /// it is unknown.
+    /// Changes whenever the clock of the capture was set: the time between two frames with
+    /// different values is unknown.
     pub clock_set: bool,
 }
 
-/// Whole frames in input order, with the buffer that holds their bytes. Reused between reads.
+/// Complete frames in input order, with the buffer that holds their bytes. Reused between reads.
 #[derive(Default)]
 pub struct Block {
-    /// Raw bytes; what lies between frames has no meaning.
+    /// Raw bytes; those between frames have no meaning.
     pub bytes: Vec<u8>,
     /// One entry per frame, in input order.
     pub entries: Vec<FrameEntry>,
 }
 
 impl Block {
-    /// The frames, in input order.
+    /// Returns the frames, in input order.
     pub fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
         self.entries.iter().filter_map(|entry| self.frame(entry))
     }
 
-    /// The frame of one of the entries.
+    /// Returns the frame of an entry.
     #[inline]
     pub fn frame(&self, entry: &FrameEntry) -> Option<Frame<'_>> {
         let start = entry.offset as usize;

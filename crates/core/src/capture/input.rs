@@ -1,22 +1,22 @@
-//! Bytes as stored to bytes of a capture: gzip (RFC 1952) and zstd (RFC 8878) are recognised by
-//! their first bytes, whatever the file is called, and several members or frames are read on.
+//! Decompresses captures: gzip (RFC 1952) and zstd (RFC 8878) are recognised by their first bytes,
+//! whatever the file's name, and all members or frames of a file are read.
 
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Stored bytes are read in pieces of this size when they have to be decompressed.
+/// Bytes read at a time from a compressed file.
 const COMPRESSED_READ_BYTES: usize = 128 << 10;
 
-/// The largest window of zstd that is kept for a file, as a power of two, bytes: 8 MiB, which RFC 8878
-/// §3.1.1.1.2 recommends, and which the levels up to 19 stay below.
+/// Maximum window of zstd, as a power of two, bytes: 8 MiB, which RFC 8878 §3.1.1.1.2 recommends,
+/// and which levels up to 19 do not exceed.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// The same in bytes.
 pub(super) const ZSTD_WINDOW_MAX: u64 = 1 << ZSTD_WINDOW_LOG_MAX;
 
-/// Enough of a file to tell what it is; a pcap header is 24 bytes, the rest is for the words
-/// about a foreign file.
+/// Enough bytes of a file to recognise its format; a pcap header has 24 bytes, the rest serves to
+/// describe files that are not captures.
 const HEAD_BYTES: usize = 64;
 
 /// The decompressed bytes of one source.
@@ -26,8 +26,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a stream of stored bytes; returns it with the first bytes of the capture in it
-    /// (fewer than [`HEAD_BYTES`] only where the capture has no more).
+    /// Opens a stream of stored bytes; returns it with the first bytes of the capture in it (fewer
+    /// than [`HEAD_BYTES`] only if the capture has no more).
     pub(super) fn open(stored: Box<dyn Read + Send>) -> io::Result<(Self, Vec<u8>)> {
         let consumed = Arc::new(AtomicU64::new(0));
         let mut stored = Counted { read: stored, consumed: Arc::clone(&consumed) };
@@ -49,17 +49,17 @@ impl Input {
         Ok((Self { read, consumed }, head))
     }
 
-    /// Bytes taken from the source so far, as stored.
+    /// Returns the number of bytes read from the source so far, as stored.
     pub(super) fn consumed_bytes(&self) -> u64 {
         self.consumed.load(Ordering::Relaxed)
     }
 
-    /// One read; 0 is the end. Interruptions are not seen.
+    /// Reads once; 0 means the end. Interrupted reads are repeated.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.read.read(buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A reader that claims more than the buffer holds must not break the walk.
+                // A reader that reports more bytes than the buffer holds must not break the parser.
                 result => return result.map(|bytes| bytes.min(buffer.len())),
             }
         }
@@ -77,14 +77,14 @@ impl Compression {
     fn of(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, 0x08, ..] => Self::Gzip,
-            // A zstd frame, or a skippable one before it (RFC 8878 §3.1), as pzstd writes.
+            // A zstd frame, or a skippable frame before it (RFC 8878 §3.1), as written by pzstd.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::None,
         }
     }
 }
 
-/// The first bytes of a stream. An error after some bytes is left for the next read to meet.
+/// Reads the first bytes of a stream. An error after some bytes is left for the next read.
 fn read_head(read: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = vec![0; HEAD_BYTES];
     let mut filled = 0;
@@ -101,7 +101,7 @@ fn read_head(read: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Counts what is taken from the source.
+/// Counts the bytes read from the source.
 struct Counted {
     read: Box<dyn Read + Send>,
     consumed: Arc<AtomicU64>,

@@ -1,34 +1,34 @@
-//! One capture of a set: found out about, waiting, open or done with.
+//! One capture of a set: examined, waiting, open or finished.
 
 use super::reader::Reader;
 use super::source::OpenAgain;
 use super::{Block, FrameId, InputSummary, Open, Problem, Source};
 use std::io::Read;
 
-/// How much is read of a capture to find the time of its first frame, bytes.
+/// Bytes read of a capture to find the time of its first frame.
 const PEEK_BYTES: usize = 16 << 10;
-/// What a frame adds to a merged block beside its bytes, so that empty ones end it too.
+/// Cost of a frame in a merged block besides its bytes, so that empty frames fill it too.
 const FRAME_COST_BYTES: usize = 16;
 
 /// One capture of the set.
 pub(super) struct Member {
-    /// How to open it from its start; none for a stream, which is open from the beginning.
+    /// Opens it from its start; `None` for a stream, which is open from the beginning.
     reopen: Option<Box<OpenAgain>>,
-    /// Its size as stored, where it is known.
+    /// Its size as stored, bytes, if known.
     pub(super) stored_bytes: Option<u64>,
-    /// Time of its first frame, nanoseconds; none where it has no frames.
+    /// Time of its first frame, ns; `None` if it has no frames.
     pub(super) head_ns: Option<u64>,
-    /// Nothing of it can be read.
+    /// `true` if nothing of it can be read.
     pub(super) unreadable: bool,
-    /// What it is read with while it is open.
+    /// Its reader while it is open.
     pub(super) lane: Option<Box<Lane>>,
-    /// By how much its clock is ahead, ns.
+    /// Time by which its clock is ahead, ns.
     ahead_ns: i64,
 }
 
 impl Member {
-    /// Finds out when a source begins. A file is closed again; a stream stays open, with what
-    /// was read of it staged.
+    /// Finds the time of a source's first frame. A file is closed again; a stream stays open, and
+    /// its frames read so far are staged.
     pub(super) fn peek(source: Source, scratch: &mut Block) -> (Self, InputSummary) {
         let (site, path) = (source.site, source.name);
         let mut input = InputSummary { path, site, ..InputSummary::default() };
@@ -67,7 +67,7 @@ impl Member {
         time_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
     }
 
-    /// Tells the times of what was read by the clock of the first place.
+    /// Converts the times of `block` to the clock of the first place.
     pub(super) fn set_times(&self, block: &mut Block) {
         if self.ahead_ns != 0 {
             for entry in &mut block.entries {
@@ -76,12 +76,13 @@ impl Member {
         }
     }
 
-    /// Readable with frames first, by time; then without; then unreadable.
+    /// Returns the sort key: readable captures with frames first, by time; then those without; then
+    /// unreadable ones.
     pub(super) fn rank(&self) -> (bool, bool, Option<u64>) {
         (self.unreadable, self.head_ns.is_none(), self.head_ns)
     }
 
-    /// Opens it as input `file`; the error is why nothing of it can be read any more.
+    /// Opens it as input `file`; fails with the reason if it can no longer be read.
     pub(super) fn open(&mut self, file: u16) -> Result<(), Problem> {
         if let Some(reopen) = &self.reopen {
             self.lane = Some(Lane::new(open_file(reopen)?));
@@ -105,7 +106,7 @@ fn head_ns(block: &Block) -> Option<u64> {
 /// An open capture, with frames read ahead of the merge.
 pub(super) struct Lane {
     pub(super) reader: Reader,
-    /// Frames read ahead; those before `cursor` are gone.
+    /// Frames read ahead; those before `cursor` have been taken.
     pub(super) staged: Block,
     pub(super) cursor: usize,
 }
@@ -121,7 +122,8 @@ impl Lane {
         Ok(lane)
     }
 
-    /// Gives the reader, and what was staged before the order was known, its place.
+    /// Sets the index of the input in the reader and in the frames staged before the order was
+    /// known.
     fn number(&mut self, file: u16) {
         self.reader.set_file(file);
         for entry in &mut self.staged.entries {

@@ -1,17 +1,17 @@
 //! Capture files to frames: pcap and pcapng, plain or compressed, one file or many.
 //!
-//! Read first: the pcap file format (draft-ietf-opsawg-pcap) and pcapng
-//! (draft-ietf-opsawg-pcapng), and for snoop RFC 1761. What comes out is [`Block`]s: some whole frames, back to back in
-//! one buffer, with an index that says where each begins.
+//! Read first: the pcap file format (draft-ietf-opsawg-pcap), pcapng (draft-ietf-opsawg-pcapng),
+//! and RFC 1761 for snoop. The result are [`Block`]s: complete frames, one after the other in one
+//! buffer, with an index of their positions.
 //!
 //! ```text
 //! Source ─► input ──────────► reader ─────────► set ─► Block
 //! bytes     plain, gzip, zstd  pcap(ng), snoop  files in time order, merged where they overlap
 //! ```
 //!
-//! Bytes are read straight into the block that leaves, and record headers are walked in place:
-//! no copy and no allocation per frame. A file that cannot be read to its end keeps what was
-//! read and says so in its [`InputSummary`]; it never costs another file anything.
+//! Bytes are read directly into the block that is returned, and record headers are parsed in place:
+//! no copy and no allocation per frame. Of a file that cannot be read to its end, the part read is
+//! used, and its [`InputSummary`] reports the problem; other files are not affected.
 
 mod clock;
 mod commented;
@@ -43,6 +43,6 @@ pub use set::{CaptureSet, Progress};
 pub use source::{Open, OpenAgain, Site, Source};
 pub use summary::{InputSummary, STEP_NS};
 
-/// The longest frame taken for real, bytes. Linux hands on super-packets of up to 512 KiB
-/// (`GRO_MAX_SIZE`); a longer record is damage, not a packet.
+/// Maximum length of a frame, bytes. Linux delivers super-packets of up to 512 KiB
+/// (`GRO_MAX_SIZE`); a longer record is treated as damaged.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;

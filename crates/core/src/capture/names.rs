@@ -1,8 +1,8 @@
-//! The order of file names as people mean it.
+//! Sorts file names by the numbers in them.
 
 use std::cmp::Ordering;
 
-/// Compares names with their numbers as numbers: `trace.pcap9` comes before `trace.pcap10`, as
+/// Compares names, with digits compared as numbers: `trace.pcap9` comes before `trace.pcap10`, as
 /// `tcpdump -C` counts its files.
 pub(super) fn compare(left: &str, right: &str) -> Ordering {
     let (mut rest_left, mut rest_right) = (left.as_bytes(), right.as_bytes());
@@ -21,7 +21,7 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
     rest_left.len().cmp(&rest_right.len()).then_with(|| left.cmp(right))
 }
 
-/// Takes the digits at the start of `rest`, without leading zeros.
+/// Returns the digits at the start of `rest`, without leading zeros, and advances it.
 fn number<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);

@@ -1,6 +1,6 @@
-//! Byte order of a file, and reading integers in it.
+//! Byte order of a file, and integers in it.
 
-/// The byte order a capture was written in: that of the capturing host.
+/// The byte order of a capture: that of the capturing host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,
@@ -8,7 +8,7 @@ pub(super) enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// The 16-bit integer at `at`, if it lies within `bytes`.
+    /// Returns the 16-bit integer at `at`, if it lies within `bytes`.
     #[inline]
     pub(super) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let field = *bytes.get(at..)?.first_chunk()?;
@@ -18,7 +18,7 @@ impl ByteOrder {
         })
     }
 
-    /// The 32-bit integer at `at`, if it lies within `bytes`.
+    /// Returns the 32-bit integer at `at`, if it lies within `bytes`.
     #[inline]
     pub(super) fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let field = *bytes.get(at..)?.first_chunk()?;
@@ -28,7 +28,7 @@ impl ByteOrder {
         })
     }
 
-    /// The 32-bit integer at `at`, which is known to lie within `bytes`.
+    /// Returns the 32-bit integer at `at`, which must lie within `bytes`.
     #[inline(always)]
     pub(super) fn word<const LEN: usize>(self, bytes: &[u8; LEN], at: usize) -> u32 {
         let field = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
@@ -38,7 +38,7 @@ impl ByteOrder {
         }
     }
 
-    /// The 64-bit integer at `at`, if it lies within `bytes`.
+    /// Returns the 64-bit integer at `at`, if it lies within `bytes`.
     pub(super) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let field = *bytes.get(at..)?.first_chunk()?;
         Some(match self {
@@ -47,14 +47,14 @@ impl ByteOrder {
         })
     }
 
-    /// A 64-bit time stored as two 32-bit halves, high half first (pcapng §4.3).
+    /// Returns a 64-bit time stored as two 32-bit halves, high half first (pcapng §4.3).
     #[inline]
     pub(super) fn halves(self, bytes: &[u8], at: usize) -> Option<u64> {
         let (high, low) = (self.u32(bytes, at)?, self.u32(bytes, at + 4)?);
         Some(u64::from(high) << 32 | u64::from(low))
     }
 
-    /// A 16-bit integer as it is stored.
+    /// Returns the stored form of a 16-bit integer.
     pub(super) fn half_bytes(self, value: u16) -> [u8; 2] {
         match self {
             Self::Little => value.to_le_bytes(),
@@ -62,7 +62,7 @@ impl ByteOrder {
         }
     }
 
-    /// A 32-bit integer as it is stored.
+    /// Returns the stored form of a 32-bit integer.
     pub(super) fn word_bytes(self, value: u32) -> [u8; 4] {
         match self {
             Self::Little => value.to_le_bytes(),

@@ -9,7 +9,7 @@ use super::{FRAME_BYTES_MAX, FrameEntry, LinkType, Problem};
 pub(super) const HEADER_BYTES: usize = 24;
 
 const RECORD_HEADER_BYTES: usize = 16;
-/// Alexey Kuznetzov's variant adds interface, protocol and packet type to each record.
+/// Alexey Kuznetzov's variant, which adds interface, protocol and packet type to each record.
 const MODIFIED_RECORD_HEADER_BYTES: usize = 24;
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -18,36 +18,37 @@ const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What the header of a pcap file says about its records.
+/// The properties of a pcap file's records, from its header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pcap {
     order: ByteOrder,
     fraction_ns: u64,
     record_header_bytes: usize,
     link: LinkType,
-    /// Before version 2.3 a record gave its two lengths the other way round, in 2.3 either way.
+    /// `true` if a record may have its two lengths in reverse order: always before version 2.3,
+    /// sometimes in 2.3.
     either_order: bool,
 }
 
-/// What stands in the place of a record.
+/// Content found at the position of a record.
 enum Record {
-    /// A frame, and where the next record begins.
+    /// A frame, and the start of the next record.
     Frame(FrameEntry, usize),
     /// The header of another capture.
     Header(Pcap),
 }
 
 impl Pcap {
-    /// Whether a file that begins so is pcap.
+    /// Returns whether a file that begins with `head` is pcap.
     pub(super) fn recognises(head: &[u8]) -> bool {
         magic(head).is_some()
     }
 
-    /// Reads the file header; `None` where `head` is no whole pcap header.
+    /// Parses the file header; `None` if `head` is not a complete pcap header.
     pub(super) fn parse(head: &[u8]) -> Option<Result<Self, Problem>> {
         let (order, magic) = magic(head)?;
         let (major, minor) = (order.u16(head, 4)?, order.u16(head, 6)?);
-        // The upper bits tell the length of a frame check sequence.
+        // The upper bits contain the length of a frame check sequence.
         let link = LinkType((order.u32(head, 20)? & 0xffff) as u16);
         if major != 2 || minor > 4 {
             return Some(Err(Problem::Version { format: "pcap", major, minor }));
@@ -66,7 +67,8 @@ impl Pcap {
         }))
     }
 
-    /// Indexes the whole records of `chunk`; returns how many bytes they take, and why it ends.
+    /// Indexes the complete records of `chunk`; returns their length in bytes, and why the walk
+    /// ended.
     pub(super) fn walk(
         &mut self,
         chunk: Chunk<'_>,
@@ -76,7 +78,7 @@ impl Pcap {
         let mut at = 0;
         let indexed = entries.len();
         let halt = loop {
-            // Each order by itself, so that it is not asked for with every word.
+            // One instance for each byte order, so that it need not be tested for every word.
             at = match self.order {
                 ByteOrder::Little => self.run(ByteOrder::Little, chunk, at, entries, tally),
                 ByteOrder::Big => self.run(ByteOrder::Big, chunk, at, entries, tally),
@@ -99,9 +101,10 @@ impl Pcap {
         (at, halt)
     }
 
-    /// Indexes records from `at` on as long as they are as nearly all are: whole, with a frame in
-    /// it that is as long as it can be, and not before the one ahead, nor long after it. Returns where the first that
-    /// is not begins, for [`record`](Self::record), which decides the same, and more.
+    /// Indexes records from `at` on as long as they are simple: complete, with a frame of possible
+    /// length, and with a time not before that of the preceding frame, nor long after it. Returns
+    /// the start of the first other record, which is left to [`record`](Self::record); that gives
+    /// the same results for simple records.
     #[inline(always)]
     fn run(
         &self,
@@ -147,7 +150,7 @@ impl Pcap {
         chunk.bytes.len() - rest.len()
     }
 
-    /// What the record at `at` is.
+    /// Parses the record at `at`.
     fn record(&self, chunk: Chunk<'_>, at: usize, tally: &mut Tally) -> Result<Record, Halt> {
         let rest = chunk.bytes.get(at..).unwrap_or_default();
         let Some(header) = rest.first_chunk() else {
@@ -158,7 +161,8 @@ impl Pcap {
             std::mem::swap(&mut captured_len, &mut original_len);
         }
         if captured_len == 0 && original_len == 0 && Self::recognises(rest) {
-            // No frame came in the very second that a magic spells: a header, by `cat`.
+            // The seconds of a frame's time never equal a magic number: this is a header of a
+            // capture appended with `cat`.
             match Self::parse(rest) {
                 None => return Err(Halt::Needs(HEADER_BYTES)),
                 Some(Ok(appended)) => return Ok(Record::Header(appended)),
@@ -205,7 +209,7 @@ impl Pcap {
     }
 }
 
-/// Seconds, the fraction of one, captured and original length.
+/// Returns seconds, fraction of a second, captured and original length.
 #[inline(always)]
 fn fields(order: ByteOrder, header: &[u8; RECORD_HEADER_BYTES]) -> [u32; 4] {
     [order.word(header, 0), order.word(header, 4), order.word(header, 8), order.word(header, 12)]

@@ -1,4 +1,4 @@
-//! The pcapng file format (draft-ietf-opsawg-pcapng): blocks, in sections, of interfaces.
+//! The pcapng file format (draft-ietf-opsawg-pcapng): sections of blocks, with interfaces.
 
 use super::order::ByteOrder;
 use super::reader::{Chunk, Halt};
@@ -22,23 +22,24 @@ const OPTION_TSRESOL: u16 = 9;
 const OPTION_TSOFFSET: u16 = 14;
 const OPTION_IFDROP: u16 = 5;
 
-/// Type and length, before the body.
+/// Bytes of type and length, before the body.
 pub(super) const HEAD_BYTES: usize = 8;
-/// The length again, after the body.
+/// Bytes of the repeated length, after the body.
 pub(super) const TAIL_BYTES: usize = 4;
-/// Where the frame begins in the body of an Enhanced Packet Block.
+/// Offset of the frame in the body of an Enhanced Packet Block.
 pub(super) const ENHANCED_DATA_AT: usize = 20;
-/// Such a block without frame and options.
+/// Length of an Enhanced Packet Block without frame and options.
 const ENHANCED_PACKET_BYTES: usize = HEAD_BYTES + ENHANCED_DATA_AT + TAIL_BYTES;
-/// A section header up to its byte-order magic, without which its length cannot be read.
+/// Bytes of a section header up to its byte-order magic, without which its length cannot be read.
 pub(super) const SECTION_HEAD_BYTES: usize = 12;
 
-/// The longest block that is looked into, bytes; others are passed over as they stream by.
+/// Maximum length of a block that is parsed, bytes; longer ones are skipped.
 pub(super) const BLOCK_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
-/// As many interfaces as the old Packet Block can number; a file that describes more is hostile.
+/// Maximum number of interfaces, which is what the old Packet Block can address; a file with more
+/// is hostile.
 const INTERFACES_MAX: usize = 1 << 16;
 
-/// What is known of the section being read.
+/// The state of the current section.
 #[derive(Debug)]
 pub(super) struct Pcapng {
     pub(super) order: ByteOrder,
@@ -53,24 +54,24 @@ struct Interface {
     drops: u64,
 }
 
-/// An interface of which packet after packet comes.
+/// An interface on the fast path.
 #[derive(Clone, Copy)]
 struct Known {
     number: u32,
-    /// What its times count, nanoseconds.
+    /// Unit of its times, ns.
     unit_ns: u64,
     link: LinkType,
 }
 
-/// A whole block in memory.
+/// A complete block in memory.
 #[derive(Clone, Copy)]
 struct Body<'a> {
     bytes: &'a [u8],
-    /// Where the body begins in the chunk.
+    /// Start of the body in the chunk.
     at: usize,
 }
 
-/// A packet block's fields, whatever its kind.
+/// The fields of a packet block of any type.
 struct Packet {
     interface: u32,
     time: Option<u64>,
@@ -80,18 +81,18 @@ struct Packet {
 }
 
 impl Pcapng {
-    /// Whether a file that begins so is pcapng.
+    /// Returns whether a file that begins with `head` is pcapng.
     pub(super) fn recognises(head: &[u8]) -> bool {
         ByteOrder::Little.u32(head, 0) == Some(SECTION_HEADER) && section_order(head).is_some()
     }
 
-    /// Ready for the first section.
+    /// Creates the state for the first section.
     pub(super) fn new() -> Self {
         Self { order: ByteOrder::Little, interfaces: Vec::new() }
     }
 
-    /// Indexes the packets of the whole blocks of `chunk`; returns how many bytes these take,
-    /// and why it ends.
+    /// Indexes the packets of the complete blocks of `chunk`; returns their length in bytes, and
+    /// why the walk ended.
     pub(super) fn walk(
         &mut self,
         chunk: Chunk<'_>,
@@ -100,7 +101,7 @@ impl Pcapng {
     ) -> (usize, Halt) {
         let mut at = 0;
         loop {
-            // Each order by itself, so that it is not asked for with every word.
+            // One instance for each byte order, so that it need not be tested for every word.
             at = match self.order {
                 ByteOrder::Little => self.run(ByteOrder::Little, chunk, at, entries, tally),
                 ByteOrder::Big => self.run(ByteOrder::Big, chunk, at, entries, tally),
@@ -147,9 +148,10 @@ impl Pcapng {
         }
     }
 
-    /// Indexes packets from `at` on as long as they are as nearly all are: whole, in Enhanced Packet
-    /// Blocks, timed in a whole number of nanoseconds and not before the one ahead, nor long after it. Returns where the
-    /// first block that is not begins: the long way decides the same, and more.
+    /// Indexes packets from `at` on as long as they are simple: complete, in Enhanced Packet
+    /// Blocks, with times in whole nanoseconds, not before that of the preceding frame, nor long
+    /// after it. Returns the start of the first other block, which is left to [`walk`](Self::walk);
+    /// that gives the same results for simple packets.
     #[inline(always)]
     fn run(
         &self,
@@ -174,7 +176,8 @@ impl Pcapng {
             let Some(time_ns) = time_ns else { break };
             let Some((block, next)) = rest.split_at_checked(length as usize) else { break };
             let is_usual = order.word(head, 0) == ENHANCED_PACKET
-                // A multiple of four: what else there is goes to the top.
+                // True only for multiples of four: in others, the rotation moves low bits to the
+                // top.
                 && length.rotate_right(2) as usize <= BLOCK_BYTES_MAX / 4
                 && captured_len as usize + ENHANCED_PACKET_BYTES <= block.len()
                 && captured_len <= original_len
@@ -203,7 +206,8 @@ impl Pcapng {
         chunk.bytes.len() - rest.len()
     }
 
-    /// An interface, if its times are plain and its link type was noted last.
+    /// Returns an interface if its times need no conversion but a factor, and its link type was the
+    /// last one noted.
     #[inline(never)]
     fn known(&self, number: u32, tally: &Tally) -> Option<Known> {
         let interface = self.interfaces.get(number as usize)?;
@@ -211,8 +215,8 @@ impl Pcapng {
         tally.noted_last(link).then_some(Known { number, unit_ns, link })
     }
 
-    /// Type and length of the block at the start of `rest`. A section header first sets the
-    /// byte order by which all else is read.
+    /// Returns type and length of the block at the start of `rest`. A section header first sets the
+    /// byte order of everything that follows.
     #[inline]
     pub(super) fn block_head(&mut self, rest: &[u8], offset: u64) -> Result<(u32, u32), Halt> {
         let Some(kind) = self.order.u32(rest, 0) else {
@@ -237,8 +241,8 @@ impl Pcapng {
         Ok((kind, length))
     }
 
-    /// Takes in what a block says about packets; false if it contradicts itself, an error if
-    /// the section is of an unknown version.
+    /// Parses a block that describes the capture; returns `false` if it contradicts itself, and an
+    /// error if the section has an unknown version.
     fn describing_block(
         &mut self,
         kind: u32,
@@ -261,7 +265,7 @@ impl Pcapng {
         })
     }
 
-    /// Indexes a packet; false if its block contradicts itself.
+    /// Indexes a packet; returns `false` if its block contradicts itself.
     #[inline]
     fn packet_block(
         &self,
@@ -280,7 +284,7 @@ impl Pcapng {
             packet.captured_len as usize <= body.bytes.len().saturating_sub(packet.data_at)
         });
         let Some(packet) = valid else {
-            // It would have had a number.
+            // The packet counts in the numbering of frames.
             tally.number += 1;
             return false;
         };
@@ -303,8 +307,8 @@ impl Pcapng {
         true
     }
 
-    /// Section Header Block (§4.1): interfaces are numbered anew. Gives the version, of which
-    /// 1.0 is the only one; some wrote 1.2 and meant it.
+    /// Section Header Block (§4.1): interfaces are numbered anew. Returns the version; only 1.0
+    /// exists, but some programs wrote 1.2 for the same format.
     fn begin_section(&mut self, body: Body<'_>) -> Option<(u16, u16)> {
         self.interfaces.clear();
         Some((self.order.u16(body.bytes, 4)?, self.order.u16(body.bytes, 6)?))
@@ -334,7 +338,7 @@ impl Pcapng {
         Some(())
     }
 
-    /// Interface Statistics Block (§4.6): its counters run up, the last one holds.
+    /// Interface Statistics Block (§4.6): its counters are cumulative, so the last one is valid.
     fn count_drops(&mut self, body: Body<'_>, tally: &mut Tally) -> Option<()> {
         let order = self.order;
         let interface = self.interfaces.get_mut(order.u32(body.bytes, 0)? as usize)?;
@@ -359,14 +363,14 @@ impl Pcapng {
         })
     }
 
-    /// Packet Block (appendix A), which Enhanced Packet Blocks replaced.
+    /// Packet Block (appendix A), superseded by Enhanced Packet Blocks.
     fn packet(&self, body: Body<'_>) -> Option<Packet> {
         let interface = self.order.u16(body.bytes, 0)?.into();
         Some(Packet { interface, ..self.enhanced_packet(body)? })
     }
 
-    /// Simple Packet Block (§4.4): of the first interface, without a time; how much of it was
-    /// captured follows from the snap length and the block's own length.
+    /// Simple Packet Block (§4.4): belongs to the first interface, has no time; the captured length
+    /// follows from the snap length and the block's own length.
     fn simple_packet(&self, body: Body<'_>) -> Option<Packet> {
         const DATA_AT: usize = 4;
         let original_len = self.order.u32(body.bytes, 0)?;
@@ -385,7 +389,7 @@ impl Pcapng {
     }
 }
 
-/// The next frame's number and its time in nanoseconds.
+/// Returns the next frame's number and its time in nanoseconds.
 #[inline]
 fn number_and_time(resolution: Resolution, time: Option<u64>, tally: &mut Tally) -> (u64, u64) {
     let Some(time) = time else {
@@ -397,30 +401,30 @@ fn number_and_time(resolution: Resolution, time: Option<u64>, tally: &mut Tally)
     (tally.frame(time_ns), time_ns)
 }
 
-/// Whether a kind of block holds a packet.
+/// Returns whether a block type holds a packet.
 #[inline]
 pub(super) fn is_packet(kind: u32) -> bool {
     matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
 }
 
-/// Whether a kind of block is looked into.
+/// Returns whether a block type is parsed.
 #[inline]
 fn is_read(kind: u32) -> bool {
     is_packet(kind) || matches!(kind, SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS)
 }
 
-/// Whether Wireshark gives such a block a frame number though it is no packet.
+/// Returns whether Wireshark gives such a block a frame number although it is not a packet.
 pub(super) fn is_numbered(kind: u32) -> bool {
     matches!(kind, SYSTEMD_JOURNAL | CUSTOM | CUSTOM_NOT_COPIED) || SYSDIG_EVENTS.contains(&kind)
 }
 
-/// The byte order of a section, by the magic in its header.
+/// Returns the byte order of a section, from the magic number in its header.
 fn section_order(block: &[u8]) -> Option<ByteOrder> {
     const MAGIC: u32 = 0x1a2b_3c4d;
     [ByteOrder::Little, ByteOrder::Big].into_iter().find(|order| order.u32(block, 8) == Some(MAGIC))
 }
 
-/// A block's options from `at` on: code and value (§3.5). Ends at the first that cannot be.
+/// Returns a block's options from `at` on: code and value (§3.5). Ends at the first impossible one.
 fn options(order: ByteOrder, body: &[u8], mut at: usize) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let code = order.u16(body, at).filter(|code| *code != OPTION_END)?;

@@ -1,26 +1,26 @@
-//! What can be wrong with a capture file, in one sentence each: what, where, what to do.
+//! Problems of capture files, in one sentence each: what, where, what to do.
 
 use super::input::ZSTD_WINDOW_MAX;
 use std::{fmt, io};
 
-/// Something about one input that the reader of a report must know. Offsets are bytes from the
-/// start of the capture, after decompression; frame numbers are 1-based, as Wireshark counts.
+/// A problem of one input that the report mentions. Offsets are bytes from the start of the
+/// capture, after decompression; frame numbers are 1-based, as in Wireshark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
     /// It could not be opened.
     Open {
-        /// The system's words.
+        /// The system's error message.
         reason: String,
     },
     /// It has no bytes.
     Empty,
-    /// It is no capture.
+    /// It is not a capture.
     Foreign {
-        /// What it looks like, and what to do about it.
+        /// A description of the content, and the remedy.
         looks_like: &'static str,
     },
-    /// It is a capture of a format version that is not known.
+    /// It has an unsupported format version.
     Version {
         /// `pcap`, `pcapng` or `snoop`.
         format: &'static str,
@@ -29,94 +29,94 @@ pub enum Problem {
         /// Minor version.
         minor: u16,
     },
-    /// It is compressed with a window larger than is kept in memory.
+    /// It is compressed with a larger window than supported.
     ZstdWindow,
     /// A capture without a frame in it.
     NoFrames,
-    /// It ends within a record.
+    /// It ends in the middle of a record.
     Cut {
-        /// Where the incomplete record begins.
+        /// Start of the incomplete record.
         offset: u64,
     },
     /// Reading failed: the device, or damaged compression.
     Read {
-        /// How far it was read.
+        /// End of the part that was read.
         offset: u64,
-        /// The system's or the decompressor's words.
+        /// The error message of the system or the decompressor.
         reason: String,
     },
-    /// A record cannot be right; what follows it was not read.
+    /// A record is invalid; the rest of the file was not read.
     Damaged {
-        /// Where the record begins.
+        /// Start of the record.
         offset: u64,
-        /// What is wrong with it.
+        /// The fault of the record.
         what: &'static str,
-        /// The length it claims, bytes.
+        /// The stated length, bytes.
         length: u64,
     },
-    /// Blocks of a pcapng file that contradict themselves were passed over.
+    /// Blocks of a pcapng file that contradict themselves were skipped.
     BadBlocks {
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
-        /// Where the first begins.
+        /// Start of the first.
         offset: u64,
     },
-    /// Frames of an interface that the file does not describe were passed over.
+    /// Frames of an interface that the file does not describe were skipped.
     UnknownInterface {
-        /// How many.
+        /// Number of frames.
         frames: u64,
-        /// The first one's number.
+        /// Number of the first frame.
         first_frame: u64,
     },
     /// The clock went backward.
     ClockStep {
-        /// How often.
+        /// Number of backward steps.
         steps: u64,
-        /// The largest step, nanoseconds.
+        /// The largest step, ns.
         largest_ns: u64,
         /// The frame after the largest step.
         frame: u64,
     },
-    /// Frames came without a time (Simple Packet Blocks) and took that of the frame before.
+    /// Frames without a time (Simple Packet Blocks) were given that of the preceding frame.
     Untimed {
-        /// How many.
+        /// Number of frames.
         frames: u64,
-        /// The first one's number.
+        /// Number of the first frame.
         first_frame: u64,
     },
-    /// Times outside of what can be told: the nearest that can was taken.
+    /// Times outside of the supported range were replaced by the nearest supported time.
     TimeRange {
-        /// How many frames.
+        /// Number of frames.
         frames: u64,
-        /// The first one's number.
+        /// Number of the first frame.
         first_frame: u64,
     },
-    /// Captures were put one after another into one file, which other tools misread.
+    /// Several captures were concatenated into one file, which other tools misread.
     Concatenated {
-        /// How many follow the first.
+        /// Number of captures after the first.
         captures: u64,
-        /// Where the second begins.
+        /// Start of the second.
         offset: u64,
     },
-    /// The capturing host says that it lost frames (pcapng Interface Statistics).
+    /// The capturing host reports that it lost frames (pcapng Interface Statistics).
     CaptureDrops {
-        /// How many.
+        /// Number of frames.
         frames: u64,
     },
 }
 
 impl Problem {
-    /// Why reading ended at `offset` with `error`.
+    /// Returns the problem if reading ended at `offset` with `error`.
     pub(super) fn of_read(offset: u64, error: &io::Error) -> Self {
         let reason = error.to_string();
-        // The library has no other sign of it.
+        // The library does not report this in any other way.
         if reason.contains("requires too much memory") {
             return Self::ZstdWindow;
         }
         Self::Read { offset, reason }
     }
 
-    /// A stable name for machines.
+    /// Returns a stable name for programs.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open { .. } => "open",
@@ -138,7 +138,7 @@ impl Problem {
         }
     }
 
-    /// Whether frames are missing from what was read because of it.
+    /// Returns whether frames are missing because of it.
     pub fn loses_frames(&self) -> bool {
         !matches!(
             self,
@@ -234,7 +234,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A duration as people read it, three significant digits or so.
+/// Displays a duration with about three significant digits.
 struct Seconds(u64);
 
 impl fmt::Display for Seconds {
@@ -249,18 +249,18 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Nothing of the input can be read.
+/// The reason why nothing of the input can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// No source was given.
     #[error("no capture was given: name a pcap or pcapng file, or - for standard input")]
     NoInput,
-    /// More files than frames can be numbered in.
+    /// More files than frame identifiers can express.
     #[error(
         "{files} files are too many: at most 65,536 can be read at once; join some with mergecap"
     )]
     TooManyFiles {
-        /// How many were given.
+        /// Number of files.
         files: usize,
     },
     /// The only file cannot be read.
@@ -268,17 +268,17 @@ pub enum CaptureError {
     Unreadable {
         /// The file.
         name: String,
-        /// Why.
+        /// Its problem.
         problem: Problem,
     },
     /// None of the files can be read.
     #[error("none of {files} files can be read; the first: {name} {problem}")]
     NoneReadable {
-        /// How many were given.
+        /// Number of files.
         files: usize,
         /// The first by name.
         name: String,
-        /// Why that one cannot be read.
+        /// The problem of that file.
         problem: Problem,
     },
 }

@@ -1,4 +1,4 @@
-//! One capture, read from its start to its end, a block of whole frames at a time.
+//! Reads one capture from its start to its end, a block of complete frames at a time.
 
 use super::clock::Clock;
 use super::input::Input;
@@ -12,43 +12,43 @@ use std::io::{self, ErrorKind, Read};
 #[cfg(test)]
 mod tests;
 
-/// What a file is kept in memory by.
+/// Page size of the file cache, bytes.
 const PAGE_BYTES: usize = 4 << 10;
-/// What memory is copied by.
+/// Size of a cache line, bytes.
 const LINE_BYTES: usize = 64;
 
-/// Bytes of a capture to be walked.
+/// Bytes of a capture to be parsed.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk<'a> {
     pub(super) bytes: &'a [u8],
-    /// Where they begin in the capture.
+    /// Their position in the capture.
     pub(super) offset: u64,
-    /// Where they begin in the block.
+    /// Their position in the block.
     start: usize,
     file: u16,
 }
 
 impl Chunk<'_> {
-    /// Where byte `at` lies in the block.
+    /// Returns the position in the block of byte `at`.
     #[inline(always)]
     pub(super) fn place(&self, at: usize) -> u32 {
         (self.start + at) as u32
     }
 
-    /// The identity of frame `number` of this capture.
+    /// Returns the identifier of frame `number` of this capture.
     #[inline]
     pub(super) fn frame(&self, number: u64) -> FrameId {
         FrameId::new(self.file, number)
     }
 }
 
-/// Why a walk over records stopped.
+/// The reason why a walk over records stopped.
 pub(super) enum Halt {
-    /// The next record is this long, bytes, and not all here.
+    /// The next record has this length, bytes, and is incomplete.
     Needs(usize),
-    /// The next block is this long, bytes, and of no interest.
+    /// The next block has this length, bytes, and is to be skipped.
     Skip(u64),
-    /// Nothing beyond can be read.
+    /// The rest cannot be read.
     Ended(Problem),
 }
 
@@ -59,7 +59,7 @@ enum Format {
 }
 
 impl Format {
-    /// Tells the format by the first bytes; also how many of these are a header to step over.
+    /// Recognises the format by the first bytes; also returns the length of the header to skip.
     fn of(head: &[u8]) -> Result<(Self, usize), Problem> {
         if head.is_empty() {
             return Err(Problem::Empty);
@@ -97,28 +97,29 @@ pub(super) struct Reader {
     input: Input,
     format: Format,
     file: u16,
-    /// Hand on what one read gave: the source may be live, and the next read may wait.
+    /// `true` if each read is passed on at once: the source may be live, and the next read may
+    /// wait.
     eager: bool,
     tally: Tally,
     clock: Clock,
-    /// Times stay as captured.
+    /// `true` if times stay as captured.
     keeps_times: bool,
-    /// Frames that were read, and are followed by too few to tell when they were captured.
+    /// Frames followed by too few others to determine their time.
     held: Block,
-    /// The start of a record whose end was not yet read.
+    /// The start of an incomplete record.
     carry: Vec<u8>,
-    /// Where `carry` begins in the capture.
+    /// Position of `carry` in the capture.
     offset: u64,
-    /// How many bytes the record in `carry` needs.
+    /// Number of bytes that the record in `carry` needs.
     needs: usize,
-    /// Bytes to pass over before the next record.
+    /// Number of bytes to skip before the next record.
     skip: u64,
     ended: bool,
     ending: Option<Problem>,
 }
 
 impl Reader {
-    /// Tells the format of a capture; the error is why nothing of it can be read.
+    /// Recognises the format of a capture; fails with the reason if nothing of it can be read.
     pub(super) fn open(stored: Box<dyn Read + Send>, eager: bool) -> Result<Self, Problem> {
         let (input, mut head) = Input::open(stored).map_err(|error| Problem::of_read(0, &error))?;
         let (format, header_bytes) = Format::of(&head)?;
@@ -141,24 +142,26 @@ impl Reader {
         })
     }
 
-    /// Says which input this is; its frames carry it from here on.
+    /// Sets the index of the input, which is part of the identifier of the following frames.
     pub(super) fn set_file(&mut self, file: u16) {
         self.file = file;
     }
 
-    /// Leaves times as they were captured, though the clock may have been set meanwhile.
+    /// Keeps times as captured, although the clock may have been set meanwhile.
     pub(super) fn keep_times(&mut self) {
         self.keeps_times = true;
     }
 
-    /// Refills `block` with at least one frame and about `block_bytes` bytes; false at the end.
+    /// Refills `block` with at least one frame and about `block_bytes` bytes; returns `false` at
+    /// the end.
     pub(super) fn fill(&mut self, block: &mut Block, block_bytes: usize) -> bool {
         block.entries.clear();
         let mut begin = self.take_held(block);
         loop {
             if !self.ended {
                 let room = block_bytes.max(self.needs).max(self.carry.len() + 1);
-                // Never shrunk: growing it again would clear what a read overwrites anyway.
+                // The buffer is never shrunk: growing it again would clear bytes that a read
+                // overwrites.
                 let room_max = begin + room + LINE_BYTES + PAGE_BYTES;
                 if block.bytes.len() < room_max {
                     block.bytes.resize(room_max, 0);
@@ -173,7 +176,7 @@ impl Reader {
         }
     }
 
-    /// Puts the frames that were held back at the start of `block`; returns where they end.
+    /// Moves the frames that were held back to the start of `block`; returns their end.
     fn take_held(&mut self, block: &mut Block) -> usize {
         let bytes = self.held.bytes.len();
         if block.bytes.len() < bytes {
@@ -185,7 +188,8 @@ impl Reader {
         bytes
     }
 
-    /// Sets times right, and holds back the frames of which too little is known; false if nothing is left.
+    /// Corrects times, and holds back frames whose time is not settled; returns `false` if none is
+    /// left.
     fn settle_times(&mut self, block: &mut Block) -> bool {
         if self.keeps_times || self.clock.runs(&block.entries, !self.tally.unsteady) {
             return !block.entries.is_empty();
@@ -209,7 +213,7 @@ impl Reader {
         true
     }
 
-    /// Writes what is known of the capture so far.
+    /// Writes the state of the capture so far into its summary.
     pub(super) fn write(&self, summary: &mut InputSummary) {
         summary.bytes = self.input.consumed_bytes();
         self.tally.write(summary, self.ending.as_ref());
@@ -221,11 +225,12 @@ impl Reader {
         }
     }
 
-    /// Reads on behind the first `begin` bytes of `block`; returns where what was read ends.
+    /// Continues to read after the first `begin` bytes of `block`; returns the end of the bytes
+    /// read.
     fn read_and_walk(&mut self, block: &mut Block, begin: usize, room: usize) -> usize {
         let carried = self.carry.len();
-        // Whole pages are read, to where a cache line begins: copying them takes the kernel longer
-        // otherwise.
+        // Whole pages are read, to the start of a cache line, because the kernel copies these
+        // faster.
         let read_end = (self.offset + room as u64).next_multiple_of(PAGE_BYTES as u64);
         let aligned = block.bytes[begin + carried..].as_ptr().align_offset(LINE_BYTES);
         let start = begin + aligned.min(LINE_BYTES);
@@ -258,8 +263,8 @@ impl Reader {
         start + filled
     }
 
-    /// Reads behind the first `filled` bytes until `buffer` is full, the input ends, or an eager
-    /// reader has something; returns how full it is and, if it ended, how.
+    /// Reads after the first `filled` bytes until `buffer` is full, the input ends, or an eager
+    /// reader has some bytes; returns how full it is and, if the input ended, how.
     fn read(&mut self, buffer: &mut [u8], mut filled: usize) -> (usize, Option<Last>) {
         while filled < buffer.len() {
             match self.input.read(&mut buffer[filled..]) {
@@ -274,7 +279,7 @@ impl Reader {
         (filled, None)
     }
 
-    /// Reads and forgets what is to be passed over; false if the input ended.
+    /// Reads and discards the bytes to skip; returns `false` if the input ended.
     fn pass_over(&mut self, buffer: &mut [u8]) -> bool {
         while self.skip > 0 {
             let bytes = usize::try_from(self.skip).unwrap_or(usize::MAX).min(buffer.len());
@@ -309,15 +314,15 @@ impl Reader {
     }
 }
 
-/// How the input ended.
+/// The way in which the input ended.
 enum Last {
-    /// As inputs end.
+    /// The regular end.
     End,
-    /// Nobody wants more of it.
+    /// The source was closed because no more of it is wanted.
     Enough,
-    /// The compressed stream says that there should have been more.
+    /// The compressed stream is incomplete.
     Cut,
-    /// By an error.
+    /// A read error.
     Failed(io::Error),
 }
 

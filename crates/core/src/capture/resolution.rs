@@ -1,12 +1,12 @@
-//! pcapng time units to nanoseconds: `if_tsresol` and `if_tsoffset` (pcapng §4.2).
+//! Converts pcapng times to nanoseconds: `if_tsresol` and `if_tsoffset` (pcapng §4.2).
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// The latest time that is told, in 2116, which no 32-bit seconds of a pcap exceed: what is added to times, and
-/// small multiples of them, fit into 64 bits.
+/// The latest supported time, in 2116, which the 32-bit seconds of pcap cannot exceed: sums with
+/// durations, and small multiples, fit into 64 bits.
 pub const LATEST_NS: u64 = (1 << 62) - 1;
 
-/// What an interface's 64-bit times mean.
+/// The meaning of an interface's 64-bit times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Resolution {
     unit: Unit,
@@ -15,7 +15,7 @@ pub(super) struct Resolution {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// A whole number of nanoseconds: every resolution people use.
+    /// A whole number of nanoseconds: all resolutions in practice.
     Nanoseconds(u64),
     /// 10^-n s, finer than a nanosecond.
     PowerOfTen(u32),
@@ -24,11 +24,11 @@ enum Unit {
 }
 
 impl Resolution {
-    /// Microseconds, which hold where an interface says nothing.
+    /// Microseconds, the default if an interface states nothing.
     pub(super) const DEFAULT: Self = Self { unit: Unit::Nanoseconds(1_000), offset_ns: 0 };
 
-    /// The same offset with the unit of an `if_tsresol` byte: the top bit tells the base, the
-    /// others the negative exponent.
+    /// Returns the same offset with the unit of an `if_tsresol` byte: the top bit is the base, the
+    /// others are the negative exponent.
     pub(super) fn with_tsresol(self, tsresol: u8) -> Self {
         let exponent = u32::from(tsresol & 0x7f);
         let unit = match (tsresol & 0x80 != 0, exponent) {
@@ -39,12 +39,12 @@ impl Resolution {
         Self { unit, ..self }
     }
 
-    /// The same unit with an `if_tsoffset`, seconds.
+    /// Returns the same unit with an `if_tsoffset`, seconds.
     pub(super) fn with_offset_s(self, offset_s: i64) -> Self {
         Self { offset_ns: i128::from(offset_s) * NS_PER_S as i128, ..self }
     }
 
-    /// How many nanoseconds a unit is, where a time is no more than so many units since the epoch.
+    /// Returns the unit in nanoseconds if times are whole multiples of it since the epoch.
     pub(super) fn plain(self) -> Option<u64> {
         match (self.unit, self.offset_ns) {
             (Unit::Nanoseconds(factor), 0) => Some(factor),
@@ -52,7 +52,7 @@ impl Resolution {
         }
     }
 
-    /// Nanoseconds since the epoch; `Err` is the nearest that can be told where the time is
+    /// Returns nanoseconds since the epoch; `Err` is the nearest supported time if the time is
     /// before 1970 or after [`LATEST_NS`].
     pub(super) fn nanoseconds(self, time: u64) -> Result<u64, u64> {
         let time = u128::from(time);

@@ -1,25 +1,26 @@
 //! Many captures as one stream of frames in time order.
 //!
 //! Captures are ordered by the time of their first frame and opened when time reaches it. While
-//! only one is open, its blocks go out as they were read; where several overlap they are merged
-//! frame by frame. Within one capture frames keep their order, even where its clock steps back.
+//! only one is open, its blocks are passed on as read; overlapping captures are merged frame by
+//! frame. Within one capture frames keep their order, even if its clock steps back.
 
 use super::member::Member;
 use super::{Block, CaptureError, InputSummary, Problem, Source, names};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How much is read at once, bytes, unless told otherwise: what a core's own cache holds while it is
-/// read, decoded and tracked.
+/// Default number of bytes read at a time: it fits into a core's own cache while it is read,
+/// decoded and tracked.
 const BLOCK_BYTES: usize = 128 << 10;
-/// … of each capture while several are merged: a thousand of them must fit in memory.
+/// Number of bytes read at a time of each capture while several are merged: a thousand of them must
+/// fit in memory.
 const MERGE_BYTES: usize = 64 << 10;
 
 /// The input: all captures, as one stream of frames.
 pub struct CaptureSet {
     members: Vec<Member>,
     inputs: Vec<InputSummary>,
-    /// The next member to open.
+    /// Index of the next member to open.
     next: usize,
     /// The only open member, if it has no staged frames.
     alone: Option<u16>,
@@ -28,21 +29,21 @@ pub struct CaptureSet {
     block_bytes: usize,
 }
 
-/// How much of the input was read.
+/// The part of the input read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes taken, as stored (of compressed captures: compressed).
+    /// Bytes read, as stored (before decompression).
     pub consumed_bytes: u64,
-    /// Bytes there are, where every source knows its size.
+    /// Total size in bytes; `None` if the size of a source is unknown.
     pub total_bytes: Option<u64>,
 }
 
 impl CaptureSet {
-    /// Looks into each source for its first frame and orders them by its time, then by name.
-    /// Fails only if none of them can be read; what is wrong with some is in [`Self::inputs`].
+    /// Finds the first frame of each source and orders them by its time, then by name. Fails only
+    /// if none of them can be read; problems of single sources are in [`Self::inputs`].
     ///
     /// # Errors
-    /// [`CaptureError`]: no source, too many, or not a readable one among them.
+    /// [`CaptureError`]: no source, too many, or no readable one among them.
     pub fn new(sources: Vec<Source>) -> Result<Self, CaptureError> {
         if sources.is_empty() {
             return Err(CaptureError::NoInput);
@@ -72,26 +73,26 @@ impl CaptureSet {
         Ok(set)
     }
 
-    /// Reads about this many bytes at a time (64 KiB to 64 MiB).
+    /// Sets the number of bytes read at a time (64 KiB to 64 MiB).
     pub fn set_block_bytes(&mut self, block_bytes: usize) {
         self.block_bytes = block_bytes.clamp(64 << 10, 64 << 20);
     }
 
-    /// What is known of each input so far, in the order that frames' [`file`] counts.
+    /// Returns the summary of each input so far, in the order of frames' [`file`].
     ///
     /// [`file`]: super::FrameId::file
     pub fn inputs(&self) -> &[InputSummary] {
         &self.inputs
     }
 
-    /// Capture time of the first frame, nanoseconds; none where there is no frame.
+    /// Returns the capture time of the first frame, ns; `None` if there is no frame.
     pub fn first_ns(&self) -> Option<u64> {
         let readable = self.members.iter().filter(|member| !member.unreadable);
         readable.filter_map(|member| member.head_ns).next()
     }
 
-    /// When the captures of each place begin, ns by the clock of the first; `u64::MAX` where there
-    /// are none.
+    /// Returns when the captures of each place begin, ns by the clock of the first; `u64::MAX` if
+    /// there are none.
     pub fn began_ns(&self) -> [u64; 2] {
         let mut began_ns = [u64::MAX; 2];
         for (member, input) in self.members.iter().zip(&self.inputs) {
@@ -101,7 +102,7 @@ impl CaptureSet {
         began_ns
     }
 
-    /// How much of the input was read.
+    /// Returns how much of the input was read.
     pub fn progress(&self) -> Progress {
         let readable = || self.members.iter().filter(|member| !member.unreadable);
         Progress {
@@ -110,10 +111,10 @@ impl CaptureSet {
         }
     }
 
-    /// Refills `block` with the next frames; false at the end of the input.
+    /// Refills `block` with the next frames; returns `false` at the end of the input.
     ///
     /// # Errors
-    /// [`CaptureError`], at the end, if files went away so that none could be read.
+    /// [`CaptureError`], at the end, if files disappeared so that none could be read.
     pub fn next_block(&mut self, block: &mut Block) -> Result<bool, CaptureError> {
         block.entries.clear();
         loop {
@@ -131,7 +132,7 @@ impl CaptureSet {
         }
     }
 
-    /// Reads the only open member straight into `block`, unless the next one begins before the
+    /// Reads the only open member directly into `block`, unless the next one begins before the
     /// block ends: then the block is staged for the merge.
     fn read_alone(&mut self, file: u16, block: &mut Block) {
         if !self.fill(file, block, self.block_bytes) {
@@ -201,7 +202,7 @@ impl CaptureSet {
         self.push_head(file);
     }
 
-    /// Enters a member's first staged frame into the merge; false if it has none.
+    /// Enters a member's first staged frame into the merge; returns `false` if it has none.
     fn push_head(&mut self, file: u16) -> bool {
         let lane = self.members[usize::from(file)].lane.as_ref();
         let head = lane.and_then(|lane| lane.staged.entries.get(lane.cursor));
@@ -211,7 +212,7 @@ impl CaptureSet {
         head.is_some()
     }
 
-    /// Reads on in an open member, keeps its summary, and closes it at its end.
+    /// Continues to read an open member, updates its summary, and closes it at its end.
     fn fill(&mut self, file: u16, block: &mut Block, block_bytes: usize) -> bool {
         let member = &mut self.members[usize::from(file)];
         let Some(lane) = &mut member.lane else {
@@ -224,19 +225,19 @@ impl CaptureSet {
             member.set_times(block);
         } else {
             member.lane = None;
-            // A file that ended early is done with, too.
+            // A file that ended early counts as read completely.
             input.bytes = member.stored_bytes.unwrap_or(input.bytes).max(input.bytes);
         }
         filled
     }
 
-    /// When the next member begins, nanoseconds.
+    /// Returns when the next member begins, ns.
     fn horizon_ns(&self) -> u64 {
         self.members.get(self.next).and_then(|member| member.head_ns).unwrap_or(u64::MAX)
     }
 
-    /// Opens the next member that can be; false if there is none. It is then `alone`, or in
-    /// `heads` if it came with staged frames.
+    /// Opens the next readable member; returns `false` if there is none. The member is then
+    /// `alone`, or in `heads` if it has staged frames.
     fn open_next(&mut self) -> bool {
         while let Some(member) = self.members.get_mut(self.next) {
             // At most 65,536 members: checked in `new`.

@@ -1,5 +1,5 @@
-//! The snoop file format (RFC 1761), which Solaris writes: a 16-byte header, then records, all in network
-//! byte order.
+//! The snoop file format (RFC 1761) of Solaris: a 16-byte header, then records, all in network byte
+//! order.
 
 use super::order::ByteOrder;
 use super::reader::{Chunk, Halt};
@@ -13,34 +13,34 @@ const MAGIC: &[u8] = b"snoop\0\0\0";
 /// The version of RFC 1761; others were written by analysers of one vendor.
 const VERSION: u32 = 2;
 const RECORD_HEADER_BYTES: usize = 24;
-/// A record is as long as its frame, its header and what pads it.
+/// Maximum length of a record: frame, header and padding.
 const RECORD_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What is known of the file being read.
+/// The state of the file being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Snoop {
     link: LinkType,
-    /// Frames that the capturing host had lost when the last one was written.
+    /// Number of frames that the capturing host had lost when the last one was written.
     drops: u32,
 }
 
-/// What stands in the place of a record.
+/// Content found at the position of a record.
 enum Record {
-    /// A frame, and where the next record begins.
+    /// A frame, and the start of the next record.
     Frame(FrameEntry, usize),
     /// The header of another capture.
     Header(Snoop),
 }
 
 impl Snoop {
-    /// Whether a file that begins so is snoop.
+    /// Returns whether a file that begins with `head` is snoop.
     pub(super) fn recognises(head: &[u8]) -> bool {
         head.starts_with(MAGIC)
     }
 
-    /// Reads the file header; `None` where `head` is no whole one.
+    /// Parses the file header; `None` if `head` is not a complete one.
     pub(super) fn parse(head: &[u8]) -> Option<Result<Self, Problem>> {
         let order = ByteOrder::Big;
         let (version, link) = (order.u32(head, MAGIC.len())?, order.u32(head, MAGIC.len() + 4)?);
@@ -51,7 +51,8 @@ impl Snoop {
         Some(Ok(Self { link: link_type(link), drops: 0 }))
     }
 
-    /// Indexes the whole records of `chunk`; returns how many bytes they take, and why it ends.
+    /// Indexes the complete records of `chunk`; returns their length in bytes, and why the walk
+    /// ended.
     pub(super) fn walk(
         &mut self,
         chunk: Chunk<'_>,
@@ -76,7 +77,7 @@ impl Snoop {
         }
     }
 
-    /// What the record at `at` is.
+    /// Parses the record at `at`.
     fn record(&mut self, chunk: Chunk<'_>, at: usize, tally: &mut Tally) -> Result<Record, Halt> {
         let order = ByteOrder::Big;
         let rest = chunk.bytes.get(at..).unwrap_or_default();
@@ -127,7 +128,7 @@ impl Snoop {
     }
 }
 
-/// The link type of a datalink type of RFC 1761 §4, and of those that Solaris added.
+/// Converts a datalink type of RFC 1761 §4, or one that Solaris added.
 fn link_type(datalink: u32) -> LinkType {
     match datalink {
         // IEEE 802.3 and Ethernet.

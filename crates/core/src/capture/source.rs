@@ -1,4 +1,4 @@
-//! Where the bytes of a capture come from: the core opens nothing itself.
+//! Sources of captured bytes; the core opens no files itself.
 
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -6,41 +6,41 @@ use std::sync::Arc;
 /// Opens a capture from its start.
 pub type OpenAgain = dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send;
 
-/// How a source is read.
+/// The way in which a source is opened.
 pub enum Open {
-    /// From the start, as often as asked: a regular file.
+    /// From the start, as often as needed: a regular file.
     Again(Box<OpenAgain>),
-    /// Once only: standard input, a pipe, `<(…)` of a shell. Frames are handed on as they come. It may
-    /// answer [`ErrorKind::WouldBlock`](io::ErrorKind::WouldBlock) once nobody wants more of it: it ends
-    /// there, and nothing of it is cut.
+    /// Once only: standard input, a pipe, `<(…)` of a shell. Frames are passed on as they come. It
+    /// may return [`ErrorKind::WouldBlock`](io::ErrorKind::WouldBlock) once no more of it is
+    /// wanted: the capture then ends there without being incomplete.
     Once(Box<dyn Read + Send>),
 }
 
-/// Where a capture was taken and by which clock, if it is one of several that show the same
-/// packets at two places (see [`crate::join`]).
+/// The place and clock of a capture, if it is one of several that show the same packets at two
+/// places (see [`crate::join`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Site {
-    /// At the second place, which is further from the clients.
+    /// `true` for the second place, which is further from the clients.
     pub is_second: bool,
-    /// By how much its clock is ahead of that of the first place, ns. Frames come out by the
-    /// clock of the first.
+    /// Time by which its clock is ahead of that of the first place, ns. Frames are given the time
+    /// of the first.
     pub ahead_ns: i64,
 }
 
-/// One capture of the input, with the name people know it by.
+/// One capture of the input, with its name.
 pub struct Source {
-    /// The path, or `-`; ties between files are broken by it.
+    /// The path, or `-`; decides the order of captures that begin at the same time.
     pub name: String,
-    /// Size as stored, bytes, where it is known; only for progress.
+    /// Size as stored, bytes, if known; only used for progress.
     pub bytes: Option<u64>,
-    /// How to read it.
+    /// The function or stream that provides its bytes.
     pub open: Open,
-    /// Where it was taken.
+    /// The place and clock of the capture.
     pub site: Site,
 }
 
 impl Source {
-    /// A file that `open` reads from its start each time it is called.
+    /// Creates a source for a file that each call of `open` reads from its start.
     pub fn file<R, F>(name: impl Into<String>, bytes: Option<u64>, open: F) -> Self
     where
         R: Read + Send + 'static,
@@ -50,19 +50,19 @@ impl Source {
         Self { name: name.into(), bytes, open: Open::Again(Box::new(open)), site: Site::default() }
     }
 
-    /// A stream that can be read once.
+    /// Creates a source for a stream that can be read once.
     pub fn stream(name: impl Into<String>, read: impl Read + Send + 'static) -> Self {
         let open = Open::Once(Box::new(read));
         Self { name: name.into(), bytes: None, open, site: Site::default() }
     }
 
-    /// The same, taken at `site`.
+    /// Returns the same source, taken at `site`.
     #[must_use]
     pub fn at(self, site: Site) -> Self {
         Self { site, ..self }
     }
 
-    /// A capture that lies in memory.
+    /// Creates a source for a capture in memory.
     pub fn memory(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes: Arc<[u8]> = bytes.into();
         Self::file(name, Some(bytes.len() as u64), move || Ok(Cursor::new(Arc::clone(&bytes))))

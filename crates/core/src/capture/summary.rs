@@ -1,11 +1,11 @@
-//! What is said about each input: counts, times, problems. Kept while reading, per file.
+//! The summary of each input: counts, times, problems. Updated while the file is read.
 
 use super::clock::LATE_NS;
 use super::reader::Chunk;
 use super::{FrameId, LATEST_NS, LinkType, Problem, Site};
 
-/// By how much a frame comes before the one ahead of it where a clock was set, ns: interfaces and
-/// processors of one host differ by less.
+/// Minimum backward step in time that shows that a clock was set, ns: interfaces and processors of
+/// one host differ by less.
 pub const STEP_NS: u64 = 1_000_000;
 
 /// One input of the report.
@@ -15,7 +15,7 @@ pub struct InputSummary {
     pub path: String,
     /// Frames read so far.
     pub packets: u64,
-    /// Bytes read so far, as stored (of a compressed file: compressed).
+    /// Bytes read so far, as stored (before decompression).
     pub bytes: u64,
     /// Earliest frame, nanoseconds since the Unix epoch, by the file's own clock.
     pub first_ns: Option<u64>,
@@ -23,13 +23,13 @@ pub struct InputSummary {
     pub last_ns: Option<u64>,
     /// The link types of its frames, in order of appearance.
     pub link_types: Vec<LinkType>,
-    /// What is wrong with it.
+    /// Its problems.
     pub problems: Vec<Problem>,
-    /// Where it was taken.
+    /// The place and clock of the capture.
     pub site: Site,
 }
 
-/// How often something happened, and where first.
+/// The number of occurrences of an event, and the position of the first.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) count: u64,
@@ -45,12 +45,12 @@ impl Counted {
     }
 }
 
-/// The link types of a file: each is looked up in one step, however many the file describes.
+/// The link types of a file: each look-up takes one step, however many there are.
 #[derive(Default)]
 struct LinkTypes {
     /// In order of appearance.
     in_order: Vec<LinkType>,
-    /// One bit for each, where there is more than one: 8 KiB.
+    /// One bit for each, if there is more than one: 8 KiB.
     seen: Option<Box<[u64; 1 << 10]>>,
 }
 
@@ -71,7 +71,7 @@ impl LinkTypes {
         }
     }
 
-    /// Whether it was not set before.
+    /// Sets the bit of a link type; returns whether it was not set before.
     fn set(seen: &mut [u64; 1 << 10], link: LinkType) -> bool {
         let (word, bit) = (&mut seen[usize::from(link.0 >> 6)], 1 << (link.0 & 63));
         let is_new = *word & bit == 0;
@@ -79,7 +79,8 @@ impl LinkTypes {
         is_new
     }
 
-    /// Adds what `written` does not have yet; nothing else ever wrote there. Answers how many.
+    /// Appends link types that `written` lacks; it must have been written by this method only.
+    /// Returns their number.
     fn write(&self, written: &mut Vec<LinkType>) -> usize {
         let new = self.in_order.get(written.len()..).unwrap_or_default();
         written.extend_from_slice(new);
@@ -90,7 +91,7 @@ impl LinkTypes {
 /// Running totals of one file.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Frames of the file passed so far: the number of the last one.
+    /// Number of frames of the file so far, which is the number of the last one.
     pub(super) number: u64,
     /// Time of the last frame, nanoseconds.
     pub(super) previous_ns: u64,
@@ -105,19 +106,19 @@ pub(super) struct Tally {
     pub(super) unknown_interface: Counted,
     pub(super) bad_blocks: Counted,
     concatenated: Counted,
-    /// Frames of which the clock of the capture has to be known: the numbers of the first of each capture that is
-    /// appended.
+    /// Numbers of the first frames of appended captures, which may have another clock.
     pub(super) appended: Vec<u64>,
-    /// A time lies far from that of the frame ahead.
+    /// `true` if a time differs much from that of the preceding frame.
     pub(super) unsteady: bool,
-    /// Frames lost by the capturing host, in sections that are over.
+    /// Frames lost by the capturing host, in sections that have ended.
     pub(super) drops: u64,
-    /// No frame goes the short way.
+    /// Disables the fast path.
     #[cfg(test)]
     pub(super) disable_fast_path: bool,
 }
 
-/// Frames one after the other, none before the one ahead of it: all that changes with each.
+/// Consecutive frames on the fast path, with times in ascending order: the state that changes with
+/// each frame.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     last: FrameId,
@@ -126,13 +127,13 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether a frame at `time_ns` is not before the last, nor long after it.
+    /// Returns whether a frame at `time_ns` is not before the last, nor long after it.
     #[inline(always)]
     pub(super) fn goes_on(&self, time_ns: u64) -> bool {
         time_ns.wrapping_sub(self.previous_ns) < LATE_NS
     }
 
-    /// The next frame came at `time_ns`, which is not before the last; returns its identity.
+    /// Adds the next frame at `time_ns`, which is not before the last; returns its identifier.
     #[inline(always)]
     pub(super) fn next(&mut self, time_ns: u64) -> FrameId {
         self.previous_ns = time_ns;
@@ -142,7 +143,7 @@ impl Run {
 }
 
 impl Tally {
-    /// Goes on with frames in the order of time; not with the first of all.
+    /// Begins a run of frames in time order, unless no frame has been read.
     pub(super) fn begin_run(&self, chunk: Chunk<'_>) -> Option<Run> {
         #[cfg(test)]
         if self.disable_fast_path {
@@ -152,7 +153,7 @@ impl Tally {
         self.span_ns.map(|_| Run { last, previous_ns: self.previous_ns })
     }
 
-    /// Takes over the frames of a run.
+    /// Adds the frames of a run.
     pub(super) fn end_run(&mut self, run: Run) {
         let number = run.last.number();
         self.packets += number - self.number;
@@ -162,14 +163,14 @@ impl Tally {
         }
     }
 
-    /// The next frame came at `time_ns`; returns its number.
+    /// Adds the next frame at `time_ns`; returns its number.
     #[inline]
     pub(super) fn frame(&mut self, time_ns: u64) -> u64 {
         let number = self.untimed_frame();
         self.unsteady |= time_ns.abs_diff(self.previous_ns) >= LATE_NS;
         match &mut self.span_ns {
             Some((first_ns, last_ns)) => {
-                // A step is told against the frame before, whenever that was.
+                // A step is relative to the preceding frame, whatever its time.
                 if time_ns < self.previous_ns {
                     let step_ns = self.previous_ns - time_ns;
                     self.steps += u64::from(step_ns >= STEP_NS);
@@ -187,27 +188,28 @@ impl Tally {
         number
     }
 
-    /// The next frame has a time that there is not: it takes that of the frame before it. The first takes the
-    /// latest, so that the next sets the clock back, and no time passes in between.
+    /// Returns the time of a next frame with an impossible time: that of the preceding frame. The
+    /// first frame is given the latest time, so that the next one sets the clock back and no time
+    /// passes in between.
     pub(super) fn impossible_time(&mut self) -> u64 {
         self.time_range.note(self.number + 1);
         if self.number == 0 { LATEST_NS } else { self.previous_ns }
     }
 
-    /// The next frame came without a time; returns its number.
+    /// Adds the next frame, which has no time; returns its number.
     pub(super) fn untimed_frame(&mut self) -> u64 {
         self.packets += 1;
         self.number += 1;
         self.number
     }
 
-    /// Another capture begins at `offset`.
+    /// Records that another capture begins at `offset`.
     pub(super) fn append(&mut self, offset: u64) {
         self.concatenated.note(offset);
         self.restart();
     }
 
-    /// The next frame may be by another clock.
+    /// Records that the next frame may have another clock.
     pub(super) fn restart(&mut self) {
         let next = self.number + 1;
         if self.appended.last() != Some(&next) {
@@ -216,7 +218,7 @@ impl Tally {
         self.unsteady = true;
     }
 
-    /// Frames of this link type were read.
+    /// Records that frames of this link type were read.
     #[inline]
     pub(super) fn link(&mut self, link: LinkType) {
         if self.link_types.in_order.last() != Some(&link) {
@@ -224,12 +226,12 @@ impl Tally {
         }
     }
 
-    /// Whether frames of this link type were the last new ones.
+    /// Returns whether this link type was the last one noted.
     pub(super) fn noted_last(&self, link: LinkType) -> bool {
         self.link_types.in_order.last() == Some(&link)
     }
 
-    /// Writes the totals into the file's summary; `ending` is why reading ended early.
+    /// Writes the totals into the file's summary; `ending` is the reason why reading ended early.
     pub(super) fn write(&self, summary: &mut InputSummary, ending: Option<&Problem>) {
         summary.packets = self.packets;
         summary.first_ns = self.span_ns.map(|(first_ns, _)| first_ns);

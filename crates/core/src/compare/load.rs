@@ -1,17 +1,17 @@
-//! What was asked in a run, and what one of two runs asked that the other did not: latencies of
-//! different requests show the difference of the requests.
+//! The requests of a run, and those that only one of two runs has: comparing latencies of different
+//! requests would show the difference between the requests.
 
 use crate::model::Report;
 use std::collections::BTreeMap;
 
-/// The least share of the exchanges of either run that makes it another load: the 99th percentile,
-/// the slowest point that is compared, is then theirs.
+/// Minimum share of different exchanges in a run for it to have another load: these then reach the
+/// 99th percentile, the slowest point compared.
 const SHARE_MIN: f64 = 0.01;
 
-/// Labels of what is no request: how an exchange began, or several kinds together.
+/// Labels that do not name a request: how an exchange began, or several kinds together.
 const NO_REQUESTS: [&str; 5] = ["", "under way", "greeting", "connect", "TLS handshake"];
 
-/// The label of requests of kinds too many to list.
+/// The label for kinds of requests beyond those listed.
 const OTHERS: &str = "(other)";
 
 /// The exchanges of a run by server port and kind of request.
@@ -25,7 +25,7 @@ pub struct Load {
 struct Port {
     exchanges: u64,
     kinds: BTreeMap<String, u64>,
-    /// Some kinds were counted together.
+    /// `true` if some kinds were counted together.
     has_others: bool,
 }
 
@@ -36,16 +36,16 @@ pub struct OnlyIn {
     pub run: &'static str,
     /// The port of their servers.
     pub port: u16,
-    /// Their kind; `None` where the other run has nothing on this port.
+    /// Their kind; `None` if the other run has nothing on this port.
     pub kind: Option<String>,
-    /// Exchanges of this run that are of this kind.
+    /// Number of exchanges of this kind in this run.
     pub exchanges: u64,
-    /// Exchanges of this run.
+    /// Number of all exchanges in this run.
     pub of_exchanges: u64,
 }
 
 impl Load {
-    /// What an analysis found.
+    /// Returns the load of a report.
     pub fn of(report: &Report) -> Self {
         let mut load = Self::default();
         for at in &report.endpoints {
@@ -77,7 +77,8 @@ impl Load {
         self.ports.values().fold(0, |sum: u64, port| sum.saturating_add(port.exchanges))
     }
 
-    /// What this run, called `run`, has that `other` has not, the most frequent first.
+    /// Returns the requests that this run, named `run`, has and `other` has not, the most frequent
+    /// first.
     fn only_in(&self, run: &'static str, other: &Self) -> Vec<OnlyIn> {
         let of_exchanges = self.exchanges();
         let only = |port: u16, kind: Option<&String>, exchanges: u64| OnlyIn {
@@ -93,7 +94,8 @@ impl Load {
                 all.push(only(port, None, here.exchanges));
                 continue;
             };
-            // Where a run's kinds cannot be read, or not all are listed, none is known to be missing.
+            // If the other run's kinds cannot be read, or not all are listed, none is known to be
+            // missing.
             if there.has_others || there.kinds.is_empty() {
                 continue;
             }
@@ -115,7 +117,7 @@ pub fn differences(before: &Load, after: &Load) -> Vec<OnlyIn> {
     all
 }
 
-/// Whether these differences are a part of either run that moves its 99th percentile.
+/// Returns whether these differences are large enough in either run to move its 99th percentile.
 pub fn is_another(differences: &[OnlyIn]) -> bool {
     ["before", "after"].into_iter().any(|run| {
         let here = differences.iter().filter(|it| it.run == run);

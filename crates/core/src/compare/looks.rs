@@ -1,36 +1,38 @@
-//! What the figures look like where chance is not excluded, and how many exchanges would exclude it.
+//! Percentiles that look different without being significant, and the number of exchanges needed to
+//! decide.
 
 use super::tails::fisher;
 use super::{Change, Measured, Options, Ranks, SIGNIFICANCE, Sample, TAILS, Tail};
 
-/// A run of more exchanges is not asked for.
+/// Maximum number of exchanges in a run that is recommended.
 const NEEDED_MAX: u64 = 1_000_000;
 
-/// A percentile that differs, though so many exchanges do not show that it does.
+/// A percentile that looks different, although the number of exchanges does not make it
+/// significant.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Look {
     /// The point of the distribution, 0 to 1.
     pub quantile: f64,
-    /// It before, ns.
+    /// Its value before, ns.
     pub before_ns: u64,
-    /// It after, ns.
+    /// Its value after, ns.
     pub after_ns: u64,
 }
 
 impl Look {
-    /// By which factor the greater of both exceeds the other.
+    /// Returns the ratio of the greater to the lesser value.
     pub fn factor(&self) -> f64 {
         let (less, more) = (self.before_ns.min(self.after_ns), self.before_ns.max(self.after_ns));
         more as f64 / less.max(1) as f64
     }
 
-    /// Whether it is greater after.
+    /// Returns whether the value after is the greater one.
     pub fn is_slower(&self) -> bool {
         self.after_ns > self.before_ns
     }
 }
 
-/// The percentiles that differ by a change that matters, the most different first.
+/// Returns the percentiles that differ by more than the minimum change, the most different first.
 pub fn looks(before: &Sample, after: &Sample, options: Options) -> Vec<Look> {
     let points = std::iter::once(0.5).chain(TAILS);
     let mut all: Vec<Look> = points
@@ -45,8 +47,8 @@ pub fn looks(before: &Sample, after: &Sample, options: Options) -> Vec<Look> {
     all
 }
 
-/// What the slow end changes of the mean exchange, as shares of that before: the least and the most of what
-/// the mean exchange takes more, and what the slow tenth and hundredth add to it at least.
+/// Returns the minimum and maximum of the change of the mean exchange, and of what the slowest
+/// tenth and hundredth contribute to it at least, as shares of the mean before.
 pub fn weights(before: &Measured, after: &Measured, tails: &[Tail]) -> [f64; 2] {
     let mean_ns = before.mean_ns().max(1) as f64;
     let all = tails.iter().map(|tail| {
@@ -56,8 +58,8 @@ pub fn weights(before: &Measured, after: &Measured, tails: &[Tail]) -> [f64; 2] 
     all.fold([whole; 2], |[least, most], weight| [least.min(weight), most.max(weight)])
 }
 
-/// The number of exchanges in each run that would settle it, if the figures stay as they are: the
-/// least multiple of both samples for which `is_settled`.
+/// Returns the number of exchanges in each run that would be significant if the figures stay as
+/// they are: the least multiple of both samples for which `is_settled` is true.
 pub fn needed(samples: [&Sample; 2], is_settled: impl Fn(&Sample, &Sample) -> bool) -> Option<u64> {
     let [before, after] = samples;
     let largest = before.count().max(after.count()).max(1);
@@ -78,8 +80,8 @@ pub fn needed(samples: [&Sample; 2], is_settled: impl Fn(&Sample, &Sample) -> bo
     Some(high * largest)
 }
 
-/// The multiple at which the exchanges of one run that are longer than all of the other are too many for
-/// chance, by the test of the slow end.
+/// Returns the multiple at which those exchanges of one run that are longer than all of the other
+/// run are significant in the test of the slow end.
 fn outliers(before: &Sample, after: &Sample, most: u64) -> Option<u64> {
     let longest = |sample: &Sample| sample.points().last().map_or(0, |&(ns, _)| ns);
     let threshold_ns = longest(before).min(longest(after)).saturating_add(1);
@@ -91,7 +93,7 @@ fn outliers(before: &Sample, after: &Sample, most: u64) -> Option<u64> {
     })
 }
 
-/// Whether both ranks and tails can be judged at all: some exchanges of each.
+/// Returns the tests of ranks and tails; neither sample may be empty.
 pub fn judged(before: &Sample, after: &Sample) -> (Ranks, Vec<Tail>) {
     let tails = TAILS.iter().map(|&quantile| Tail::of(before, after, quantile)).collect();
     (Ranks::of(before, after), tails)
@@ -103,7 +105,7 @@ mod tests {
     use crate::compare::{Comparison, Outcome, Verdict, compare};
     use crate::report::comparison::sentence;
 
-    /// Runs of so many exchanges of so many µs each.
+    /// Compares runs given as numbers of exchanges with their durations in µs.
     fn compared(before: &[(u64, u64)], after: &[(u64, u64)]) -> Comparison {
         let run = |points: &[(u64, u64)]| {
             let durations =

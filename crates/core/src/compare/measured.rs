@@ -1,4 +1,4 @@
-//! What of a report is compared, whether it comes from an analysis or as JSON.
+//! The part of a report that is compared, from an analysis or from JSON.
 
 use super::{Load, Sample};
 use crate::model::{Latency, Report, SCHEMA_VERSION, vantage_id};
@@ -7,46 +7,46 @@ use std::collections::BTreeMap;
 /// One run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// What it is called: the file, as a rule.
+    /// Its name, usually the file.
     pub name: String,
-    /// Exchanges in it.
+    /// Number of exchanges.
     pub exchanges: u64,
-    /// Their wall times added up, ns.
+    /// Sum of their wall times, ns.
     pub wall_ns: u64,
     /// Percentiles of their latency.
     pub latency: Latency,
-    /// All of their latencies; none in reports that have percentiles only.
+    /// All latencies; `None` for reports with percentiles only.
     pub sample: Option<Sample>,
     /// Wall time by the id of its owner; sums to `wall_ns`.
     pub ledger: BTreeMap<String, u64>,
     /// Its faults and costs.
     pub findings: Vec<Found>,
-    /// Where it was captured, an id of the report.
+    /// Its vantage, by the id used in reports.
     pub vantage: String,
-    /// What was asked in it.
+    /// Its requests.
     pub load: Load,
 }
 
-/// A finding, as far as it is compared: those of the same cause and role count as one.
+/// The compared parts of a finding; findings of the same cause and role count as one.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Found {
     /// Id of the cause.
     pub cause: String,
     /// `fault` or `cost`.
     pub class: String,
-    /// Who has to change something.
+    /// The role that has to change something.
     pub role: String,
-    /// What it cost, ns.
+    /// Its cost, ns.
     pub lost_ns: u64,
 }
 
-/// A report in JSON that cannot be understood.
+/// A JSON report that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// It is not JSON, or lacks what a report has.
+    /// It is not JSON, or lacks required members.
     #[error("it is no report of `tcpwhy --json`")]
     NotAReport(#[from] serde_json::Error),
-    /// It is of another version.
+    /// It has another schema version.
     #[error("it has schema_version {0}; this tcpwhy reads version {SCHEMA_VERSION}")]
     Version(u32),
 }
@@ -98,14 +98,14 @@ struct Culprit {
 }
 
 impl Found {
-    /// Whether it is of the same cause and role.
+    /// Returns whether both have the same cause and role.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.cause, &self.role) == (&other.cause, &other.role)
     }
 }
 
 impl Measured {
-    /// What an analysis found.
+    /// Returns the compared parts of a report.
     pub fn of(name: impl Into<String>, report: &Report) -> Self {
         let findings = report.findings.iter().map(|finding| Found {
             cause: finding.cause.id().into(),
@@ -126,7 +126,7 @@ impl Measured {
         }
     }
 
-    /// What `tcpwhy --json` printed.
+    /// Parses the output of `tcpwhy --json`.
     ///
     /// # Errors
     /// [`ReportError`].
@@ -154,7 +154,7 @@ impl Measured {
         })
     }
 
-    /// Durations that a client measured itself, ns: no owners, no findings.
+    /// Creates a run from durations measured by a client, ns, without owners and findings.
     pub fn of_durations(
         name: impl Into<String>,
         durations_ns: impl IntoIterator<Item = u64>,
@@ -181,23 +181,23 @@ impl Measured {
         }
     }
 
-    /// Mean wall time of an exchange, ns.
+    /// Returns the mean wall time of an exchange, ns.
     pub fn mean_ns(&self) -> u64 {
         self.wall_ns / self.exchanges.max(1)
     }
 
-    /// What `owner` has of a mean exchange, ns.
+    /// Returns the time of `owner` in the mean exchange, ns.
     pub fn ledger_per_exchange_ns(&self, owner: &str) -> u64 {
         self.ledger.get(owner).copied().unwrap_or(0) / self.exchanges.max(1)
     }
 
-    /// The finding of this cause and role.
+    /// Returns the finding with this cause and role.
     pub fn found(&self, like: &Found) -> Option<&Found> {
         self.findings.iter().find(|found| found.is_same(like))
     }
 }
 
-/// What was asked at `places`.
+/// Returns the requests at `places`.
 fn load(places: &[Place]) -> Load {
     let mut load = Load::default();
     for place in places {
@@ -208,7 +208,7 @@ fn load(places: &[Place]) -> Load {
     load
 }
 
-/// One for each cause and role, in the order in which they come.
+/// Joins findings of the same cause and role, in their order.
 fn joined(findings: impl Iterator<Item = Found>) -> Vec<Found> {
     let mut all: Vec<Found> = Vec::new();
     for finding in findings {

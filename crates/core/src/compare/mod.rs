@@ -1,4 +1,5 @@
-//! Before and after: did it help, by how much, and could so many exchanges show it?
+//! Before and after: whether a change helped, by how much, and whether the number of exchanges
+//! suffices to show it.
 //!
 //! Read first: H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
 //! stochastically larger than the other" (1947); J. L. Hodges and E. L. Lehmann, "Estimates of
@@ -10,9 +11,9 @@
 //! Report, JSON report ─► Measured ─┘
 //! ```
 //!
-//! Latencies are anything but normally distributed, so nothing here assumes a shape: the test
-//! compares ranks, the shift is the median of all differences, and the tails are counts. All of
-//! it is computed from counted durations, whose number does not matter, and none of it by chance.
+//! Latencies are not normally distributed, so no distribution is assumed: the test compares ranks,
+//! the shift is the median of all differences, and the tails are counts. Everything is computed
+//! from counted durations, whatever their number, without random sampling.
 
 mod load;
 mod looks;
@@ -32,21 +33,20 @@ pub use tails::Tail;
 use crate::model::Latency;
 use std::collections::BTreeSet;
 
-/// Probability with which intervals hold, and with which no difference is claimed where there
-/// is none.
+/// Confidence level of intervals, and probability of claiming no difference if there is none.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Points of the distribution at which the slow end is compared.
 const TAILS: [f64; 2] = [0.9, 0.99];
 
-/// Chance of one test to claim a difference that is not there, so that all of them together
-/// (ranks and [`TAILS`]) keep to [`CONFIDENCE`] (Bonferroni).
+/// Significance level of one test, chosen so that all tests together (ranks and [`TAILS`]) keep to
+/// [`CONFIDENCE`] (Bonferroni).
 const SIGNIFICANCE: f64 = (1.0 - CONFIDENCE) / (1 + TAILS.len()) as f64;
 
-/// What a caller may choose.
+/// Options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Changes below this share of the latency before do not matter, however sure they are.
+    /// Changes below this share of the latency before do not matter, however significant.
     pub min_change: f64,
 }
 
@@ -56,7 +56,7 @@ impl Default for Options {
     }
 }
 
-/// What became of the latency.
+/// The change of the latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -66,75 +66,75 @@ pub enum Verdict {
     Slower,
     /// One end of the distribution became faster, the other slower.
     Mixed,
-    /// A change that matters is excluded.
+    /// A change that matters is excluded by the tests.
     Equal,
-    /// So many exchanges could not show a difference; there may be one.
+    /// The number of exchanges is too small to show a difference; there may be one.
     NoDifferenceShown,
-    /// One run has requests that the other has not: their latencies are not comparable.
+    /// One run has requests that the other lacks: their latencies are not comparable.
     OtherLoad,
 }
 
-/// What a comparison comes to, as the exit status of a command.
+/// The result of a comparison, as the exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Shown to be faster, or equal, without a new fault.
+    /// Shown to be faster or equal, without a new fault.
     NotWorse = 0,
     /// Slower at either end, or a new fault.
     Worse = 1,
     /// The runs are not comparable.
     NotComparable = 2,
-    /// So many exchanges cannot tell.
+    /// The number of exchanges is too small to decide.
     NotShown = 3,
 }
 
-/// Nothing can be compared.
+/// The reason why nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// One side has no exchange.
+    /// One run has no exchange.
     #[error("{name}: there is no exchange in it, so there is no latency to compare")]
     NoExchange {
-        /// Which.
+        /// The name of the run.
         name: String,
     },
 }
 
-/// What was found out about two runs.
+/// The result of comparing two runs.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The run before the change.
     pub before: Measured,
     /// The run after it.
     pub after: Measured,
-    /// What was asked for.
+    /// The options.
     pub options: Options,
-    /// What became of the latency.
+    /// The change of the latency.
     pub verdict: Verdict,
-    /// The test of ranks; without it (a report that has percentiles only) the verdict rests on
+    /// The test of ranks; without it (a report that has percentiles only) the verdict is based on
     /// p50 and p99 alone, and chance is not excluded.
     pub ranks: Option<Ranks>,
     /// The slow end, at 90 and 99 %.
     pub tails: Vec<Tail>,
-    /// Percentiles that look different, the most different first, where the verdict does not rest on
-    /// a test of them; empty where the latency is shown to have changed, or not to have.
+    /// Percentiles that look different, the most different first, if the verdict is not based on a
+    /// test of them; empty if the latency is shown to have changed, or not to have changed.
     pub looks: Vec<Look>,
-    /// Exchanges in each run that would settle what is not shown, if the figures stay as they are.
+    /// Number of exchanges in each run that would be significant if the figures stay as they are.
     pub exchanges_needed: Option<u64>,
     /// Requests that only one of the runs has.
     pub only_in: Vec<OnlyIn>,
-    /// Faults that are found after, and were not before.
+    /// Faults found only in the run after.
     pub new_faults: Vec<Found>,
-    /// Faults that were found before, and are not after.
+    /// Faults found only in the run before.
     pub gone_faults: Vec<Found>,
 }
 
 impl Comparison {
-    /// Whether the change did harm: slower at either end, or a new fault.
+    /// Returns whether the change did harm: slower at either end, or a new fault.
     pub fn is_worse(&self) -> bool {
         self.outcome() == Outcome::Worse
     }
 
-    /// What it comes to. Faster by percentiles that nothing tests, or faster while the slow end looks
-    /// slower, is not shown.
+    /// Returns the result. A run that is faster only by untested percentiles, or whose slow end
+    /// looks slower, is not shown to be faster.
     pub fn outcome(&self) -> Outcome {
         match self.verdict {
             Verdict::OtherLoad => Outcome::NotComparable,
@@ -147,7 +147,7 @@ impl Comparison {
         }
     }
 
-    /// Ids of all owners and of all causes of findings on either side, most time before first.
+    /// Returns the ids of all owners on either side, most time first.
     pub fn owners(&self) -> Vec<&str> {
         let all: BTreeSet<&str> =
             self.before.ledger.keys().chain(self.after.ledger.keys()).map(String::as_str).collect();
@@ -164,7 +164,7 @@ impl Comparison {
 /// Compares two runs of the same load.
 ///
 /// # Errors
-/// [`CompareError`], where one of them is empty.
+/// [`CompareError`] if one of them is empty.
 pub fn compare(
     before: Measured,
     after: Measured,
@@ -213,8 +213,9 @@ pub fn compare(
     })
 }
 
-/// The verdict, and whether chance is excluded: that a change that matters is behind a verdict of none, or
-/// behind faster exchanges a slow end that makes the mean exchange slower.
+/// Returns the verdict, and whether it is settled. It is not if a change that matters may be behind
+/// a verdict without one, or if exchanges are faster while the slow end makes the mean exchange
+/// slower.
 fn judge(
     before: &Measured,
     after: &Measured,
@@ -235,7 +236,7 @@ fn judge(
     }
 }
 
-/// A change that is both sure and large enough to matter.
+/// A change that is both significant and large enough to matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Less,
@@ -243,7 +244,7 @@ enum Change {
 }
 
 impl Change {
-    /// From one latency to another, if the difference matters.
+    /// Returns the change between two latencies, if the difference matters.
     fn between(before_ns: u64, after_ns: u64, options: Options) -> Option<Self> {
         let least = options.min_change * before_ns as f64;
         let change = after_ns as f64 - before_ns as f64;
@@ -262,7 +263,7 @@ fn tested(before: &Measured, ranks: &Ranks, tails: &[Tail], options: Options) ->
         (ranks.p_value < SIGNIFICANCE).then(|| Change::between(p50_ns, shifted, options)).flatten();
     let slow = tails.iter().filter(|tail| tail.p_value < SIGNIFICANCE).filter_map(|tail| {
         let change = Change::between(tail.before_ns, tail.after_ns, options)?;
-        // The share above the common threshold has to say the same.
+        // The share above the common threshold has to agree.
         let more = tail.after_share > tail.before_share;
         (more == (change == Change::More)).then_some(change)
     });
@@ -296,7 +297,7 @@ fn verdict(
     }
 }
 
-/// Faults of `run` that `other` has not, each cause and role once.
+/// Returns the faults of `run` that `other` lacks, each cause and role once.
 fn faults_only_in(run: &Measured, other: &Measured) -> Vec<Found> {
     let faults = |run: &Measured| -> Vec<Found> {
         run.findings.iter().filter(|found| found.class == "fault").cloned().collect()

@@ -1,6 +1,6 @@
-//! The normal distribution, as far as tests need it.
+//! The normal distribution, as needed by the tests.
 
-/// Standard deviations on either side of the mean that hold [`super::CONFIDENCE`].
+/// Number of standard deviations on either side of the mean that contain [`super::CONFIDENCE`].
 pub const Z: f64 = 1.959_963_984_540_054;
 
 /// Coefficients of the Chebyshev fit to erfc of W. H. Press et al., "Numerical Recipes" (§6.2).
@@ -17,8 +17,8 @@ const ERFC: [f64; 10] = [
     0.170_872_77,
 ];
 
-/// Probability that a standard normal variable is at least `z` from 0 on either side; right to
-/// 1.2·10⁻⁷ of its value.
+/// Returns the probability that a standard normal variable is at least `z` from 0 on either side;
+/// the relative error is at most 1.2·10⁻⁷.
 pub fn two_sided(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.5 * x);

@@ -1,32 +1,34 @@
-//! The test of Mann and Whitney with its effect sizes: Cliff's delta (how often), and the shift of
-//! Hodges and Lehmann (how much).
+//! The Mann-Whitney test with its effect sizes: Cliff's delta (how often), and the Hodges-Lehmann
+//! shift (how much).
 
 use super::Sample;
 use super::normal::{Z, two_sided};
 
-/// Up to so many durations on both sides the distribution of U is counted out, ties included.
+/// Maximum number of durations on both sides for which the distribution of U is computed exactly,
+/// including ties.
 const EXACT_MAX: u64 = 60;
 
-/// Which of two samples is longer, how surely, and by how much.
+/// Result of comparing two samples: which is longer, how significantly, and by how much.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Ranks {
-    /// Mann and Whitney's U: pairs in which the duration after is the longer one; equal ones
+    /// Mann and Whitney's U: number of pairs in which the duration after is longer; equal ones
     /// count half.
     pub u: f64,
-    /// All pairs of a duration before and one after.
+    /// Number of pairs of a duration before and one after.
     pub pairs: f64,
-    /// Chance of a U at least as far from the middle if nothing had changed, on either side.
+    /// Two-sided probability of a U at least as far from the middle if nothing had changed.
     pub p_value: f64,
-    /// Whether `p_value` was counted out, not approximated.
+    /// `true` if `p_value` was computed exactly, not approximated.
     pub exact: bool,
-    /// Chance that an exchange after takes longer than one before, less the chance that it takes
-    /// less time: −1 if all are faster, 1 if all are slower.
+    /// Probability that an exchange after takes longer than one before, less the probability that
+    /// it takes less time: −1 if all are faster, 1 if all are slower.
     pub cliffs_delta: f64,
-    /// Where that lies with [`super::CONFIDENCE`]; none for a single exchange.
+    /// Interval of `cliffs_delta` with [`super::CONFIDENCE`]; `None` for a single exchange.
     pub cliffs_delta_interval: Option<[f64; 2]>,
     /// Median of all differences between a duration after and one before, ns.
     pub shift_ns: i64,
-    /// Where that lies with [`super::CONFIDENCE`]; none where these are too few to bound it.
+    /// Interval of `shift_ns` with [`super::CONFIDENCE`]; `None` if there are too few differences
+    /// to bound it.
     pub shift_interval_ns: Option<[i64; 2]>,
 }
 
@@ -54,7 +56,7 @@ impl Ranks {
     }
 }
 
-/// How often each duration occurred before and after, in ascending order.
+/// Number of occurrences of each duration before and after, in ascending order.
 struct Ties {
     groups: Vec<[u64; 2]>,
     counts: [u64; 2],
@@ -77,7 +79,7 @@ impl Ties {
         Self { groups, counts: [before.count(), after.count()] }
     }
 
-    /// All durations alike: as many ties as there are durations, each alone.
+    /// Creates a sample without ties: each duration occurs once.
     fn none(before: u64, after: u64) -> Self {
         let alone = (0..before).map(|_| [1, 0]).chain((0..after).map(|_| [0, 1]));
         Self { groups: alone.collect(), counts: [before, after] }
@@ -92,7 +94,7 @@ impl Ties {
         u
     }
 
-    /// With the variance corrected for ties, and for U being a count.
+    /// Normal approximation, with the variance corrected for ties, and a continuity correction.
     fn p_normal(&self, u: f64) -> f64 {
         let [before, after] = self.counts.map(|count| count as f64);
         let all = before + after;
@@ -107,7 +109,7 @@ impl Ties {
         if variance <= 0.0 || off <= 0.0 { 1.0 } else { two_sided(off / variance.sqrt()) }
     }
 
-    /// Over all ways to deal the same durations out to both sides.
+    /// Exact probability over all assignments of the durations to both sides.
     fn p_exact(&self, u: f64) -> f64 {
         let [before, after] = self.counts;
         let ways = self.ways();
@@ -119,11 +121,11 @@ impl Ties {
         (extreme / total).min(1.0)
     }
 
-    /// In how many ways the durations can be dealt out so that 2·U is the index.
+    /// Returns the number of assignments of the durations for which 2·U equals the index.
     fn ways(&self) -> Vec<f64> {
         let [before, after] = self.counts.map(|count| count as usize);
         let sums = 2 * before * after + 1;
-        // By how many durations so far were after's.
+        // Indexed by the number of durations assigned to the side after so far.
         let mut ways = vec![vec![0.0; sums]; after + 1];
         ways[0][0] = 1.0;
         let mut seen = 0;
@@ -133,7 +135,7 @@ impl Ties {
                 let mut next = vec![0.0; sums];
                 for chosen in 0..=size.min(taken) {
                     let earlier = taken - chosen;
-                    // Those before's that came earlier, and those in this group.
+                    // Earlier durations of the side before, and those in this group.
                     let (Some(below), left) = (seen_before(seen, earlier), size - chosen) else {
                         continue;
                     };
@@ -153,7 +155,7 @@ impl Ties {
         ways.swap_remove(after)
     }
 
-    /// Cliff's interval from the variance of dominances, bent so that it stays within −1 and 1
+    /// Cliff's interval from the variance of dominances, adjusted so that it stays within −1 and 1
     /// (D. Feng and N. Cliff, "Monte Carlo evaluation of ordinal d", 2004).
     fn delta_interval(&self, delta: f64) -> Option<[f64; 2]> {
         let [n, m] = self.counts.map(|count| count as f64);
@@ -194,7 +196,7 @@ impl Ties {
     }
 }
 
-/// Of `seen` durations those that were before's, if `after` of them were after's.
+/// Returns how many of `seen` durations belong to the side before, if `after` belong to the other.
 fn seen_before(seen: usize, after: usize) -> Option<usize> {
     seen.checked_sub(after)
 }
@@ -203,7 +205,7 @@ fn choose(n: usize, k: usize) -> f64 {
     (0..k).fold(1.0, |ways, index| ways * (n - index) as f64 / (index + 1) as f64)
 }
 
-/// The rank, from either end, of the differences that bound the shift with
+/// Returns the rank, from either end, of the differences that bound the shift with
 /// [`super::CONFIDENCE`].
 fn critical(before: u64, after: u64) -> Option<f64> {
     if before + after <= EXACT_MAX {
@@ -235,7 +237,7 @@ impl Differences<'_> {
         self.before.count() as f64 * self.after.count() as f64
     }
 
-    /// How many differences are at most `ns`.
+    /// Returns the number of differences that are at most `ns`.
     fn up_to(&self, ns: i64) -> f64 {
         let mut after = self.after.points().iter().peekable();
         let (mut below, mut count) = (0.0, 0.0);
@@ -249,7 +251,7 @@ impl Differences<'_> {
         count
     }
 
-    /// The difference of this rank, from 1, in ascending order.
+    /// Returns the difference of this rank, from 1, in ascending order.
     fn ranked_ns(&self, rank: f64) -> i64 {
         let most = |sample: &Sample| sample.points().last().map_or(0, |&(ns, _)| ns);
         let bound = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! The slow end: how many exchanges take as long as few of both runs together do.
+//! The slow end: the share of each run's exchanges above a quantile of both runs together.
 
 use super::Sample;
 
@@ -7,23 +7,23 @@ use super::Sample;
 pub struct Tail {
     /// The point: this share of the durations of both is at most `threshold_ns`.
     pub quantile: f64,
-    /// What is slow, ns.
+    /// Shortest time that counts as slow, ns.
     pub threshold_ns: u64,
-    /// Share of the exchanges before that take at least so long, 0 to 1.
+    /// Share of the exchanges before that take at least this long, 0 to 1.
     pub before_share: f64,
-    /// Share of those after.
+    /// Share of the exchanges after that take at least this long, 0 to 1.
     pub after_share: f64,
     /// The quantile of the exchanges before, ns.
     pub before_ns: u64,
-    /// The quantile of those after.
+    /// The quantile of the exchanges after, ns.
     pub after_ns: u64,
-    /// Chance of shares at least as far apart if nothing had changed (Fisher's exact test,
+    /// Probability of shares at least as far apart if nothing had changed (Fisher's exact test,
     /// twice the lesser side).
     pub p_value: f64,
 }
 
 impl Tail {
-    /// The tail from `quantile` on; neither sample is empty.
+    /// Computes the tail from `quantile` on; neither sample may be empty.
     pub fn of(before: &Sample, after: &Sample, quantile: f64) -> Self {
         let threshold_ns = before.pooled(after).quantile_ns(quantile);
         let [slow_before, slow_after] = [before, after].map(|run| run.at_least(threshold_ns));
@@ -39,7 +39,8 @@ impl Tail {
     }
 }
 
-/// Of `[some, all]` on either side: the chance of counts at least as uneven as these.
+/// Returns the probability of counts at least as uneven as these; each argument is `[some, all]` of
+/// one side.
 pub(super) fn fisher([some, all]: [u64; 2], [other_some, other_all]: [u64; 2]) -> f64 {
     let both = some + other_some;
     let ln_whole = ln_choose(all + other_all, both);
@@ -54,7 +55,7 @@ pub(super) fn fisher([some, all]: [u64; 2], [other_some, other_all]: [u64; 2]) -
     (2.0 * side).min(1.0)
 }
 
-/// The sum of ever lesser terms, up to those that no longer show in it.
+/// Returns the sum of decreasing terms, up to the first that is negligible.
 fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     let mut sum = 0.0;
     for term in terms {
@@ -70,7 +71,7 @@ fn ln_choose(n: u64, k: u64) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
 
-/// Stirling's series; below where it is exact to 10⁻¹², the product.
+/// Stirling's series; for small `n`, where its error exceeds 10⁻¹², the product.
 fn ln_factorial(n: u64) -> f64 {
     if n < 32 {
         return (2..=n).map(|factor| (factor as f64).ln()).sum();
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn fisher_s_tea_tasting() {
-        // R. A. Fisher, "The Design of Experiments": 3 of 4 cups right; 17 of 70 on one side.
+        // R. A. Fisher, "The Design of Experiments": 3 of 4 cups correct; 17 of 70 on one side.
         assert!((fisher([3, 4], [1, 4]) - 2.0 * 17.0 / 70.0).abs() < 1e-12);
         assert!((fisher([4, 4], [0, 4]) - 2.0 / 70.0).abs() < 1e-12);
     }

@@ -1,19 +1,19 @@
-//! Servers asked at once: musl sends a query to every server of resolv.conf(5) and takes the first
-//! answer that decides.
+//! Servers queried at the same time: musl sends a query to every server of resolv.conf(5) and takes
+//! the first conclusive answer.
 
 use super::grouping::RETRY_MIN_NS;
 use super::lookup::Query;
 
-/// Queries for one type that were sent together, in place of one.
+/// Queries for one type that were sent at the same time and count as one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt<'a> {
-    /// When the first of them was sent, ns.
+    /// Time of the first of them, ns.
     pub sent_ns: u64,
-    /// The one that the wait depended on.
+    /// The query on whose answer the wait depended.
     pub query: &'a Query,
 }
 
-/// The attempts that `queries` for one type, in the order sent, make up.
+/// Groups the `queries` for one type, in the order sent, into attempts.
 pub(super) fn attempts<'a>(queries: &[&'a Query]) -> Vec<Attempt<'a>> {
     let mut attempts: Vec<Attempt<'a>> = Vec::with_capacity(queries.len());
     let mut from = 0;
@@ -30,8 +30,8 @@ pub(super) fn attempts<'a>(queries: &[&'a Query]) -> Vec<Attempt<'a>> {
     attempts
 }
 
-/// Whether `later` went to another server before `query` was answered, and sooner than anybody gives
-/// up waiting.
+/// Returns whether `later` was sent to another server before `query` was answered, and sooner than
+/// any client's timeout.
 fn is_at_once(query: &Query, later: &Query) -> bool {
     query.server != later.server
         && query.client_port == later.client_port
@@ -39,8 +39,8 @@ fn is_at_once(query: &Query, later: &Query) -> bool {
         && query.answered_ns.is_none_or(|at_ns| at_ns > later.sent_ns)
 }
 
-/// The first answer that decides; without one, silence, for failures are not taken while another server
-/// may still answer.
+/// Returns the query with the first conclusive answer; if there is none, an unanswered one, since a
+/// failure does not count while another server may still answer.
 fn decisive<'a>(one: &'a Query, other: &'a Query) -> &'a Query {
     let rank = |query: &Query| {
         let silent = query.answered_ns.is_none();

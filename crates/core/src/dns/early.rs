@@ -1,17 +1,17 @@
-//! Answers that stand before their queries: a name server beside the capture answers within microseconds, and
-//! two interfaces or processors do not stamp what passes in the order in which it does.
+//! Answers captured before their queries: a name server near the vantage answers within
+//! microseconds, and two interfaces or processors may not timestamp packets in their true order.
 
 use crate::capture::FrameId;
 use crate::wire::Endpoint;
 use std::collections::VecDeque;
 
-/// A query that follows its answer later than this is another, ns.
+/// Maximum time from an answer to its query, ns; a later query is another one.
 const EARLY_NS: u64 = 300_000;
 
-/// Answers to nothing that are remembered.
+/// Maximum number of remembered answers without a query.
 const ANSWERS_MAX: usize = 16;
 
-/// An answer, or an ICMP error, to which there was no query yet.
+/// An answer, or an ICMP error, without a query so far.
 #[derive(Clone)]
 pub(super) struct Answer {
     pub time_ns: u64,
@@ -20,16 +20,16 @@ pub(super) struct Answer {
     pub payload_bytes: u32,
     pub server: Endpoint,
     pub client: Endpoint,
-    /// The message; none where the port was unreachable.
+    /// The message; `None` for a port unreachable.
     pub message: Option<Vec<u8>>,
 }
 
-/// The last answers to nothing.
+/// The last answers without a query.
 #[derive(Clone, Default)]
 pub(super) struct Early(VecDeque<Answer>);
 
 impl Early {
-    /// Nobody has asked for `answer`, as far as was captured.
+    /// Remembers `answer`, for which no query has been captured.
     pub fn add(&mut self, answer: Answer) {
         if self.0.len() == ANSWERS_MAX {
             self.0.pop_front();
@@ -37,7 +37,8 @@ impl Early {
         self.0.push_back(answer);
     }
 
-    /// What has just passed from the one to the other.
+    /// Removes and returns an answer from `server` to `client` that was captured just before
+    /// `now_ns`.
     pub fn take(&mut self, now_ns: u64, server: &Endpoint, client: &Endpoint) -> Option<Answer> {
         let is_of = |answer: &Answer| {
             (&answer.server, &answer.client) == (server, client)

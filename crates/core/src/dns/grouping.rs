@@ -1,4 +1,4 @@
-//! Which queries belong to one look-up.
+//! Assigns queries to look-ups.
 
 mod again;
 mod begun;
@@ -10,53 +10,55 @@ use crate::wire::dns_message::{Answer, Message, qtype};
 use begun::{Begun, Rest};
 use std::hash::{DefaultHasher, Hasher};
 
-/// Nothing more comes after this much silence: resolv.conf(5) allows longer timeouts, but
-/// nobody waits for them.
+/// Silence after which a look-up is over, ns: resolv.conf(5) allows longer timeouts, but they are
+/// not used in practice.
 const SILENCE_MAX_NS: u64 = 15_000_000_000;
-/// A resolver library goes on at once when it has an answer; path and load need some room.
+/// Maximum time from an answer to the next query of the look-up, ns: resolver libraries continue
+/// immediately, and path and load take some time.
 const SEQUEL_MAX_NS: u64 = 250_000_000;
-/// No library repeats a query sooner: the same query again is the same packet captured twice.
+/// Minimum time between repeated queries, ns: no library repeats a query sooner, so an earlier
+/// repetition is the same packet captured twice.
 pub(super) const RETRY_MIN_NS: u64 = 100_000_000;
 const QUERIES_MAX: usize = 64;
 const ADDRESSES_MAX: usize = 16;
 
-/// A query as it was seen, before it has found its look-up.
+/// A query not yet assigned to a look-up.
 pub(super) struct Asked<'a> {
     pub query: Query,
     pub id: u16,
     pub name: &'a str,
 }
 
-/// A look-up under way.
+/// A look-up in progress.
 #[derive(Clone)]
 pub(super) struct Open {
     pub lookup: Lookup,
-    /// The name asked for last.
+    /// The name queried last.
     name: String,
-    /// Identifiers, one per query of the look-up.
+    /// Identifiers, one for each query of the look-up.
     ids: Vec<u16>,
-    /// Answers of which the rest is missing in the capture.
+    /// Answers whose first fragment was captured and whose rest is missing.
     begun: Vec<Begun>,
-    /// Later fragments of datagrams whose first one has not come.
+    /// Later fragments of datagrams whose first fragment is missing.
     rests: Vec<Rest>,
     last_activity_ns: u64,
-    /// When its client asked for the same in another look-up, though nothing shows for how long
-    /// it waits.
+    /// Time at which the client queried the same name and type in another look-up, although its
+    /// timeout for this one is unknown.
     pub superseded_ns: Option<u64>,
-    /// When its client next asked for something else.
+    /// Time at which the client next began another look-up.
     pub went_on_ns: Option<u64>,
 }
 
-/// How a query continues a look-up, best first.
+/// The relation of a query to a look-up that it continues; earlier values take precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
-    /// The same packet, captured before.
+    /// The same packet, captured twice.
     Duplicate,
-    /// From the socket that asked before.
+    /// A query from the same socket as earlier ones.
     SameSocket,
-    /// The other type, or again, from another socket.
+    /// The other type or a repetition, from another socket.
     SameName,
-    /// The next name of a search series.
+    /// The next name of a search list.
     NextName,
 }
 
@@ -106,7 +108,7 @@ impl Open {
         self.lookup.attempts(self.step(), qtype).collect()
     }
 
-    /// Whether every part of the last step has its answer.
+    /// Returns whether every query type of the last step has its answer.
     fn is_settled(&self) -> bool {
         self.lookup.qtypes.iter().all(|&qtype| {
             let attempts = self.attempts(qtype);
@@ -114,19 +116,19 @@ impl Open {
         })
     }
 
-    /// Whether nothing more can come at `now_ns`, not even a query once more.
+    /// Returns whether the look-up is over at `now_ns`: not even a repeated query is expected.
     pub fn is_over(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last_activity_ns) > SILENCE_MAX_NS
     }
 
-    /// Whether its client has what it asked for, by what was seen here, and does not go on.
+    /// Returns whether the client has its answers, as captured, and does not continue the look-up.
     fn is_done(&self, now_ns: u64) -> bool {
         let silence_ns = now_ns.saturating_sub(self.last_activity_ns);
         silence_ns > SEQUEL_MAX_NS && self.is_settled()
     }
 
-    /// Whether `asked` is a query of this look-up once more, with its identifier and from its
-    /// socket, after a timeout: a client that has its answer does not ask so again.
+    /// Returns the query that `asked` repeats with the same identifier and socket after a timeout.
+    /// A client that has received the answer does not do that.
     fn repeats(&self, asked: &Asked<'_>) -> Option<usize> {
         let query = &asked.query;
         let same = |(earlier, id): (&Query, &u16)| {
@@ -141,13 +143,13 @@ impl Open {
         (self.name == asked.name && is_timeout(waited_ns)).then_some(at)
     }
 
-    /// Whether the query is waiting for its answer here.
+    /// Returns whether a query for this name and type waits for its answer.
     pub fn awaits(&self, name: &str, qtype: u16) -> bool {
         self.name == name
             && self.attempts(qtype).last().is_some_and(|query| query.answered_ns.is_none())
     }
 
-    /// Whether and how `asked` continues this look-up.
+    /// Returns how `asked` continues this look-up; `None` if it does not.
     pub fn fit(&self, asked: &Asked<'_>) -> Option<Fit> {
         let query = &asked.query;
         let is_other = self.name != asked.name;
@@ -161,8 +163,8 @@ impl Open {
             return self.repeats(asked).map(|_| Fit::SameSocket);
         }
         if is_other {
-            // A name that exists, without what was asked for, is not searched for elsewhere; one
-            // that only begins like it is another.
+            // The search does not continue if the name exists without the requested type, and a
+            // name that only begins alike is another one.
             let missing = self.lookup.is_missing(self.step());
             let fits = self.was_in_vain() && (missing || is_extended(asked.name, &self.name));
             return (fits && self.lookup.qtypes.contains(&query.qtype)).then_some(Fit::NextName);
@@ -181,16 +183,17 @@ impl Open {
             && last.flags.over_tcp == query.flags.over_tcp;
         let is_quick = waited_ns < RETRY_MIN_NS;
         match last.answered_ns {
-            // Not the same packet once more: it goes to another server as well.
+            // Not a second capture of the same packet: it goes to another server as well.
             None if is_quick && same_query && !self.has_asked(query) => Some(fit),
             None if waited_ns >= RETRY_MIN_NS => self.asks_again(asked, last).then_some(fit),
             _ if same_query && is_quick && !last.is_failure() => Some(Fit::Duplicate),
             None => None,
             Some(_) if last.is_failure() => self.asks_again(asked, last).then_some(fit),
             Some(_) if last.flags.is_truncated => Some(fit),
-            // With the type whose answer did not fit, the other one goes over to TCP as well.
+            // If one answer was truncated, the query for the other type is repeated over TCP as
+            // well.
             Some(_) if query.flags.over_tcp && !last.flags.over_tcp && self.is_cut() => Some(fit),
-            // Libraries repeat the whole pair when one half stays unanswered.
+            // Libraries repeat both queries of a pair when one of them remains unanswered.
             Some(_) => {
                 let repeats = same_socket && waited_ns >= RETRY_MIN_NS || is_timeout(waited_ns);
                 let goes_on = !self.is_settled() && self.asks_again(asked, last);
@@ -199,7 +202,7 @@ impl Open {
         }
     }
 
-    /// Whether the server of `query` was asked for the same just before.
+    /// Returns whether the same query was sent to the server of `query` just before.
     fn has_asked(&self, query: &Query) -> bool {
         self.attempts(query.qtype).iter().any(|earlier| {
             earlier.server == query.server
@@ -207,12 +210,12 @@ impl Open {
         })
     }
 
-    /// Whether an answer did not fit into a datagram.
+    /// Returns whether an answer was truncated.
     fn is_cut(&self) -> bool {
         self.lookup.queries.iter().any(|query| query.flags.is_truncated)
     }
 
-    /// Whether one of its queries has this identifier.
+    /// Returns whether one of its queries has this identifier.
     pub fn knows(&self, id: u16) -> bool {
         self.ids.contains(&id)
     }
@@ -222,7 +225,7 @@ impl Open {
         queries.filter(move |(query, _)| query.qtype == qtype).map(|(_, &id)| id)
     }
 
-    /// The last step had answers, and none that names a record.
+    /// Returns whether the last step had conclusive answers, and none with a record.
     fn was_in_vain(&self) -> bool {
         let step = self.step();
         let mut queries = self.lookup.queries.iter().filter(|query| query.step == step);
@@ -256,8 +259,8 @@ impl Open {
         self.lookup.queries.push(query);
     }
 
-    /// The query that `message` from `server` to `client_port`, seen at `time_ns`, answers; see
-    /// [`late::answered`] for attempts that cannot be told apart.
+    /// Returns the query answered by `message` from `server` to `client_port` at `time_ns`; see
+    /// [`late::answered`] for identical attempts.
     pub fn answered_by(
         &mut self,
         server: &Endpoint,
@@ -279,15 +282,15 @@ impl Open {
         late::answered(alike.map(|(query, _)| query).collect(), time_ns)
     }
 
-    /// Keeps what the answer to a query of this look-up says.
+    /// Records the time and the addresses of an answer to a query of this look-up.
     pub fn note_answer(&mut self, time_ns: u64, message: &Message) {
         self.last_activity_ns = self.last_activity_ns.max(time_ns);
         let room = ADDRESSES_MAX.saturating_sub(self.lookup.addresses.len());
         self.lookup.addresses.extend(message.addresses().take(room));
     }
 
-    /// Leaves out the queries without an answer that were sent from `client_port` to `server` over TCP. Whether
-    /// others are left.
+    /// Removes the unanswered queries sent from `client_port` to `server` over TCP. Returns whether
+    /// other queries remain.
     pub fn forget(&mut self, client_port: u16, server: &Endpoint) -> bool {
         let is_left = |query: &Query| {
             !query.flags.over_tcp
@@ -305,7 +308,7 @@ impl Open {
         !self.lookup.queries.is_empty()
     }
 
-    /// The server's host says that nobody listens.
+    /// Records that the server's port is closed; returns the query concerned.
     pub fn refuse(
         &mut self,
         time_ns: u64,
@@ -323,40 +326,42 @@ impl Open {
     }
 }
 
-/// The same for the same name, in any run.
+/// Returns a hash of the name that is the same in every run.
 fn digest(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(name.as_bytes());
     hasher.finish()
 }
 
-/// Whether a wait looks like the timeout of resolv.conf(5), which counts in whole seconds.
+/// Returns whether a wait has the length of a timeout of resolv.conf(5), which is a whole number of
+/// seconds.
 fn is_timeout(waited_ns: u64) -> bool {
     const SECOND_NS: u64 = 1_000_000_000;
     const LATE_MAX_NS: u64 = 60_000_000;
     waited_ns >= SECOND_NS && waited_ns % SECOND_NS <= LATE_MAX_NS
 }
 
-/// Whether the answer holds what was asked for: a CNAME alone leads nowhere.
+/// Returns whether the answer contains a requested record: a CNAME alone does not count.
 pub(super) fn has_answers(message: &Message) -> bool {
     let leads = |answer: &Answer| !matches!(answer, Answer::Cname(_));
-    // Where the answers were cut from the capture, the header's count must do.
+    // If the answers were cut off by the snap length, the header's count decides.
     message.answers.iter().any(leads) || message.answers.len() < usize::from(message.answer_count)
 }
 
-/// Whether one name is the other with a suffix.
+/// Returns whether one name is the other with a suffix.
 fn is_extended(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
     long.strip_prefix(short).is_some_and(|suffix| suffix.starts_with('.'))
 }
 
-/// Whether a resolver that searches (resolv.conf(5) `search`) asks for `next` after `last`:
-/// the same first labels under another suffix, or under none.
+/// Returns whether a resolver with a search list (resolv.conf(5) `search`) may query `next` after
+/// `last`: the same first labels with another suffix, or with none.
 fn is_next_name(last: &str, next: &str) -> bool {
     if is_extended(last, next) {
         return true;
     }
-    // Hosts of different sites are called `www`: their names share that by chance, but no more.
+    // Hosts of different domains are called `www`, so names that share only that label are
+    // unrelated.
     let labels = if last.starts_with("www.") { 2 } else { 1 };
     let head = |name| str::split(name, '.').take(labels);
     last != "www" && !last.starts_with('.') && head(last).eq(head(next))

@@ -1,4 +1,4 @@
-//! One look-up as its application saw it, and the split of its waiting time.
+//! One look-up as seen by its application, and the division of its waiting time.
 
 use super::at_once::{self, Attempt};
 use crate::capture::FrameId;
@@ -6,73 +6,73 @@ use crate::model::Cause;
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{qtype, rcode};
 
-/// An answer faster than this is never slow, whatever the server's baseline: a resolver that
-/// has to ask others needs as long.
+/// Minimum time of a slow answer, ns, whatever the server's baseline: a resolver that has to query
+/// other servers needs as long.
 pub const SLOW_MIN_NS: u64 = 60_000_000;
-/// A slow answer takes at least so many times the server's baseline.
+/// Factor by which a slow answer exceeds the server's baseline, at least.
 const SLOW_FACTOR: u64 = 3;
-/// A server whose fastest answer took longer has shown nothing: a resolver that is always slow is
-/// not excused by that.
+/// Maximum baseline, ns. A server whose fastest answer took longer has no valid baseline, so that a
+/// resolver that is always slow is found.
 const BASELINE_MAX_NS: u64 = 10_000_000;
-/// What an answer may take where neither the server has shown better nor the way to it is known:
-/// as long as from a cache nearby, which is the fix.
+/// Expected time of an answer if neither a baseline nor the round trip to the server is known, ns:
+/// that of a nearby cache, which is the fix.
 const NEARBY_NS: u64 = 1_000_000;
-/// Longer than a resolver takes to ask those who know a name, one after the other, ns.
+/// Longer than a resolver takes to query the authoritative servers one after the other, ns.
 pub const UNCACHED_NS: u64 = 1_000_000_000;
-/// When a client gives up on its only query, if the capture does not show it: the timeout of
+/// Timeout assumed for a client's only query if the capture does not show it, ns: the default of
 /// resolv.conf(5).
 pub(super) const TIMEOUT_NS: u64 = 5_000_000_000;
 
-/// How a look-up ended.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With an answer; without addresses where the name has none of the types asked for.
+    /// It was answered; without addresses if the name has no record of the requested types.
     Answered,
     /// The name does not exist.
     NxDomain,
-    /// Every server failed or refused; the last RCODE, or `None` if the port was closed.
+    /// Every server failed or refused.
     Failure {
-        /// The last response code.
+        /// The last response code; `None` if the port was closed.
         rcode: Option<u8>,
     },
     /// No answer came.
     Timeout,
 }
 
-/// What is known of a [`Query`] besides its times.
+/// Properties of a [`Query`] besides its times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryFlags {
-    /// The answer was too large for a datagram (TC), or that of the other half of the pair was: the
+    /// The answer, or that to the other query of the pair, was too large for a datagram (TC): the
     /// query is repeated over TCP.
     pub is_truncated: bool,
-    /// The server's host said that its port is closed (ICMP).
+    /// The server's host reported that its port is closed (ICMP).
     pub is_unreachable: bool,
-    /// The answer holds at least one record.
+    /// The answer contains at least one record.
     pub has_answers: bool,
     /// Sent over TCP.
     pub over_tcp: bool,
-    /// Its client asked again though it was answered here: what it waited for did not arrive.
+    /// The client repeated the query although its answer was captured: the answer did not arrive.
     pub asked_again: bool,
 }
 
 /// One query of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The name server asked.
+    /// The name server.
     pub server: Endpoint,
     /// The client's port.
     pub client_port: u16,
     /// The query type, see [`qtype`].
     pub qtype: u16,
-    /// Which name of the look-up's search series it asks for, from 0.
+    /// Index of the name in the look-up's search series, from 0.
     pub step: u16,
-    /// When the query was seen, nanoseconds.
+    /// Time at which the query was captured, ns.
     pub sent_ns: u64,
-    /// When its answer, or the ICMP error in its stead, was seen.
+    /// Time at which its answer, or an ICMP error in its place, was captured, ns.
     pub answered_ns: Option<u64>,
     /// The answer's RCODE.
     pub rcode: Option<u8>,
-    /// The fastest answer of this server before this one, if there was any.
+    /// Time of the fastest earlier answer of this server, ns, if any.
     pub baseline_ns: Option<u64>,
     /// Frame of the query.
     pub query_frame: FrameId,
@@ -82,52 +82,52 @@ pub struct Query {
     pub answer_frame: Option<FrameId>,
     /// Payload of that frame, bytes; 0 for an ICMP error.
     pub answer_bytes: u32,
-    /// When and where a later IP fragment of its answer was seen, of which the first never came.
+    /// Time and frame of a later IP fragment of its answer, whose first fragment never came.
     pub rest: Option<(u64, FrameId)>,
-    /// What else is known.
+    /// Further properties.
     pub flags: QueryFlags,
 }
 
 impl Query {
-    /// It was answered, and the answer decides: the name exists or does not.
+    /// Returns whether it has a conclusive answer: the name exists or does not.
     pub(super) fn is_conclusive(&self) -> bool {
         let decides = matches!(self.rcode, Some(rcode::NOERROR | rcode::NXDOMAIN));
         decides && !self.flags.is_truncated && !self.flags.asked_again
     }
 
-    /// The server failed, refused, or was not there.
+    /// Returns whether the server failed, refused, or was unreachable.
     pub(super) fn is_failure(&self) -> bool {
         let QueryFlags { is_truncated, asked_again, .. } = self.flags;
         self.answered_ns.is_some() && !self.is_conclusive() && !is_truncated && !asked_again
     }
 
-    /// An answer to it was seen.
+    /// Returns whether an answer to it was captured.
     pub fn is_answered(&self) -> bool {
         self.answered_ns.is_some() && !self.flags.is_unreachable
     }
 
-    /// Its client never had an answer to it.
+    /// Returns whether the client never received an answer to it.
     pub fn is_unheard(&self) -> bool {
         self.answered_ns.is_none() || self.flags.asked_again
     }
 
-    /// No answer to it was seen at all, and no part of one.
+    /// Returns whether not even a part of an answer was captured.
     pub fn is_silent(&self) -> bool {
         self.is_unheard() && !self.is_answered() && !self.is_cut_short()
     }
 
-    /// Of its answer only a part was seen: IP fragments of it were lost.
+    /// Returns whether only a part of its answer was captured: IP fragments of it were lost.
     pub fn is_cut_short(&self) -> bool {
         self.rest.is_some() && self.answered_ns.is_none()
     }
 
-    /// The answer names at least one record.
+    /// Returns whether the answer contains at least one record.
     pub(super) fn is_positive(&self) -> bool {
         self.is_conclusive() && self.flags.has_answers
     }
 
-    /// What the answer should have taken, if it took too long: `fair_ns` where the server has shown
-    /// no better.
+    /// Returns the time that the answer should have taken, ns, if it took too long: the server's
+    /// baseline, or `fair_ns` if there is no valid one.
     fn exceeded_baseline_ns(&self, fair_ns: u64) -> Option<u64> {
         let taken_ns = self.answered_ns?.saturating_sub(self.sent_ns);
         let shown_ns = self.baseline_ns.filter(|&fastest_ns| fastest_ns <= BASELINE_MAX_NS);
@@ -137,66 +137,69 @@ impl Query {
     }
 }
 
-/// What one application look-up (a `getaddrinfo`) waited for.
+/// One look-up of an application (a `getaddrinfo`), for which it waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// The client's address, IPv4-mapped where it is IPv4.
+    /// The client's address, IPv4-mapped for IPv4.
     pub client: [u8; 16],
-    /// The last name asked for, if names are kept.
+    /// The last name queried, if names are kept.
     pub name: Option<String>,
-    /// A digest of that name, kept or not: look-ups of one name have the same.
+    /// A hash of that name, even if names are not kept: look-ups of one name have the same.
     pub digest: u64,
-    /// The query types asked for, in order.
+    /// The query types, in order.
     pub qtypes: Vec<u16>,
-    /// When the first query was seen, nanoseconds.
+    /// Time of the first query, ns.
     pub start_ns: u64,
-    /// When the last part was answered, or given up.
+    /// Time at which the last part was answered or given up, ns.
     pub end_ns: u64,
-    /// How it ended.
+    /// The result.
     pub outcome: Outcome,
-    /// The first 16 addresses answered.
+    /// The first 16 addresses in the answers.
     pub addresses: Vec<[u8; 16]>,
     /// All queries, in the order sent.
     pub queries: Vec<Query>,
-    /// It asks for the name of an address.
+    /// `true` if it queries the name of an address.
     pub is_reverse: bool,
-    /// Names tried in vain before the last one.
+    /// Number of names tried without success before the last one.
     pub search_steps: u16,
-    /// Sent by a name server on behalf of others: no application waits for it directly.
+    /// `true` if it was sent by a name server for its clients: no application waits for it
+    /// directly.
     pub by_resolver: bool,
-    /// How much of its last wait lies behind the end of the capture, by the wait before, nanoseconds.
+    /// The part of its last wait that lies after the end of the capture, estimated from the wait
+    /// before, ns.
     pub unseen_ns: u64,
-    /// Its client, which asks again after a while, was not seen to: it gave up before, or was ended, or the
-    /// capture was.
+    /// `true` if the client, which normally repeats queries after a while, was not seen to: it gave
+    /// up, was terminated, or the capture ended before.
     pub is_abandoned: bool,
-    /// Of an A and an AAAA query sent together from one port exactly one was answered: the
-    /// mark of two packets racing in connection tracking.
+    /// `true` if exactly one of an A and an AAAA query was answered that were sent together from
+    /// one port: the sign of two packets racing in connection tracking.
     pub conntrack_race_suspected: bool,
 }
 
-/// What is known of the wait for answers that did not come.
+/// Knowledge about the wait for answers that did not come.
 #[derive(Clone)]
 pub(super) struct Known {
-    /// The end of what the capture shows, ns.
+    /// End of the time that the capture covers, ns.
     pub seen_ns: u64,
-    /// When its client had turned to something else, if that was seen, ns.
+    /// Time at which the client began something else, if that was captured, ns.
     pub left_ns: Option<u64>,
-    /// After how long the client asks again, ns.
+    /// The client's timeout, ns.
     pub timeout_ns: u64,
-    /// No server that it asked has ever answered anybody.
+    /// `true` if no server that it queried has ever answered any client.
     pub is_silent: bool,
 }
 
-/// The shortest timeout that resolv.conf(5) knows.
+/// The shortest timeout of resolv.conf(5), ns.
 pub(super) const TIMEOUT_MIN_NS: u64 = 1_000_000_000;
 
-/// A stretch of time and what it was lost to.
+/// Start and end of a time span, and the cause to which it was lost.
 type Span = (u64, u64, Option<Cause>);
 
 impl Lookup {
-    /// Splits `end_ns - start_ns` exactly: what was lost to each cause, and with `None` what a
-    /// healthy look-up takes: no less than the way from the vantage to the server and back, `rtt_ns` if that is
-    /// known, and that from its client to the vantage, `unseen_ns`. Causes that took nothing are there with 0.
+    /// Divides `end_ns - start_ns` exactly into the time lost to each cause and, with `None`, the
+    /// time of a healthy look-up. The latter is at least the round trip from the vantage to the
+    /// server, `rtt_ns` if known, and from the client to the vantage, `unseen_ns`. Causes without
+    /// time are included with 0.
     pub fn split(&self, rtt_ns: Option<u64>, unseen_ns: u64) -> [(Option<Cause>, u64); 5] {
         let fair = |rtt_ns: u64| rtt_ns.min(self.quickest_ns()) + unseen_ns;
         let fair_ns = rtt_ns.map_or(NEARBY_NS, fair);
@@ -227,14 +230,14 @@ impl Lookup {
         split
     }
 
-    /// The quickest of its answers took so long, ns: the server is no further away, though another host of
-    /// its network may be.
+    /// Returns the time of the quickest answer, ns: an upper bound of the round trip to this
+    /// server, since `rtt_ns` may be that of another host in its network.
     fn quickest_ns(&self) -> u64 {
         let answered = self.queries.iter().filter_map(|it| Some((it.answered_ns?, it.sent_ns)));
         answered.map(|(to_ns, from_ns)| to_ns.saturating_sub(from_ns)).min().unwrap_or(u64::MAX)
     }
 
-    /// Stretches without overlap, of the chain of queries that was waited for.
+    /// Returns the spans, without overlap, of the chain of queries that was waited for.
     fn spans(&self, timeout: Cause, fair_ns: u64) -> Vec<Span> {
         let mut spans = Vec::new();
         let last = self.queries.last().map_or(0, |query| query.step);
@@ -257,14 +260,14 @@ impl Lookup {
         spans
     }
 
-    /// Whether the name of a step does not exist, by an answer.
+    /// Returns whether the name of a step does not exist, according to an answer.
     pub fn is_missing(&self, step: u16) -> bool {
         let mut queries = self.queries.iter();
         queries.any(|query| query.step == step && query.rcode == Some(rcode::NXDOMAIN))
     }
 
-    /// The stretches of one step, latest first: each moment belongs to the query type whose
-    /// answer was still to come, the last one first.
+    /// Returns the spans of one step, latest first: each moment belongs to the query type whose
+    /// answer was outstanding, the one answered last first.
     fn step_spans(&self, step: u16, end_ns: u64, timeout: Cause, fair_ns: u64) -> Vec<Span> {
         let mut chains: Vec<(u64, Vec<&Query>)> = Vec::new();
         for &qtype in &self.qtypes {
@@ -291,7 +294,8 @@ impl Lookup {
         self.queries.iter().filter(move |query| query.step == step && query.qtype == qtype)
     }
 
-    /// Whether its last queries were not asked again within `wait_ns`, though there was no answer.
+    /// Returns whether its last queries were not repeated within `wait_ns` although there was no
+    /// answer.
     pub(super) fn was_asked_once(&self, wait_ns: u64, now_ns: u64) -> bool {
         let step = self.queries.last().map_or(0, |query| query.step);
         let last_ns = self.queries.last().map_or(0, |query| query.sent_ns);
@@ -302,7 +306,7 @@ impl Lookup {
         once && silent && now_ns.saturating_sub(last_ns) > wait_ns
     }
 
-    /// Fills in the end, the outcome and the suspicion once no more can come.
+    /// Sets the end, the outcome and the suspected race once the look-up is over.
     pub(super) fn conclude(&mut self, known: &Known) {
         let last = self.queries.last().map_or(0, |query| query.step);
         self.search_steps = last;
@@ -315,7 +319,8 @@ impl Lookup {
             }
             match chain_end_ns(&attempts) {
                 Some(end_ns) => ends_ns.push(end_ns),
-                // A single query that nobody repeated was not waited for if another part came.
+                // A single query that was not repeated was not waited for if another type was
+                // answered.
                 None => given_up |= at_once::attempts(&attempts).len() > 1,
             }
         }
@@ -335,21 +340,21 @@ impl Lookup {
         self.conntrack_race_suspected = self.has_lone_half();
     }
 
-    /// When the client gave up: one more retry interval after its last query.
+    /// Returns the time at which the client gave up: one more retry interval after its last query.
     fn given_up_ns(&self, step: u16, timeout_ns: u64) -> u64 {
         let times_ns: Vec<_> =
             self.queries.iter().filter(|q| q.step == step).map(|q| q.sent_ns).collect();
         let (first, last) = (times_ns.first(), times_ns.last());
         let waits_ns = times_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-        // The other half of a pair is no retry.
+        // The other query of a pair is not a retry.
         let interval_ns = waits_ns.rev().find(|&wait_ns| wait_ns >= SLOW_MIN_NS);
         let base_ns = last.or(first).copied().unwrap_or(self.start_ns);
         base_ns.saturating_add(interval_ns.unwrap_or(timeout_ns))
     }
 
-    /// Whether what was asked last had been asked of the same server before, for a whole wait in vain. The
-    /// client waits for that no less than it did before (resolv.conf(5) `timeout` holds for each attempt;
-    /// others wait longer each time).
+    /// Returns whether the last query had been sent to the same server before and not been answered
+    /// for a whole wait. The client then waits at least as long again (the `timeout` of
+    /// resolv.conf(5) applies to each attempt; others wait longer each time).
     fn asked_in_vain(&self) -> bool {
         let Some(last) = self.queries.last() else { return false };
         let mut before = self.attempts(last.step, last.qtype).filter(|it| it.server == last.server);
@@ -372,7 +377,8 @@ impl Lookup {
 
     fn has_lone_half(&self) -> bool {
         const TOGETHER_NS: u64 = 5_000_000;
-        // musl asks every server for both, at once: one of those that is down is no race.
+        // musl sends both queries to every server at the same time: a server that is down is no
+        // race.
         let only_two = |one: &Query| {
             let together = |it: &&Query| it.sent_ns.abs_diff(one.sent_ns) < TOGETHER_NS;
             self.queries.iter().filter(together).count() == 2
@@ -392,8 +398,8 @@ impl Lookup {
         self.queries.iter().any(|one| self.queries.iter().any(|other| races(one, other)))
     }
 
-    /// Whether the server of `query` did not answer one like it that went out alone either: nothing
-    /// raced with that.
+    /// Returns whether the server of `query` left another query of this type unanswered that was
+    /// sent alone, and so could not take part in a race.
     pub fn is_ignored(&self, query: &Query) -> bool {
         let under_way = |other: &Query, at_ns: u64| {
             other.sent_ns <= at_ns && other.answered_ns.is_none_or(|answer_ns| answer_ns > at_ns)
@@ -407,18 +413,18 @@ impl Lookup {
     }
 }
 
-/// When the attempts for one type came to an end: at the first answer that decides, else at the
-/// last failure if no attempt follows it. `None`: still waiting.
+/// Returns the time at which the attempts for one type ended: at the first conclusive answer,
+/// otherwise at the last failure if no attempt follows it. `None` while an answer is awaited.
 pub(super) fn chain_end_ns(attempts: &[&Query]) -> Option<u64> {
     let decided = attempts.iter().filter(|query| query.is_conclusive());
     let last = attempts.last()?;
-    // What the same server said late, it said to all attempts.
+    // A late answer of one server applies to all attempts at that server.
     let same = attempts.iter().filter(|query| query.server == last.server);
     let after = same.filter_map(|query| query.answered_ns).filter(|&at_ns| at_ns >= last.sent_ns);
     decided.filter_map(|query| query.answered_ns).min().or(after.min())
 }
 
-/// The stretches of the attempts for one type.
+/// Returns the spans of the attempts for one type.
 fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -> Vec<Span> {
     let mut spans = Vec::new();
     let attempts = at_once::attempts(attempts);
@@ -430,7 +436,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
             true if query.is_failure() => Some(Cause::DnsFailure),
             true if query.flags.asked_again => Some(timeout),
             true => None,
-            // The answer came late, or the one that ends the wait is that to an earlier attempt.
+            // The answer came late, or the answer that ends the wait belongs to an earlier attempt.
             false if query.answered_ns.is_some() => Some(Cause::DnsSlow),
             false if attempts[..at].iter().any(|it| it.query.answered_ns == Some(end_ns)) => {
                 Some(Cause::DnsSlow)
@@ -452,15 +458,17 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
     spans
 }
 
-/// Who asks for the next name at `end_ns` has heard of the one before, unless he has waited for a timeout: what is
-/// shorter than any is an answer that was not captured.
+/// Attributes a span before `end_ns`, where the client queries the next name, to an answer that was
+/// not captured if it is shorter than any timeout: without an answer, the client would have waited
+/// for the timeout.
 fn hear_of((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
     if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < TIMEOUT_MIN_NS {
         *cause = None;
     }
 }
 
-/// Of a step in vain all time belongs to the search, save what was lost to silence or failure.
+/// Attributes all time of an unsuccessful step to the search, except time lost to silence or
+/// failure.
 fn in_vain(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64) {
     let is_kept = |cause: &Option<Cause>| !matches!(cause, None | Some(Cause::DnsSlow));
     spans.retain(|(_, _, cause)| is_kept(cause));

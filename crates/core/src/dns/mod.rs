@@ -1,4 +1,4 @@
-//! Name resolution: which look-ups an application waited for, and what the waiting was made of.
+//! Name resolution: the look-ups that applications waited for, and the parts of their waiting time.
 //!
 //! Read first: RFC 1035 §4 (messages), resolv.conf(5) (`timeout`, `attempts`, `rotate`, `ndots`,
 //! `search`, `single-request-reopen`).

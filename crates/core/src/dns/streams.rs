@@ -8,32 +8,32 @@ use crate::wire::dns_message::Message;
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use std::collections::HashMap;
 
-/// Connections followed at once: a flood must not fill memory.
+/// Maximum number of connections followed at a time, so that a flood cannot fill memory.
 const OPEN_MAX: usize = 4096;
 
-/// One that was silent for so long makes room for others, ns.
+/// Silence after which a connection is dropped to make room for others, ns.
 const SILENT_NS: u64 = 60_000_000_000;
 
-/// How often such are looked for, ns of capture time.
+/// Interval at which silent connections are looked for, ns of capture time.
 const SWEEP_NS: u64 = 1_000_000_000;
 
-/// Header, question and all answers that are looked at fit into this, bytes.
+/// Bytes kept of a message: enough for header, question and all answers that are read.
 const KEPT_MAX: usize = 4096;
 
-/// Follows the connections to and from port 53, and gives their messages to a [`Tracker`] as they
-/// are complete.
+/// Follows the connections to and from port 53, and passes their complete messages to a
+/// [`Tracker`].
 #[derive(Clone, Default)]
 pub struct Streams {
     open: HashMap<FlowKey, Stream>,
-    /// Payload that waits for its turn.
+    /// Out-of-order payload.
     early: EarlyBytes,
-    /// When it was last looked for silent ones, ns.
+    /// Time of the last search for silent connections, ns.
     swept_ns: u64,
 }
 
 #[derive(Clone)]
 struct Stream {
-    /// Its SYN, if that was captured, until the first message has taken it for its beginning, ns.
+    /// Time of its SYN, if captured and not yet used as the beginning of the first message, ns.
     opened_ns: Option<u64>,
     last_ns: u64,
     directions: [Direction; 2],
@@ -42,33 +42,33 @@ struct Stream {
 #[derive(Clone, Default)]
 struct Direction {
     sequence: Option<Sequence>,
-    /// Up to where the stream was seen.
+    /// End of the stream seen so far.
     seen: u64,
     bytes: Reassembly,
     message: Partial,
-    /// Its sender has nothing more to say.
+    /// `true` if the sender has closed its direction.
     finished: bool,
 }
 
-/// The message that a direction is in the middle of.
+/// The current message of a direction.
 #[derive(Clone, Default)]
 struct Partial {
     length: [u8; 2],
-    /// How many bytes of it have come, those of its length included.
+    /// Number of its bytes that have arrived, including the length field.
     come: usize,
     kept: Vec<u8>,
-    /// Where the next message begins is not known: bytes that said so were not captured.
+    /// `true` if the position of the next message is unknown because bytes were not captured.
     lost: bool,
 }
 
-/// Whether `segment` is from or to a name server.
+/// Returns whether `segment` is from or to a name server.
 #[inline]
 pub fn concerns(segment: &Segment) -> bool {
     segment.flow.low.port == DNS_PORT || segment.flow.high.port == DNS_PORT
 }
 
 impl Streams {
-    /// Takes the next segment that [`concerns`] a name server, with its captured payload.
+    /// Takes the next segment for which [`concerns`] is true, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], tracker: &mut Tracker) {
         let flags = segment.flags;
         let syn = flags.has(TcpFlags::SYN);
@@ -85,7 +85,7 @@ impl Streams {
         let Stream { opened_ns, directions, .. } = stream;
         let mut on = |message: Option<&[u8]>| {
             let Some(message) = message else {
-                // One that answers may have been among those bytes.
+                // These bytes may have contained an answer.
                 if side == Side::Server {
                     tracker.missed(segment.destination(), segment.source());
                 }
@@ -136,7 +136,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// It is over: what waits for its turn in it gives its room to others.
+    /// Releases the memory of out-of-order bytes when the connection is over.
     fn let_go(&mut self, early: &mut EarlyBytes) {
         self.directions.iter_mut().for_each(|direction| direction.bytes.let_go(early));
     }
@@ -172,8 +172,8 @@ impl Direction {
 }
 
 impl Partial {
-    /// Takes the next `bytes` of the stream, and `missing` more that were not captured. `on` gets the messages,
-    /// and nothing in place of bytes of which it is not known where messages begin in them.
+    /// Takes the next `bytes` of the stream, followed by `missing` bytes that were not captured.
+    /// `on` receives the messages, and `None` for bytes in which message boundaries are unknown.
     fn take(
         &mut self,
         side: Side,
@@ -216,8 +216,8 @@ impl Partial {
     }
 }
 
-/// Whether a message of `side` begins with `bytes`, as they stand in a segment: its length, and a header and
-/// question that can be read.
+/// Returns whether `bytes`, the start of a segment's payload, begin a message of `side`: a length,
+/// and a header and question that can be parsed.
 fn begins_message(side: Side, bytes: &[u8]) -> bool {
     let Some((length, rest)) = bytes.split_first_chunk() else { return false };
     let message = rest.get(..usize::from(u16::from_be_bytes(*length)).min(rest.len()));

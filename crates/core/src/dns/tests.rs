@@ -46,7 +46,7 @@ fn type_of(word: &str) -> u16 {
     }
 }
 
-/// A message; `answer` is `None` in a query.
+/// Encodes a message; `answer` is `None` in a query.
 fn encode(id: u16, kind: u16, name: &str, answer: Option<&str>) -> Vec<u8> {
     let address = answer.and_then(|answer| answer.parse::<std::net::IpAddr>().ok());
     let flags: u16 = match answer {
@@ -74,7 +74,7 @@ fn encode(id: u16, kind: u16, name: &str, answer: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// Feeds a trace from `client`; frames are numbered as the lines are.
+/// Feeds a trace from `client`; frames are numbered like the lines.
 fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
     let mut end_ns = 0;
     for (at, line) in trace.lines().filter(|line| !line.trim().is_empty()).enumerate() {
@@ -121,14 +121,15 @@ fn lookups(trace: &str) -> Vec<Lookup> {
     lookups
 }
 
-/// The only look-up of a trace.
+/// Returns the only look-up of a trace.
 fn lookup(trace: &str) -> Lookup {
     let mut lookups = lookups(trace);
     assert_eq!(lookups.len(), 1, "{lookups:#?}");
     lookups.remove(0)
 }
 
-/// What was lost, milliseconds by cause id; `-` is nobody's fault. Zeros are left out.
+/// Returns the lost time, milliseconds by cause id; `-` is time without a cause. Zeros are left
+/// out.
 fn lost(lookup: &Lookup) -> String {
     let split = lookup.split(None, 0);
     let parts = split.iter().filter(|(_, ns)| *ns > 0);

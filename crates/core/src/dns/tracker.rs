@@ -1,4 +1,4 @@
-//! Follows DNS messages in time order and puts look-ups together.
+//! Follows DNS messages in time order and groups them into look-ups.
 
 use super::early::{self, Early};
 use super::grouping::{Asked, Fit, Open, has_answers};
@@ -9,70 +9,70 @@ use crate::wire::dns_message::Message;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Where name servers listen.
+/// The port of name servers.
 pub const DNS_PORT: u16 = 53;
-/// More look-ups than this are not kept open: the oldest are closed as they stand.
+/// Maximum number of look-ups kept open; the oldest are closed as they are.
 const OPEN_MAX: usize = 8192;
 const OPEN_PER_CLIENT_MAX: usize = 512;
 const SERVERS_MAX: usize = 65_536;
-/// How often look-ups that ended in silence are closed, nanoseconds of capture time.
+/// Interval at which look-ups without an answer are closed, ns of capture time.
 const SWEEP_NS: u64 = 1_000_000_000;
 
 /// Groups DNS queries into [`Lookup`]s.
 ///
-/// Sequential: feed it the messages of all clients in time order. Memory is bounded by the
-/// look-ups open at a time; finished ones wait for [`take_finished`](Self::take_finished).
-/// Multicast DNS (port 5353) is none of its business.
+/// Sequential: feed it the messages of all clients in time order. Memory is bounded by the look-ups
+/// open at a time; finished ones wait for [`take_finished`](Self::take_finished). Multicast DNS
+/// (port 5353) is not handled.
 #[derive(Clone, Default)]
 pub struct Tracker {
     keep_names: bool,
     open: BTreeMap<[u8; 16], Vec<Open>>,
     pub(super) open_count: usize,
-    /// The fastest answer of each server, nanoseconds.
+    /// Time of the fastest answer of each server, ns.
     baselines_ns: BTreeMap<[u8; 16], u64>,
-    /// After how long each client asks again: its shortest wait, nanoseconds.
+    /// Timeout of each client: its shortest wait before a repeated query, ns.
     timeouts_ns: BTreeMap<[u8; 16], u64>,
     finished: Vec<Lookup>,
     early: Early,
     swept_ns: u64,
 }
 
-/// A DNS message's way.
+/// Context of a DNS message.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried<'a> {
-    /// When it was complete, ns.
+    /// Time at which it was complete, ns.
     pub time_ns: u64,
     /// The frame that completed it.
     pub frame: FrameId,
     /// Payload of that frame, bytes.
     pub payload_bytes: u32,
-    /// Who sent it.
+    /// The endpoint that sent it.
     pub source: &'a Endpoint,
-    /// To whom.
+    /// The endpoint that it was sent to.
     pub destination: &'a Endpoint,
-    /// What carried it.
+    /// The transport.
     pub carrier: Carrier,
 }
 
-/// What carries a message.
+/// The transport of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// A UDP datagram.
     Datagram,
-    /// The first of the IP fragments of one; the whole of it may follow. A capture filter that knows
-    /// ports sees no other fragment.
+    /// The first IP fragment of a datagram; the complete datagram may follow. A capture filter for
+    /// ports matches no other fragment.
     Beginning {
         /// The packet's identification.
         id: u32,
     },
-    /// A later IP fragment of one, without the first before it: ports and message are not known.
+    /// A later IP fragment of a datagram whose first is missing: ports and message are unknown.
     Rest {
         /// The packet's identification.
         id: u32,
     },
     /// A TCP connection.
     Stream {
-        /// When its client opened it, if that was for this message, ns.
+        /// Time at which the client opened it, if it did so for this message, ns.
         opened_ns: Option<u64>,
     },
 }
@@ -90,12 +90,13 @@ impl Carrier {
 }
 
 impl Tracker {
-    /// `keep_names`: keep the names asked for, for display. They are values: off unless asked.
+    /// Creates a tracker. With `keep_names`, queried names are kept for display; they are values,
+    /// so the default is off.
     pub fn new(keep_names: bool) -> Self {
         Self { keep_names, ..Self::default() }
     }
 
-    /// An ICMP port unreachable about a datagram that `client` sent to `server`.
+    /// Takes an ICMP port unreachable about a datagram that `client` sent to `server`.
     pub fn unreachable(
         &mut self,
         time_ns: u64,
@@ -123,8 +124,8 @@ impl Tracker {
         }
     }
 
-    /// What `server` said to `client` over TCP could not be read: questions asked there before may have been
-    /// answered, and nothing is known of them.
+    /// Records that a message from `server` to `client` over TCP could not be read: earlier queries
+    /// on this connection may have been answered, so they are removed.
     pub fn missed(&mut self, client: &Endpoint, server: &Endpoint) {
         let Some(lookups) = self.open.get_mut(&client.address) else { return };
         let before = lookups.len();
@@ -132,7 +133,7 @@ impl Tracker {
         self.open_count -= before - lookups.len();
     }
 
-    /// Lets `carried`, a query, have the answer that passed just before it.
+    /// Assigns to `carried`, a query, the answer captured just before it.
     fn answer_early(&mut self, carried: &Carried<'_>) {
         let Carried { time_ns, source: client, destination: server, .. } = *carried;
         let Some(early) = self.early.take(time_ns, server, client) else { return };
@@ -147,14 +148,14 @@ impl Tracker {
         }
     }
 
-    /// The look-ups that have ended since the last call, by start.
+    /// Returns the look-ups that have ended since the last call, ordered by start.
     pub fn take_finished(&mut self) -> Vec<Lookup> {
         let mut finished = std::mem::take(&mut self.finished);
         finished.sort_by_key(order);
         finished
     }
 
-    /// The look-ups not yet taken; those still open end with the capture at `end_ns`.
+    /// Returns the look-ups not yet taken; those still open end with the capture at `end_ns`.
     pub fn finish(mut self, end_ns: u64) -> Vec<Lookup> {
         self.close_where(end_ns, |_| true);
         self.take_finished()
@@ -221,7 +222,7 @@ impl Tracker {
         let by_resolver = self.is_resolver(client, &asked);
         let lookups = self.open.entry(client.address).or_default();
         let fits = lookups.iter().enumerate();
-        // Of look-ups that it fits alike, the one with its identifier, or else the last.
+        // Of several look-ups that fit equally, the one with this identifier, otherwise the last.
         let rank = |at, open: &Open| Some((open.fit(&asked)?, !open.knows(asked.id), Reverse(at)));
         match fits.filter_map(|(at, open)| rank(at, open)).min() {
             Some((Fit::Duplicate, ..)) => {}
@@ -262,9 +263,9 @@ impl Tracker {
         }
     }
 
-    /// Whether the client asks on behalf of others: it answers queries itself, or a query for
-    /// the same is waiting at a resolver on the loopback interface. A resolver does not ask itself:
-    /// who asks the address that he has is another program on its host.
+    /// Returns whether the client queries for others: it answers queries itself, or the same query
+    /// waits at a resolver on the loopback interface. A resolver does not query itself: a client
+    /// with the server's own address is another program on that host.
     fn is_resolver(&self, client: &Endpoint, asked: &Asked<'_>) -> bool {
         if self.baselines_ns.contains_key(&client.address) {
             return client.address != asked.query.server.address;
@@ -281,7 +282,7 @@ impl Tracker {
             })
     }
 
-    /// Gives `message` to the query that it answers; answers whether there is one.
+    /// Assigns `message` to the query that it answers; returns whether there is one.
     fn answer(&mut self, carried: &Carried<'_>, message: &Message) -> bool {
         let Carried { time_ns, source: server, destination: client, .. } = *carried;
         let Some(lookups) = self.open.get_mut(&client.address) else {
@@ -323,11 +324,12 @@ impl Tracker {
         lookup.by_resolver |= asks_others && self.baselines_ns.contains_key(&lookup.client);
         let timeout_ns = self.timeouts_ns.get(&lookup.client).copied();
         let unrepeated = timeout_ns.is_some_and(|wait_ns| lookup.was_asked_once(wait_ns, now_ns));
-        // What was not asked again was given up before, at the latest for something else.
+        // A look-up that was not repeated was given up, at the latest when the client began
+        // another.
         let went_on_ns = open.went_on_ns.filter(|_| unrepeated);
         let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
         let too_early = |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < TIMEOUT_MIN_NS;
-        // Where the capture ends before the client would have asked again, no timeout was seen.
+        // If the capture ends before the client would have repeated the query, no timeout was seen.
         let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
         let cut_short = lookup.was_asked_once(0, now_ns)
             && now_ns.saturating_sub(asked_ns) < timeout_ns.unwrap_or(TIMEOUT_NS);
@@ -366,7 +368,8 @@ impl Tracker {
     }
 }
 
-/// Two look-ups, the earlier first, that turn out with `asked` to be one that a timer repeats.
+/// Returns two look-ups, the earlier first, that together with `asked` are one look-up repeated by
+/// a timer.
 fn repeated(lookups: &[Open], asked: &Asked<'_>) -> Option<[usize; 2]> {
     let later = lookups.iter().rposition(|open| open.awaits(asked.name, asked.query.qtype))?;
     let mut first = lookups[..later].iter();
@@ -374,7 +377,7 @@ fn repeated(lookups: &[Open], asked: &Asked<'_>) -> Option<[usize; 2]> {
     lookups[first].is_repeated_by(&lookups[later], asked).then_some([first, later])
 }
 
-/// Look-ups in the order in which they began.
+/// Sort key of look-ups: the order in which they began.
 fn order(lookup: &Lookup) -> (u64, FrameId) {
     let first = lookup.queries.first();
     (lookup.start_ns, first.map_or_else(FrameId::default, |query| query.query_frame))

@@ -4,11 +4,11 @@ use super::Lookup;
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// A client's port comes again for another query of the same kind after longer than this, ns: both
-/// sightings of one query are as far apart as the path is long and the clocks are uncertain.
+/// Maximum time between two captures of one query, ns: path delay and clock uncertainty. After
+/// longer than this, a client may use the same port for another query of the same kind.
 const APART_MAX_NS: u64 = 2_000_000_000;
 
-/// Those of `more`, seen at the second place, that the first has not seen.
+/// Returns those of `more`, seen at the second place, that were not seen at the first.
 pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     let mut known: HashMap<Question, Vec<u64>> = HashMap::new();
     for (question, sent_ns) in all.iter().flat_map(questions) {
@@ -21,7 +21,7 @@ pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     more.into_iter().filter(|lookup| !questions(lookup).any(is_known)).collect()
 }
 
-/// The client's address and port, the name server and the type asked for.
+/// The client's address and port, the name server and the query type.
 type Question = ([u8; 16], u16, Endpoint, u16);
 
 fn questions(lookup: &Lookup) -> impl Iterator<Item = (Question, u64)> + '_ {

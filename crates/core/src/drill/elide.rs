@@ -1,28 +1,28 @@
-//! A long ladder cut to what a screen or two can show: its beginning, its end, and what
-//! surrounds the longest silences.
+//! Shortens a long ladder to one or two screens: its beginning, its end, and the surroundings of
+//! the longest silences.
 
 use crate::model::{Ledger, Owner, units};
 use crate::report::{LadderStep, Step};
 
-/// How much is shown.
+/// Limits of what is shown.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
-    /// Steps shown in full.
+    /// Maximum number of steps shown in full.
     steps_max: usize,
     head: usize,
     tail: usize,
-    /// Silences shown with their surroundings.
+    /// Number of silences shown with their surroundings.
     gaps: usize,
 }
 
 impl Room {
-    /// A screen or two.
+    /// One or two screens.
     pub const SCREENS: Room = Room { steps_max: 70, head: 24, tail: 10, gaps: 6 };
     /// Part of a screen.
     pub const SHORT: Room = Room { steps_max: 22, head: 7, tail: 3, gaps: 2 };
 }
 
-/// Replaces what is not needed by a line that says what it was.
+/// Replaces the steps between those that are shown by lines that summarise them.
 pub(super) fn elide(steps: Vec<LadderStep>, room: Room) -> Vec<LadderStep> {
     if steps.len() <= room.steps_max {
         return steps;
@@ -52,7 +52,7 @@ pub(super) fn elide(steps: Vec<LadderStep>, room: Room) -> Vec<LadderStep> {
     shown
 }
 
-/// A run of steps that are not shown.
+/// A run of steps that are left out.
 #[derive(Default)]
 struct LeftOut {
     steps: Vec<LadderStep>,
@@ -70,7 +70,8 @@ impl LeftOut {
         self.steps.push(step);
     }
 
-    /// The run up to `end_ns`: a line, or the step itself where there is but one.
+    /// Ends the run at `end_ns`: returns a line that summarises it, or the step itself if there is
+    /// only one.
     fn take(&mut self, end_ns: u64) -> Option<LadderStep> {
         let mut run = std::mem::take(self);
         let first_ns = run.steps.first()?.time_ns;

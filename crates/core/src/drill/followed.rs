@@ -1,4 +1,4 @@
-//! One connection that is followed through a second pass.
+//! One connection followed through a second pass.
 
 use super::elide::{self, Room};
 use super::rungs::{Drawing, Rung, sender};
@@ -12,26 +12,27 @@ use crate::tcp::{Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, Segment};
 use std::ops::Range;
 
-/// Segments kept; a longer connection is drawn up to there.
+/// Maximum number of segments kept; a longer connection is drawn up to there.
 const RUNGS_MAX: usize = 1 << 18;
 
-/// Which connection of a flow is followed: addresses and ports are used again.
+/// Selects one connection of a flow, since addresses and ports are reused.
 pub(crate) enum Start<'a> {
-    /// One that the report lists.
+    /// A connection listed in the report.
     Known(&'a ConnectionReport),
-    /// The one that `frame` belongs to, opened by `client` to `server`.
+    /// The connection of `frame`, opened by `client` to `server`.
     Around { client: Endpoint, server: Endpoint, frame: FrameId },
 }
 
-/// A connection under way.
+/// A connection being followed.
 pub(crate) struct Followed {
     pub(crate) flow: FlowKey,
     client: Endpoint,
-    /// Its first frame, where the report has it.
+    /// Its first frame, if known from the report.
     first_frame: Option<FrameId>,
-    /// A frame of it, or one before it: what ends before this frame is another connection.
+    /// A frame of the connection, or before it: a connection that ends before this frame is another
+    /// one.
     at: FrameId,
-    /// Its time by owner, where the report has it.
+    /// Its time by owner, if known from the report.
     ledger: Option<Ledger>,
     lookup: Option<LookupReport>,
     sites: Sites,
@@ -42,11 +43,11 @@ pub(crate) struct Followed {
     window: Window,
     exchanges: Exchanges,
     graph: Option<Graph>,
-    /// Decisions are logged.
+    /// `true` if decisions are logged.
     decides: bool,
 }
 
-/// Exchanges as they end.
+/// Exchanges in the order in which they end.
 #[derive(Default)]
 struct Exchanges(Vec<Exchange>);
 
@@ -59,7 +60,7 @@ impl Sink for Exchanges {
 }
 
 impl Followed {
-    /// Will follow a connection of a capture that was analysed with `options`.
+    /// Prepares to follow a connection of a capture that was analysed with `options`.
     pub(crate) fn new(options: &Options, start: Start<'_>) -> Self {
         let (client, server, at) = match start {
             Start::Known(it) => (it.client, it.server, it.first_frame),
@@ -88,17 +89,17 @@ impl Followed {
         }
     }
 
-    /// Logs decisions as well.
+    /// Also logs decisions.
     pub(crate) fn deciding(self) -> Self {
         Self { shared: self.shared.logging_revisions(), decides: true, ..self }
     }
 
-    /// Keeps what graphs show as well.
+    /// Also keeps the data of graphs.
     pub(crate) fn with_graph(self, graph: Graph) -> Self {
         Self { graph: Some(graph), ..self }
     }
 
-    /// Whether the connection is over.
+    /// Returns whether the connection is over.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
@@ -138,7 +139,7 @@ impl Followed {
         }
     }
 
-    /// What was seen so far was of an earlier connection.
+    /// Discards what was kept: it belonged to an earlier connection.
     fn begin_again(&mut self) {
         self.connection = None;
         self.rungs.clear();
@@ -150,7 +151,7 @@ impl Followed {
         }
     }
 
-    /// All of it; none where no segment of it was met.
+    /// Returns the whole connection; `None` if no segment of it was found.
     pub(crate) fn finish(mut self) -> Option<Whole> {
         let mut connection = self.connection?;
         connection.finish(&mut self.shared, &mut self.exchanges);
@@ -169,11 +170,11 @@ impl Followed {
     }
 }
 
-/// A connection that was followed to its end.
+/// A connection followed to its end.
 pub(crate) struct Whole {
     pub(crate) connection: Box<Connection>,
     rungs: Vec<Rung>,
-    /// In the order they began.
+    /// Its exchanges, in the order in which they began.
     pub(crate) exchanges: Vec<Exchange>,
     ledger: Ledger,
     lookup: Option<LookupReport>,
@@ -182,7 +183,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// The exchange that `frame` belongs to.
+    /// Returns the index of the exchange that `frame` belongs to.
     pub(crate) fn exchange_at(&self, frame: FrameId) -> Option<usize> {
         self.exchanges.iter().position(|exchange| {
             (exchange.first.frame..=exchange.last.frame).contains(&frame)
@@ -190,7 +191,7 @@ impl Whole {
         })
     }
 
-    /// The exchange with that index, or all of the connection, in as much room as there is.
+    /// Draws the exchange with that index, or the whole connection, within `room`.
     pub(crate) fn ladder(&self, exchange: Option<usize>, room: Option<Room>) -> Ladder {
         let steps = self.drawing().steps(self.range(exchange));
         let steps = match room {
@@ -200,7 +201,7 @@ impl Whole {
         Ladder { client: self.connection.client(), server: self.connection.server(), steps }
     }
 
-    /// Capture time at which the ladder of that exchange begins, ns.
+    /// Returns the capture time at which the ladder of that exchange begins, ns.
     pub(crate) fn ladder_start_ns(&self, exchange: Option<usize>) -> u64 {
         let range = self.range(exchange);
         let first_ns = self.rungs.get(range.start).map_or(0, |rung| rung.time_ns);
@@ -208,7 +209,7 @@ impl Whole {
         lookup.map_or(first_ns, |it| it.start_ns.min(first_ns))
     }
 
-    /// Every step of the connection, with capture times.
+    /// Returns all steps of the connection, with capture times.
     pub(crate) fn steps(&self) -> Vec<LadderStep> {
         let start_ns = self.ladder_start_ns(None);
         let mut steps = self.drawing().steps(self.range(None));

@@ -1,4 +1,4 @@
-//! Segments and silences as steps of a ladder.
+//! Draws segments and silences as steps of a ladder.
 
 use super::settled::{self, Silence};
 use crate::app::Side;
@@ -10,14 +10,14 @@ use crate::wire::{Endpoint, Segment, SegmentFlags, TcpFlags};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Silences shorter than this are not drawn, nor those below a hundredth of the whole.
+/// Limits of the shortest silence drawn, which is a hundredth of the whole, ns.
 const GAP_MAX_FLOOR_NS: u64 = 1_000_000;
 const GAP_MIN_FLOOR_NS: u64 = 30_000;
 
-/// Segments looked at within one silence.
+/// Maximum number of segments examined within one silence.
 const PEERS_MAX: usize = 64;
 
-/// One segment, reduced to what is drawn of it.
+/// The drawn properties of one segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rung {
     pub(super) time_ns: u64,
@@ -25,7 +25,7 @@ pub(super) struct Rung {
     from: Side,
     flags: TcpFlags,
     len: u32,
-    /// Relative acknowledgment number, as Wireshark shows it.
+    /// Relative acknowledgment number, as in Wireshark.
     ack: u32,
     closed: bool,
     sacks: bool,
@@ -33,7 +33,7 @@ pub(super) struct Rung {
 }
 
 impl Rung {
-    /// What the `segment` that `from` sent showed, which `connection` has just taken.
+    /// Creates the rung of `segment`, sent by `from`, which `connection` has just processed.
     pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
         let base = connection.senders[from.peer() as usize].first_number();
         let is_reset = segment.flags.has(TcpFlags::RST);
@@ -75,7 +75,7 @@ impl Rung {
     }
 }
 
-/// What a segment with payload was, in a word; nothing for what is simply new.
+/// Returns a remark on a segment with payload; empty for new data.
 fn remark(kind: Option<Kind>) -> &'static str {
     match kind {
         Some(Kind::Retransmission(_)) => " again",
@@ -86,7 +86,7 @@ fn remark(kind: Option<Kind>) -> &'static str {
     }
 }
 
-/// Who sent `segment`.
+/// Returns the side that sent `segment`.
 pub(super) fn sender(client: Endpoint, segment: &Segment) -> Side {
     let (source, _) = if segment.from_high() {
         (segment.flow.high, segment.flow.low)
@@ -96,26 +96,28 @@ pub(super) fn sender(client: Endpoint, segment: &Segment) -> Side {
     if source == client { Side::Client } else { Side::Server }
 }
 
-/// All that is known of the connection.
+/// The data of the connection to draw.
 pub(super) struct Drawing<'a> {
     pub connection: &'a Connection,
     pub rungs: &'a [Rung],
-    /// Its exchanges, in the order they began.
+    /// Its exchanges, in the order in which they began.
     pub exchanges: &'a [Exchange],
-    /// Their time by owner, as the report has it.
+    /// Their time by owner, as in the report.
     pub ledger: &'a Ledger,
-    /// The look-up that the first of them waited for.
+    /// The look-up that the first exchange waited for.
     pub lookup: Option<&'a LookupReport>,
 }
 
-/// A part of a silence, and where that lies beyond the rungs between which it is drawn.
+/// A slice of a silence, with its start and end where they lie beyond the rungs between which it is
+/// drawn.
 struct Drawn {
     slice: Slice,
     since_ns: Option<u64>,
     until: Option<FrameId>,
 }
 
-/// A look-up, and the pause until the connection that waited for it was opened at `opened_ns`.
+/// Returns the steps of a look-up, and of the pause until `opened_ns`, when the connection that
+/// waited for it was opened.
 fn looked_up(lookup: &LookupReport, opened_ns: u64, floor_ns: u64) -> Vec<LadderStep> {
     let took_ns = lookup.end_ns.saturating_sub(lookup.start_ns);
     let mark = Step::Mark(format!("look-up, {}", units::duration(took_ns)));
@@ -142,7 +144,7 @@ fn looked_up(lookup: &LookupReport, opened_ns: u64, floor_ns: u64) -> Vec<Ladder
 }
 
 impl Drawing<'_> {
-    /// The rungs of an exchange, with the ACK of its last byte.
+    /// Returns the rungs of an exchange, including the ACK of its last byte.
     pub fn range_of(&self, exchange: &Exchange) -> Range<usize> {
         let at = |frame: FrameId| self.rungs.partition_point(|rung| rung.frame < frame);
         let first = if exchange.connects { 0 } else { at(exchange.first.frame) };
@@ -151,7 +153,7 @@ impl Drawing<'_> {
         first..(last + 1 + usize::from(arrived)).min(self.rungs.len())
     }
 
-    /// The rungs in `window`, and those of exchanges of which a part is.
+    /// Returns the rungs in `window`, and those of exchanges that overlap it.
     pub fn told_of(&self, window: &Window) -> Range<usize> {
         let told = |rung: &Rung| window.contains(rung.time_ns);
         let start = self.rungs.iter().position(told).unwrap_or(self.rungs.len());
@@ -160,7 +162,7 @@ impl Drawing<'_> {
         exchanges.fold(start..end, |all, one| all.start.min(one.start)..all.end.max(one.end))
     }
 
-    /// The steps of some rungs.
+    /// Returns the steps of a range of rungs.
     pub fn steps(&self, range: Range<usize>) -> Vec<LadderStep> {
         let lookup = self.lookup.filter(|_| range.start == 0);
         let rungs = self.rungs.get(range).unwrap_or(&[]);
@@ -206,7 +208,8 @@ impl Drawing<'_> {
         push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
     }
 
-    /// The silences by the frame before which they are drawn, as ledgers have them.
+    /// Returns the silences by the frame before which they are drawn, with the owners from the
+    /// ledgers.
     fn gaps(&self) -> HashMap<FrameId, Vec<Drawn>> {
         let mut traced: Vec<_> =
             self.connection.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
@@ -216,7 +219,7 @@ impl Drawing<'_> {
         for (at, exchange) in self.exchanges.iter().enumerate() {
             let next = self.exchanges.get(at + 1).map_or(traced.len(), |it| before(it.first.frame));
             let own = traced.get(before(exchange.first.frame)..next).unwrap_or(&[]);
-            // What came after its end kept nobody waiting.
+            // Silences after the end of the exchange delayed nothing.
             let own = own.iter().filter(|gap| gap.next_frame <= exchange.last.frame);
             let from = silences.len();
             silences.extend(own.map(|gap| Silence {
@@ -238,8 +241,9 @@ impl Drawing<'_> {
         gaps
     }
 
-    /// Silences of `exchange` that no segment of their sender ended, or that were before its request: what
-    /// the ledger has beyond `silences` lies where nobody spoke for the longest time.
+    /// Returns silences of `exchange` that were not ended by a segment of their sender, or came
+    /// before its request: time that the ledger has beyond `silences` is drawn in the longest
+    /// pauses.
     fn unheard(&self, exchange: &Exchange, silences: &[Silence]) -> Vec<Silence> {
         let lacking = settled::lacking(silences, exchange);
         if lacking.is_empty() {
@@ -253,7 +257,7 @@ impl Drawing<'_> {
         let mut told: Vec<_> =
             silences.iter().map(|it| (it.start_ns, at_ns(it.next_frame))).collect();
         told.sort_unstable();
-        // By when all that began until then was over.
+        // The latest end of all that began until then.
         told.iter_mut().fold(0, |until_ns, it| {
             it.1 = it.1.max(until_ns);
             it.1
@@ -269,7 +273,7 @@ impl Drawing<'_> {
         let mut pauses: Vec<_> = rungs.windows(2).filter(is_free).collect();
         pauses.sort_by_key(|pair| std::cmp::Reverse(length_ns(pair)));
         let silence = |slice: Slice| {
-            // A client's pause ends when the client says something.
+            // A client's pause ends when the client sends data.
             let said = |pair: &[Rung]| pair[1].from == Side::Client && pair[1].len > 0;
             let fits = |pair: &[Rung]| slice.owner != Owner::Client || said(pair);
             let at = pauses.iter().position(|pair| fits(pair))?;
@@ -283,8 +287,9 @@ impl Drawing<'_> {
         lacking.into_iter().filter_map(silence).collect()
     }
 
-    /// Puts the parts of a silence, one after the other, where they were. Within it the sender's peer may have
-    /// spoken: a part is drawn in the pause that has most of it, and says where it lies beyond that.
+    /// Places the slices of a silence, one after the other, at their times. The peer may have sent
+    /// segments meanwhile: a slice is drawn in the pause that contains most of it, with a note of
+    /// its extent beyond that.
     fn place(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
         let last = self.rungs.partition_point(|rung| rung.frame < silence.next_frame);
         let first = last.saturating_sub(PEERS_MAX);
@@ -312,7 +317,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The wait before `rung`, if that is a step of the handshake.
+    /// Returns the wait before `rung`, if that is a step of the handshake.
     fn set_up(&self, before: &Rung, rung: &Rung) -> Option<Silence> {
         let (start_ns, next_frame) = (before.time_ns, rung.frame);
         let slice = self.of_set_up(rung, rung.time_ns.saturating_sub(start_ns))?;

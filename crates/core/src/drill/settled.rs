@@ -1,6 +1,6 @@
-//! Whose the silences are in the end. What one was judged to be while it lasted may have got another owner
-//! when its exchange, its connection or the capture was over: ledgers know, and silences are drawn as theirs
-//! to whom these give them.
+//! Final owners of silences. The owner of a silence may change when its exchange, its connection or
+//! the capture is over. The ledgers contain these changes; silences are drawn with the owners that
+//! match the ledgers.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -8,22 +8,22 @@ use crate::judge;
 use crate::model::{Cause, Ledger, Owner, Slice};
 use crate::tcp::Exchange;
 
-/// Less than this need not be given to anybody else, ns, nor less than so small a part of all.
+/// Smallest difference that is corrected: in ns, and as a fraction of the total.
 const FLOOR_NS: u64 = 1_000_000;
 const FLOOR_PART: u64 = 100;
 
-/// A silence, with its owners as they are known now.
+/// A silence with its current owners.
 pub(super) struct Silence {
-    /// When it began, ns.
+    /// Its start, ns.
     pub start_ns: u64,
     /// The frame that ended it.
     pub next_frame: FrameId,
-    /// Its parts.
+    /// Its slices.
     pub slices: Vec<Slice>,
 }
 
-/// Who has time of which nothing is drawn, as the ways of first and last bytes and what followed at once:
-/// that they seem to have too little says less.
+/// Owners that have time which is not drawn, such as the transit of first and last bytes: if they
+/// seem to lack time, that is weaker evidence.
 const PARTLY_DRAWN: [Owner; 7] = [
     Owner::Dns,
     Owner::Connect,
@@ -34,8 +34,8 @@ const PARTLY_DRAWN: [Owner; 7] = [
     Owner::Unknown,
 ];
 
-/// Gives of `silences` what owners have beyond `ledger` to those who have less, the longest first. What is
-/// nobody's then, nobody has waited for.
+/// Moves time in `silences` from owners that have more than in `ledger` to those that have less,
+/// the longest slices first. Time that no owner lacks is removed: nothing waited for it.
 pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exchange]) {
     let (mut beyond_ns, floor_ns) = beyond(silences, ledger);
     let opens = has_opened(exchanges);
@@ -54,7 +54,7 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
             let beyond = beyond_ns[slice.owner as usize];
             let most_ns =
                 to.map_or(beyond, |to| beyond.min(beyond_ns[to as usize].saturating_neg())) as u64;
-            // A little more or less than all of it is all of it.
+            // A part that is nearly the whole slice is treated as the whole slice.
             let is_all = slice.ns < most_ns.saturating_add(floor_ns as u64);
             let ns = if is_all { slice.ns } else { most_ns };
             give(&mut beyond_ns, slice.owner, -signed(ns));
@@ -70,7 +70,8 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
     }
 }
 
-/// By how much owners have more in `silences` than by `ledger`, ns, and how much is much of it.
+/// Returns how much more each owner has in `silences` than in `ledger`, ns, and the threshold from
+/// which a difference counts.
 fn beyond(silences: &[Silence], ledger: &Ledger) -> ([i64; Owner::ALL.len()], i64) {
     let mut beyond_ns = [0; Owner::ALL.len()];
     for slice in silences.iter().flat_map(|silence| &silence.slices) {
@@ -87,13 +88,13 @@ fn give(beyond_ns: &mut [i64; Owner::ALL.len()], owner: Owner, ns: i64) {
     *sum = sum.saturating_add(ns);
 }
 
-/// A clock at the end of time must not make it negative.
+/// A clock at its latest time must not make the value negative.
 fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// What the ledger of `exchange` has and `silences` have not, of those of whom all is drawn: the most
-/// first.
+/// Returns the time that the ledger of `exchange` has and `silences` lack, for owners whose time is
+/// drawn completely: the greatest first.
 pub(super) fn lacking(silences: &[Silence], exchange: &Exchange) -> Vec<Slice> {
     let (beyond_ns, floor_ns) = beyond(silences, &exchange.ledger.ledger());
     let opens = has_opened(std::slice::from_ref(exchange));
@@ -110,13 +111,14 @@ pub(super) fn lacking(silences: &[Silence], exchange: &Exchange) -> Vec<Slice> {
     lacking
 }
 
-/// Who has much less than the ledger gives them, and of these the one who lacks most.
+/// Returns the owner that lacks most compared with the ledger, if any lacks more than the
+/// threshold.
 fn short(beyond_ns: &[i64], floor_ns: i64) -> Option<Owner> {
     let short = Owner::ALL.iter().filter(|&&owner| beyond_ns[owner as usize] <= -floor_ns);
     short.min_by_key(|&owner| (PARTLY_DRAWN.contains(owner), beyond_ns[*owner as usize])).copied()
 }
 
-/// Whether what `exchanges` waited for in a congestion window was that it opened, and nothing else.
+/// Returns whether the only reason for waits on a congestion window in `exchanges` was slow start.
 fn has_opened(exchanges: &[Exchange]) -> bool {
     let has = |cause| {
         let mut chains = exchanges.iter().flat_map(|exchange| &exchange.chains);
@@ -125,7 +127,7 @@ fn has_opened(exchanges: &[Exchange]) -> bool {
     has(Cause::SlowStart) && !has(Cause::CongestionWindow)
 }
 
-/// By what `owner` has time; `opens`: see [`has_opened`].
+/// Returns the cause by which `owner` has time; `opens` is the result of [`has_opened`].
 fn cause_of(owner: Owner, opens: bool) -> Option<Cause> {
     match owner {
         Owner::Server => judge::busy(Side::Server, 0).cause,
@@ -135,8 +137,8 @@ fn cause_of(owner: Owner, opens: bool) -> Option<Cause> {
     }
 }
 
-/// What the parts of a silence were judged to be may have got another name when their exchange was
-/// over.
+/// Returns a slice with the cause that its exchange had in the end, which may have another name
+/// than during the silence.
 pub(super) fn rename(slice: &Slice, exchange: &Exchange) -> Slice {
     let Some(cause) = slice.cause else { return *slice };
     let has = |cause: Cause| exchange.chains.iter().any(|chain| chain.cause == cause);

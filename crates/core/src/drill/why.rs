@@ -1,4 +1,4 @@
-//! Why silences of one connection were taken for what the report says: the log of decisions.
+//! Explains the verdicts on the silences of one connection: the log of decisions.
 
 use super::followed::Whole;
 use super::{Drill, DrillError};
@@ -8,23 +8,24 @@ use crate::report::{Decided, Why};
 use crate::tcp::Exchange;
 use std::cmp::Reverse;
 
-/// Silences explained of one exchange: the longest.
+/// Maximum number of silences explained per exchange: the longest.
 const SILENCES_MAX: usize = 8;
 
-/// What is to be explained.
+/// Selects the silences to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyAt {
-    /// The silence that this frame ended, or in which it was captured.
+    /// The silence ended by this frame, or in which it was captured.
     Frame(FrameId),
     /// The silences of this exchange, by its number from 1.
     Exchange(u64),
 }
 
 impl Drill {
-    /// Explains what `at` names. The pass must have been [made to](Self::deciding).
+    /// Explains the silences selected by `at`. [`deciding`](Self::deciding) must have been called
+    /// before the pass.
     ///
     /// # Errors
-    /// [`DrillError`]: there is no such exchange, or no silence at that frame.
+    /// [`DrillError`] if there is no such exchange, or no silence at that frame.
     pub fn explain(self, at: WhyAt) -> Result<Why, DrillError> {
         let frame = match at {
             WhyAt::Frame(frame) => Some(frame),
@@ -68,7 +69,7 @@ fn nth(exchanges: &[Exchange], wanted: u64) -> Result<&Exchange, DrillError> {
     exchanges.get(index).ok_or(DrillError::NoExchange { wanted, exchanges: count })
 }
 
-/// The silences from one frame to another that `takes` takes, explained.
+/// Returns the silences between frames for which `takes` is true, with explanations.
 fn decided(whole: &Whole, takes: impl Fn(FrameId, FrameId) -> bool) -> Vec<Decided> {
     let Some(trace) = whole.connection.trace() else { return Vec::new() };
     let gaps = trace.decided.iter().flatten().zip(&trace.gaps);

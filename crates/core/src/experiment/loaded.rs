@@ -1,19 +1,19 @@
-//! What many requests at a time show that a request alone does not: a full accept queue, a queue
-//! before the bottleneck, losses.
+//! Faults that appear only with many concurrent requests: a full accept queue, a queue before the
+//! bottleneck, losses.
 
 use crate::capture::{FrameId, InputSummary};
 use crate::findings;
 use crate::model::units::counted;
 use crate::model::{Class, Finding, Load, Report, Role};
 
-/// A fault that takes less of the time of a load, and meets fewer of its exchanges and connections,
-/// is not told.
+/// Faults with a smaller share of the load's time, and of its exchanges and connections, are not
+/// reported.
 const SLIGHT: f64 = 0.01;
 
-/// Adds to `report`, of requests that were asked alone, the faults that only a load of so many
-/// connections shows, as the `loaded` report of its packets has them. Costs are not added: where
-/// more is asked than a server can do, each request waits for the others, and nothing is wrong.
-/// What the client would have to change is not either: it is the one that makes the load.
+/// Adds to `report`, which is about single requests, the faults that only a load of so many
+/// connections shows, as found in the `loaded` report of its packets. Costs are not added: when
+/// more is requested than a server can handle, requests wait for each other, which is no fault.
+/// Faults of the client are not added either, since the client creates the load.
 pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     let totals = loaded.totals;
     let mut found = loaded.findings;
@@ -21,7 +21,7 @@ pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     if found.is_empty() {
         return;
     }
-    // Frames of the load are numbered on their own: its capture is an input of the report.
+    // Frames of the load are numbered separately: its capture is another input of the report.
     let offset = report.inputs.len() as u16;
     for finding in &mut found {
         finding.load = Some(Load { connections, wall_ns: totals.wall_ns });
@@ -38,13 +38,13 @@ pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     findings::arrange(&mut report.findings, &report.totals);
 }
 
-/// Whether the `loaded` report has a fault that [`add_load`] would add to `report`.
+/// Returns whether the `loaded` report has a fault that [`add_load`] would add to `report`.
 pub fn shows_more(report: &Report, loaded: &Report) -> bool {
     let connections = loaded.totals.connections;
     loaded.findings.iter().any(|it| is_more(it, connections, &report.findings))
 }
 
-/// A fault of a load of so many connections that is none of the client, not slight, and not known.
+/// Returns whether this is a fault under load that is not the client's, not slight, and not known.
 fn is_more(finding: &Finding, connections: u64, known: &[Finding]) -> bool {
     finding.cause.class() == Class::Fault
         && finding.culprit.role != Role::Client

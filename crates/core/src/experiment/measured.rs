@@ -1,9 +1,9 @@
-//! A report without packets: what a client's own sockets and clock say of its requests.
+//! A report without packets, from a client's own sockets and clock.
 //!
-//! Read first: what `TCP_INFO` says of a connection (linux/tcp.h). A client sees when its request
-//! was sent, when the first byte of the answer came and when the last; its kernel says how long a
-//! round trip takes and whether segments were sent again. It does not see what the server's side
-//! waited for: what no experiment tells apart stays `unknown`.
+//! Read first: `TCP_INFO` (linux/tcp.h). A client measures when its request was sent, and when the
+//! first and the last byte of the response arrived; its kernel reports the round-trip time and
+//! whether segments were retransmitted. The reason for the server's waits is not visible: time that
+//! no experiment explains remains `unknown`.
 
 use super::median_ns;
 use crate::app::{Protocol, Side};
@@ -16,9 +16,9 @@ use crate::model::{
 };
 use crate::wire::Endpoint;
 
-/// A window that its receiver sizes doubles with each round trip that fills it (dynamic
-/// right-sizing, `tcp_rcv_space_adjust` of Linux): one that is no wider after so many round trips
-/// is small.
+/// Number of round trips after which a window counts as small if it has not grown: a window with
+/// automatic sizing doubles with each round trip that fills it (dynamic right-sizing,
+/// `tcp_rcv_space_adjust` of Linux).
 const OPENING_TRIPS: u64 = 3;
 
 /// Requests of one client to one server.
@@ -28,84 +28,85 @@ pub struct Measured {
     pub client: Endpoint,
     /// The server.
     pub server: Endpoint,
-    /// What is spoken.
+    /// The application protocol.
     pub protocol: Protocol,
-    /// What the server says it is.
+    /// The software that the server states.
     pub software: Option<String>,
-    /// Requests that were answered.
+    /// Answered requests.
     pub requests: Vec<OwnRequest>,
-    /// Attempts that came to nothing.
+    /// Failed attempts.
     pub failures: Vec<Failure>,
 }
 
-/// The times of one request; they follow each other and sum to its latency.
+/// The consecutive times of one request, which sum to its latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnRequest {
-    /// Looking up the name, ns; 0 where that was done before.
+    /// Name look-up, ns; 0 if done before.
     pub lookup_ns: u64,
-    /// Until `connect` returned, ns; 0 on a connection that was used before.
+    /// Time until `connect` returned, ns; 0 on a reused connection.
     pub connect_ns: u64,
     /// The TLS handshake, ns.
     pub tls_ns: u64,
-    /// From the end of the request to the first byte of the answer, ns.
+    /// Time from the end of the request to the first byte of the response, ns.
     pub wait_ns: u64,
-    /// The longest pause within the answer, ns.
+    /// The longest pause within the response, ns.
     pub pause_ns: u64,
-    /// Between the first and the last byte of the answer, without that pause, ns.
+    /// Time between the first and the last byte of the response, without that pause, ns.
     pub receive_ns: u64,
-    /// The kernel's least round trip on this connection, ns; 0 where it has none.
+    /// The kernel's minimum round trip on this connection, ns; 0 if unknown.
     pub rtt_ns: u64,
-    /// Segments that the client's kernel sent again on this connection.
+    /// Segments retransmitted by the client's kernel on this connection.
     pub repeated: u64,
-    /// Segments that arrived out of order: those before them were lost or overtaken.
+    /// Segments that arrived out of order: earlier ones were lost or reordered.
     pub out_of_order: u64,
-    /// Bytes of the answer.
+    /// Bytes of the response.
     pub wire_bytes: u64,
-    /// Time that the server's window held the request back, of `wait_ns`, by the kernel's count, ns.
+    /// The part of `wait_ns` in which the server's window held the request back, as counted by the
+    /// kernel, ns.
     pub rwnd_limited_ns: u64,
-    /// What that window was meanwhile.
+    /// The state of that window meanwhile.
     pub window: PeerWindow,
 }
 
 /// The server's window while it holds a request back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PeerWindow {
-    /// Nothing was held back, or it is not known why.
+    /// No request was held back, or the reason is unknown.
     #[default]
     Unknown,
-    /// It has no room for a segment: what has arrived is not read.
+    /// It has no room for a segment: the server does not read received data.
     Closed,
-    /// It is never wider than this.
+    /// It never exceeds this size.
     Small {
-        /// Bytes.
+        /// Size, bytes.
         bytes: u64,
     },
 }
 
 impl OwnRequest {
-    /// All of it, ns.
+    /// Returns the latency of the request, ns.
     pub fn wall_ns(&self) -> u64 {
         let parts = [self.lookup_ns, self.connect_ns, self.tls_ns, self.wait_ns];
         parts.into_iter().sum::<u64>() + self.pause_ns + self.receive_ns
     }
 }
 
-/// How an attempt came to nothing, and after how long.
+/// A failed attempt, and the time until it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// `connect` was refused (`ECONNREFUSED`), or rejected by ICMP.
     Refused {
-        /// Since the SYN, ns.
+        /// Time since the SYN, ns.
         after_ns: u64,
     },
     /// `connect` had no answer.
     Unanswered {
-        /// Since the SYN, ns.
+        /// Time since the SYN, ns.
         after_ns: u64,
     },
-    /// The server reset the connection before the answer was complete.
+    /// The server reset the connection before the response was complete.
     Reset {
-        /// Since the request, ns.
+        /// Time since the request, ns.
         after_ns: u64,
     },
 }
@@ -129,8 +130,8 @@ impl Failure {
 }
 
 impl Measured {
-    /// The report that these measurements are enough for; `experiments` tell what a pause within an
-    /// answer is not. They are not yet weighed.
+    /// Returns the report of these measurements; `experiments` show what a pause within a response
+    /// is not. They are not weighed here.
     pub fn report(&self, experiments: &[Experiment]) -> Report {
         let typical_wait_ns = median_ns(self.requests.iter().map(|it| it.wait_ns));
         let is_own_pause = experiments.iter().any(refutes_waiting_for_acks);
@@ -191,7 +192,7 @@ impl Measured {
         }
     }
 
-    /// Costs that take a share of the time that a cost has to take.
+    /// Returns the costs whose share of the time is large enough.
     fn costs(&self, report: &Report) -> Vec<Finding> {
         let floors = Floors::default();
         let count = self.requests.len().max(1) as u64;
@@ -224,12 +225,12 @@ impl Measured {
         .collect()
     }
 
-    /// Attempts that came to nothing, by kind.
+    /// Returns findings about failed attempts, by kind.
     fn in_vain(&self, report: &Report) -> Vec<Finding> {
         let of = |cause: Cause, role, id, value: &str| {
             let those: Vec<_> = self.failures.iter().filter(|it| it.cause() == cause).collect();
             let first = those.first()?;
-            // A RST answers at once: nothing was waited for.
+            // A RST comes at once: nothing was waited for.
             let lost_ns = match cause {
                 Cause::SynRetransmit => those.iter().map(|it| it.after_ns()).sum(),
                 _ => 0,
@@ -269,7 +270,7 @@ impl Measured {
         .collect()
     }
 
-    /// Requests whose body waited for the server's window.
+    /// Returns findings about requests whose body waited for the server's window.
     fn windows(&self, report: &Report) -> Vec<Finding> {
         let of = |cause, is_its: &dyn Fn(PeerWindow) -> bool| {
             let own = self.requests.iter().filter(|it| is_its(it.window));
@@ -315,7 +316,7 @@ impl Measured {
         .collect()
     }
 
-    /// Connections that were made only when their SYN was sent again.
+    /// Returns a finding about connections whose SYN was retransmitted.
     fn repeated_syns(&self, report: &Report) -> Option<Finding> {
         if !self.failures.is_empty() {
             return None;
@@ -345,8 +346,8 @@ impl Measured {
     }
 }
 
-/// The report of a request that was not asked because its name has no address: all of its time is
-/// the look-up's, and `findings` say why.
+/// Returns the report of a request that was not sent because its name has no address: all time is
+/// that of the look-up, and `findings` are the reasons.
 pub fn unresolved(lookup_ns: u64, findings: Vec<Finding>) -> Report {
     let mut report = Report { findings, ..Report::default() };
     report.totals.exchanges = 1;
@@ -358,8 +359,8 @@ pub fn unresolved(lookup_ns: u64, findings: Vec<Finding>) -> Report {
     report
 }
 
-/// The timer of a SYN ran out before the connection was there, and the kernel says that it sent
-/// again.
+/// Returns whether the SYN was retransmitted: the connection took longer than its timer, and the
+/// kernel reports a retransmission.
 fn is_repeated_syn(request: &OwnRequest) -> bool {
     request.repeated > 0 && request.connect_ns >= LINUX_RTO_MIN_NS + request.rtt_ns
 }
@@ -372,9 +373,9 @@ fn owner_of(failure: Failure) -> Owner {
     }
 }
 
-/// Whose the time of one request is. What the server takes itself is what all requests wait for
-/// alike: a wait that is longer by a retransmission timer may be one. A pause within an answer of
-/// one flight is the server's where it does not depend on ACKs.
+/// Attributes the time of one request. The server's own time is the wait that all requests have in
+/// common: a wait that is longer by a retransmission timeout may be one. A pause within a response
+/// of one flight is the server's if it does not depend on ACKs.
 fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, request.lookup_ns);
@@ -400,7 +401,8 @@ fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Led
     ledger
 }
 
-/// The time that the server's window held a request back, ns: a round trip passes anyhow.
+/// Returns the time for which the server's window held a request back, ns, without the round trip
+/// that passes in any case.
 fn held_ns(request: &OwnRequest) -> u64 {
     let is_small = matches!(request.window, PeerWindow::Small { .. });
     if is_small && request.rwnd_limited_ns < OPENING_TRIPS * request.rtt_ns {

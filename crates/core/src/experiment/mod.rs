@@ -1,14 +1,14 @@
-//! Experiments as a third line of evidence: a client changes one thing, measures with and without
-//! it, and the difference speaks for a cause or against it, also at a server that nobody can look
-//! into.
+//! Experiments as a third line of evidence: a client changes one thing and measures with and
+//! without it. The difference supports a cause or refutes it, even if the server cannot be
+//! inspected.
 //!
 //! ```text
 //! Experiment ─► weigh ─► findings of a report, with evidence of the kind `experiment`
 //! Measured   ─► report   where no packets were captured: what the client's own sockets say
-//! add_load   ─► findings that only many requests at a time show
+//! add_load   ─► findings that only many concurrent requests show
 //! ```
 //!
-//! The measurement itself is the caller's: there is neither a clock nor a socket here.
+//! The caller makes the measurements; this module uses neither a clock nor a socket.
 
 mod loaded;
 mod measured;
@@ -20,7 +20,7 @@ pub use measured::{Failure, Measured, OwnRequest, PeerWindow, unresolved};
 pub use weigh::weigh;
 pub use words::{conditions, sentence};
 
-/// The median of some times, the later one of the two in the middle, ns; 0 of none.
+/// Returns the median, the later of the two middle values, ns; 0 if there are none.
 pub fn median_ns(times_ns: impl IntoIterator<Item = u64>) -> u64 {
     let mut sorted: Vec<u64> = times_ns.into_iter().collect();
     sorted.sort_unstable();

@@ -1,15 +1,15 @@
-//! Experiments put beside the findings of a report.
+//! Adds the evidence of experiments to the findings of a report.
 
 use crate::findings;
 use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
 use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 
-/// Nothing that is measured is surer.
+/// Maximum confidence.
 const MOST: f64 = 0.99;
 
-/// Adds to the findings of `report` what the experiments say for or against each, with the
-/// confidence that follows, and names causes that only an experiment shows. All experiments are
-/// kept in the report.
+/// Adds to the findings of `report` the evidence of the experiments for or against each, adapts
+/// their confidence, and adds causes that only an experiment shows. All experiments are kept in the
+/// report.
 pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
     let alone = alone(&experiments);
     for experiment in &experiments {
@@ -31,8 +31,9 @@ pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
     findings::arrange(&mut report.findings, &report.totals);
 }
 
-/// Whether the effect is one on requests. That one name server answers later than another is not:
-/// what look-ups cost is known where they were made.
+/// Returns whether an experiment alone can prove a cause: its effect must be on requests. A name
+/// server that answers later than another is no proof, since the cost of look-ups is known only
+/// where they were made.
 fn shows_alone(cause: Cause) -> bool {
     !cause.owners().contains(&Owner::Dns)
 }
@@ -43,9 +44,8 @@ fn is_about(finding: &Finding, suspect: &Suspect) -> bool {
     finding.cause == suspect.cause && one.role == other.role && same_place
 }
 
-/// Bayes' rule in odds. Without the effect an experiment supports a cause with at most
-/// [`ERROR_MAX`], so it is at least so much likelier with it; and the other way round where it
-/// refutes one.
+/// Applies Bayes' rule in odds. An experiment wrongly supports a cause with a probability of at
+/// most [`ERROR_MAX`], which bounds the likelihood ratio; likewise if it refutes one.
 fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { ERROR_MAX.recip() } else { ERROR_MAX };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
@@ -53,14 +53,14 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     (share.min(MOST) * 100.0).round() / 100.0
 }
 
-/// How sure a cause is that only one of the experiments shows. Before they were made, nothing told apart the causes that
-/// they are about, and that it is none of these: each was as likely.
+/// Returns the confidence in a cause that only one of the experiments shows. Before, all causes
+/// that the experiments are about, and none of them, were equally likely.
 fn alone(experiments: &[Experiment]) -> f64 {
     weighed(1.0 / (experiments.len() + 1) as f64, true)
 }
 
-/// A cause that only the experiment shows. What it costs is its effect on each exchange that took
-/// so long.
+/// Returns the finding of a cause that only the experiment shows. Its cost is the effect on each
+/// exchange that took long enough.
 fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Finding {
     let is_captured = report.totals.segments > 0;
     let hit = Hit::of(&report.latency_histogram, experiment);
@@ -85,7 +85,7 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
     finding
 }
 
-/// The exchanges that can have had the effect, and what they would take without it.
+/// The exchanges that may have been affected, and the latencies without the effect.
 #[derive(Default)]
 struct Hit {
     exchanges: u64,
@@ -94,7 +94,7 @@ struct Hit {
 }
 
 impl Hit {
-    /// An exchange that took the effect and what is left with the change, or nearly so, had it.
+    /// Selects exchanges that took about as long as the effect plus the time with the change.
     fn of(latency: &Histogram, experiment: &Experiment) -> Self {
         let effect_ns = experiment.effect_ns.unsigned_abs();
         let least_ns = effect_ns - effect_ns / 5;
@@ -112,8 +112,8 @@ impl Hit {
     }
 }
 
-/// Moves the time to the cause's owner, from those who have what nobody could tell; answers how
-/// much.
+/// Moves time to the cause's owner from owners that cannot be distinguished without the experiment;
+/// returns how much.
 fn own(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
     let Some(&to) = cause.owners().first() else { return 0 };
     let take = |ledger: &mut Ledger| {
@@ -128,7 +128,7 @@ fn own(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
     take(&mut report.ledger)
 }
 
-/// What the words of the cause can say of an effect.
+/// Returns the facts about an effect for the texts of the cause.
 fn facts(cause: Cause, effect_ns: u64) -> Vec<(&'static str, Fact)> {
     match cause {
         Cause::NagleDelayedAck | Cause::DelayedAck => {

@@ -1,4 +1,4 @@
-//! What an experiment says, in words: `experiment.md` has the sentences.
+//! The sentences for experiments; `experiment.md` has the templates.
 
 use crate::model::Fact;
 use crate::model::experiment::Experiment;
@@ -6,13 +6,14 @@ use crate::model::template::fill;
 
 const WORDS: &str = include_str!("experiment.md");
 
-/// What is usual and what is changed in the experiment `name`; `None` where there is no such.
+/// Returns the usual and the changed condition of the experiment `name`; `None` if it does not
+/// exist.
 pub fn conditions(name: &str) -> Option<[&'static str; 2]> {
     let row = crate::findings::table(WORDS).find(|[id, ..]: &[&str; 3]| *id == name);
     row.map(|[_, usual, changed]| [usual, changed])
 }
 
-/// What came of it, in one sentence.
+/// Returns the result in one sentence.
 pub fn sentence(of: &Experiment) -> String {
     let [usual, changed] = conditions(of.name).unwrap_or([of.name; 2]);
     let mut facts = vec![

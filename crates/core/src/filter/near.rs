@@ -1,7 +1,7 @@
-//! What was meant by a word that is not known.
+//! Suggests the known word that is closest to an unknown one.
 
-/// The candidate that is most like `word`, where one is like it: at most one letter in three is
-/// missing, added, changed or swapped with its neighbour.
+/// Returns the candidate that is closest to `word`, if at most one letter in three is missing,
+/// added, changed or swapped with its neighbour.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.to_lowercase().chars().take(LETTERS_MAX).collect();
     let candidates = candidates.into_iter();
@@ -11,10 +11,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     (edits <= (letters / 3).max(1) && edits < letters).then_some(nearest)
 }
 
-/// Longer words are compared up to here.
+/// Letters of a word that are compared, at most.
 const LETTERS_MAX: usize = 64;
 
-/// Edits between two words: the optimal string alignment distance.
+/// Returns the number of edits between two words: the optimal string alignment distance.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=other.len()).collect();

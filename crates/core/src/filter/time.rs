@@ -1,4 +1,4 @@
-//! Times as users write them.
+//! Parses times as users write them.
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
@@ -29,7 +29,7 @@ impl Time {
         }
     }
 
-    /// Whether it may lie before `other`: times of the day may be of two days.
+    /// Returns whether it can be before `other`; times of day may belong to different days.
     pub(super) fn precedes(self, other: Self) -> bool {
         match (self, other) {
             (Self::SinceFirst(mine), Self::SinceFirst(theirs))
@@ -44,8 +44,8 @@ impl Time {
             Self::Absolute(ns) => ns,
             Self::SinceFirst(ns) => first_ns.saturating_add(ns),
             Self::OfDay(ns) => {
-                // A capture over midnight: 00:10 after a start at 23:50 is the next day's. What
-                // lies less than half a day back is meant to lie before the start.
+                // A capture that crosses midnight: 00:10 after a start at 23:50 is on the next day.
+                // A time of day less than half a day before the start is taken as before the start.
                 let at = (first_ns - first_ns % DAY_NS).saturating_add(ns);
                 if first_ns > at.saturating_add(DAY_NS / 2) {
                     at.saturating_add(DAY_NS)
@@ -57,7 +57,7 @@ impl Time {
     }
 }
 
-/// A time since the epoch as filters take it, to the second: `2026-01-31T10:00:05Z`.
+/// Formats a time since the epoch as filters accept it, to the second: `2026-01-31T10:00:05Z`.
 pub fn utc(ns: u64) -> String {
     let seconds = ns / SECOND_NS;
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
@@ -80,7 +80,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
-/// Nanoseconds of `20ms`, `1.5s`, `2m`.
+/// Parses a duration such as `20ms`, `1.5s` or `2m`, ns.
 pub fn parse_duration_ns(text: &str) -> Option<u64> {
     let digits =
         text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
@@ -97,7 +97,7 @@ pub fn parse_duration_ns(text: &str) -> Option<u64> {
     decimal(number, unit_ns)
 }
 
-/// `number` (with a fraction) of `unit`, exactly.
+/// Returns `number` (which may have a fraction) times `unit`, exactly.
 fn decimal(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole: u64 =
@@ -111,7 +111,7 @@ fn decimal(number: &str, unit: u64) -> Option<u64> {
     Some(sum)
 }
 
-/// `10:00`, `10:00:05`, `10:00:05.25`.
+/// Parses a time of day: `10:00`, `10:00:05`, `10:00:05.25`.
 fn of_day_ns(text: &str) -> Option<u64> {
     let mut parts = text.split(':');
     let hours: u64 = parts.next()?.parse().ok().filter(|&hours| hours < 24)?;

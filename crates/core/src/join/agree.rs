@@ -1,5 +1,5 @@
-//! Two diagnoses of the same connections to one: each told by the place that sees it better, and
-//! compared with what the other tells.
+//! Joins two diagnoses of the same connections: each connection is reported by the place that sees
+//! it better, and compared with the account of the other place.
 
 use super::Minima;
 use super::judge::{ENDINGS, Settled, witness};
@@ -14,22 +14,22 @@ use crate::model::{
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// No two views make a finding surer than this.
+/// Maximum confidence of a finding, however many places see it.
 const CONFIDENCE_MAX: f64 = 0.99;
 
-/// What both places of an input saw, over all its shards.
+/// The results of both places of an input, over all shards.
 #[derive(Default)]
 pub struct Joint {
     settled: Settled,
     minima: Minima,
     crossings: HashMap<Endpoint, [Crossing; 2]>,
     resets: HashMap<(Endpoint, Side), Resets>,
-    /// The last segment at each place, ns.
+    /// Time of the last segment at each place, ns.
     last_ns: [u64; 2],
 }
 
 impl Joint {
-    /// Adds what a shard found out.
+    /// Adds the results of a shard.
     pub fn take(&mut self, settled: Settled, pairs: Pairs) {
         self.settled.merge(settled);
         self.minima.merge(pairs.minima);
@@ -47,23 +47,23 @@ impl Joint {
         }
     }
 
-    /// How fast datagrams came across, for where no connection tells. Who asks whom may be the
-    /// other way round: servers look up names too.
+    /// Uses the transit times of datagrams if there are none of connections. The direction of
+    /// queries may differ from that of connections: servers look up names too.
     pub fn time(&mut self, minima: Minima) {
         if self.minima.calibrate().is_none() {
             self.minima = minima;
         }
     }
 
-    /// Adds to `tally` what both saw, each connection as the place tells it that sees it better;
-    /// answers what the other place tells of each.
+    /// Adds to `tally` the connections that both places saw, each as seen by the better place;
+    /// returns the account of the other place.
     pub fn split(&mut self, tally: &mut Tally) -> Tally {
         tally.merge(std::mem::take(&mut self.settled.told));
         std::mem::take(&mut self.settled.other)
     }
 
-    /// Compares `report` with `other`, what the other place tells of each connection. The clock of
-    /// the second place was set back before, as `sites` know.
+    /// Compares `report` with `other`, the account of the other place. The clock of the second
+    /// place has been corrected before, by the amount in `sites`.
     pub fn agree(self, report: &mut Report, other: &Report, sites: &Sites) {
         let mut crossings = [Crossing::default(); 2];
         for (mine, of_side) in self.crossings.values().flat_map(|it| it.iter().enumerate()) {
@@ -94,7 +94,8 @@ impl Joint {
         report.join = Some(join);
     }
 
-    /// Who sees it; and if both do, it is surer, with the proof of the place that sees it better.
+    /// Sets the places that see a finding; if both do, raises the confidence and takes the evidence
+    /// of the place that sees it better.
     fn weigh(&self, finding: &mut Finding, theirs: Option<&Finding>, join: &Join, sites: &Sites) {
         if !self.crossings.contains_key(&server(finding)) {
             return;
@@ -102,7 +103,7 @@ impl Joint {
         let mut lost_ns = self.settled.lost_ns.get(&(finding.cause, finding.culprit)).copied();
         let is_told_by_one = self.settled.told_by.contains(&0);
         if is_told_by_one && !ENDINGS.contains(&finding.cause) {
-            // What the whole capture shows of a cause may have changed what it cost.
+            // Evidence from the whole capture may have changed the cost of a cause.
             let lost_ns = lost_ns.get_or_insert_default();
             lost_ns[join.told_by] = finding.lost_ns;
             if let Some(theirs) = theirs {
@@ -126,7 +127,7 @@ impl Joint {
         finding.confidence = (sure * 100.0).round() / 100.0;
     }
 
-    /// A RST that its sender's place never saw was sent by somebody between the two.
+    /// Attributes a RST that was not seen at its sender's place to a host between the two places.
     fn trace_resets(&self, finding: &mut Finding, join: &Join) {
         let server = server(finding);
         let near = usize::from(finding.sender == Side::Server);
@@ -139,11 +140,12 @@ impl Joint {
         }
     }
 
-    /// Where the packets were lost: between the two places, or behind the one that saw them last.
+    /// States where packets were lost: between the two places, or beyond the one that saw them
+    /// last.
     fn locate(&self, finding: &mut Finding, join: &Join) {
         let Some(crossings) = self.crossings.get(&server(finding)) else { return };
         let sides: &[Side] = match finding.cause {
-            // Either half of a handshake may have been lost.
+            // Either half of the handshake may have been lost.
             Cause::SynRetransmit => &Side::ALL,
             Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::MtuBlackHole => {
                 std::slice::from_ref(&finding.sender)
@@ -193,7 +195,8 @@ impl Joint {
     }
 }
 
-/// Faults that one place would tell of and the other, which tells of those connections, does not.
+/// Returns observations for the faults that only the place not used for these connections would
+/// report.
 fn left_out(report: &Report, other: &Report, join: &Join, sites: &Sites) -> Vec<Observation> {
     let is_told = |theirs: &&Finding| report.findings.iter().any(|it| is_same(it, theirs));
     let faults = other.findings.iter().filter(|it| it.cause.class() == Class::Fault);
@@ -209,13 +212,13 @@ fn left_out(report: &Report, other: &Report, join: &Join, sites: &Sites) -> Vec<
     faults.filter(|theirs| !is_told(theirs)).filter_map(note).collect()
 }
 
-/// Where the frames were captured that prove it.
+/// Returns the place at which the evidence was captured.
 fn shown_at(finding: &Finding, sites: &Sites) -> Option<Place> {
     finding.evidence.first().map(|shown| sites.place(shown.frame))
 }
 
-/// Where it is seen best: at the end that has to change something; of the path, at that of whoever
-/// shows it.
+/// Returns the place that sees a finding best: the end that has to change something; for the path,
+/// the end where the cause is visible.
 fn best_place(finding: &Finding) -> Place {
     let side = match finding.culprit.role {
         Role::Client => Side::Client,
@@ -225,7 +228,7 @@ fn best_place(finding: &Finding) -> Place {
     usize::from(side == Side::Server)
 }
 
-/// Whose connections it is about.
+/// Returns the server of the connections that a finding is about.
 fn server(finding: &Finding) -> Endpoint {
     finding.evidence_flow.map_or(finding.culprit.endpoint, |(_, server)| server)
 }
@@ -235,7 +238,7 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
 }
 
 impl Join {
-    /// What a place is called, as in "captured at the client".
+    /// Returns the name of a place, as in "captured at the client".
     pub fn words(&self, place: Place) -> &'static str {
         match (self.vantages.get(place), place) {
             (Some(Vantage::Client), _) => "at the client",

@@ -1,14 +1,13 @@
-//! The clocks of two places against each other, by the packets that fastest came from one to the
-//! other.
+//! Calibrates the clocks of two places by the packets that were fastest between them.
 //!
-//! Read first: V. Paxson, "On Calibrating Measurements of Packet Transit Times" (1998). The least
-//! difference between both times of a packet is the difference of the clocks and the path's own
-//! delay, added in one direction, subtracted in the other.
+//! Read first: V. Paxson, "On Calibrating Measurements of Packet Transit Times" (1998). The minimum
+//! difference between both capture times of a packet is the clock offset plus the path's own delay
+//! in one direction, and minus that delay in the other.
 
 use crate::model::Clocks;
 use std::collections::BTreeMap;
 
-/// From the first place to the second, or back.
+/// Direction between the two places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the first place to the second.
@@ -17,26 +16,26 @@ pub enum Way {
     Back,
 }
 
-/// Windows kept: enough to see a line, however long the capture.
+/// Maximum number of windows kept: enough for a line, however long the capture.
 const WINDOWS_MAX: u64 = 64;
-/// The shortest window is 2^20 ns, about a millisecond.
+/// Minimum window: 2^20 ns, about a millisecond.
 const WIDTH_BITS_MIN: u32 = 20;
 
-/// Windows from which on a drift is told from queues that grow.
+/// Minimum number of windows to distinguish a drift from growing queues.
 const DRIFT_WINDOWS: usize = 8;
-/// Crystals differ by less, parts per million.
+/// Maximum drift of crystals, parts per million.
 const DRIFT_PPM_MAX: f64 = 1_000.0;
-/// A drift moves the clocks this many times as far as what the windows differ from its line.
+/// Factor by which a drift must move the clocks further than the windows deviate from its line.
 const DRIFT_CLEAR: f64 = 4.0;
 
-/// A packet's time at the second place less that at the first, ns.
+/// The time of a packet at the second place less that at the first, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Least {
     difference_ns: i64,
     time_ns: u64,
 }
 
-/// In each window of time, for both ways, the packet that was fastest.
+/// The fastest packet of each time window, for both directions.
 #[derive(Clone, Debug)]
 pub struct Minima {
     width_bits: u32,
@@ -50,8 +49,8 @@ impl Default for Minima {
 }
 
 impl Minima {
-    /// A packet that went this `way` and passed the first place at `time_ns`; at the second it was
-    /// `difference_ns` later, by that place's clock.
+    /// Adds a packet in direction `way` that passed the first place at `time_ns` and the second
+    /// `difference_ns` later, by the clock of each place.
     pub fn sample(&mut self, way: Way, time_ns: u64, difference_ns: i64) {
         let least = Least { difference_ns, time_ns };
         let window = self.windows.entry(time_ns >> self.width_bits).or_default();
@@ -59,7 +58,7 @@ impl Minima {
         self.bound();
     }
 
-    /// Adds all of another; the result does not depend on the order.
+    /// Adds all of `other`; the result does not depend on the order.
     pub fn merge(&mut self, mut other: Self) {
         self.widen(other.width_bits);
         other.widen(self.width_bits);
@@ -99,7 +98,7 @@ impl Minima {
         }
     }
 
-    /// How the clocks differ, where packets went both ways.
+    /// Returns the difference between the clocks, if packets went both ways.
     pub fn calibrate(&self) -> Option<Clocks> {
         let drift = self.drift();
         let origin_ns = self.windows.values().flatten().flatten().map(|it| it.time_ns).min()?;
@@ -117,8 +116,8 @@ impl Minima {
         })
     }
 
-    /// The slope of a line through the windows' differences (Theil and Sen's: the median of all
-    /// slopes), as far as it stands out of what they differ from it.
+    /// Returns the slope of a line through the windows' differences (Theil-Sen estimator: the
+    /// median of all slopes), if it is large compared with the deviations from it.
     fn drift(&self) -> Option<f64> {
         let middles: Vec<(f64, f64)> = self
             .windows
@@ -146,7 +145,8 @@ impl Minima {
     }
 }
 
-/// Keeps the packet that was faster: the path adds to the difference there, and takes from it back.
+/// Keeps the faster packet: path delay increases the difference on the way there, and decreases it
+/// on the way back.
 fn keep(kept: &mut Option<Least>, way: Way, new: Least) {
     let rank = |least: &Least| match way {
         Way::There => (least.difference_ns, least.time_ns),
@@ -168,8 +168,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// Packets both ways, 20 ms apart, over a path of 10 ms with a queue, and a second clock that
-    /// is ahead and runs fast.
+    /// Returns packets in both directions, 20 ms apart, over a path of 10 ms with a queue, with a
+    /// second clock that is ahead and runs fast.
     fn minima(count: u64, offset_ns: i64, drift_ppm: i64) -> Minima {
         let mut minima = Minima::default();
         for step in 0..count {

@@ -1,4 +1,5 @@
-//! Name look-ups at two places: they tell the clocks too, and sometimes are all there is.
+//! Name look-ups at two places: they calibrate the clocks as well, and are sometimes the only
+//! traffic.
 
 use super::clock::{Minima, Way};
 use crate::dns::{Carried, DNS_PORT};
@@ -7,17 +8,17 @@ use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Datagrams that wait to be seen at the other place.
+/// Maximum number of datagrams that wait to be seen at the other place.
 const WAITING_MAX: usize = 1024;
 
-/// What a datagram is known by at another place, but for its addresses.
+/// Returns a hash by which a datagram is recognised at another place, without its addresses.
 pub fn fingerprint(carried: &Carried<'_>, payload: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (carried.source.port, carried.destination.port, payload).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Whether it is a query.
+/// Returns whether it is a query.
 pub fn is_from_client(carried: &Carried<'_>) -> bool {
     carried.destination.port == DNS_PORT
 }
@@ -30,17 +31,17 @@ type Print = (u64, [u8; 16], [u8; 16]);
 pub struct Datagrams {
     waiting: HashMap<Print, (Place, u64)>,
     order: VecDeque<Print>,
-    /// How fast they came across.
+    /// Minimum transit times.
     pub minima: Minima,
 }
 
 impl Datagrams {
-    /// A datagram passed `place`. The first place is nearer the clients.
+    /// Takes a datagram that passed `place`. The first place is nearer the clients.
     pub fn see(&mut self, place: Place, carried: &Carried<'_>, payload: &[u8]) {
         let (time_ns, source, destination) = (carried.time_ns, carried.source, carried.destination);
         let print = (fingerprint(carried, payload), source.address, destination.address);
         match self.waiting.get(&print).copied() {
-            // Asked again, with the same number: which is which cannot be told.
+            // A repeated query with the same identifier cannot be distinguished from the first.
             Some((seen, _)) if seen == place => {}
             Some((_, other_ns)) => {
                 self.waiting.remove(&print);

@@ -1,10 +1,10 @@
-//! Which of two places tells of a connection, all of it: what was found, the ledger and what a
-//! request took stand and fall together.
+//! Chooses the place whose account of a connection is used. The account is used as a whole, so that
+//! findings, ledger and latency agree.
 //!
-//! What a request took is measured where it was made. Who was silent, and why, is known at the place
-//! next to whoever was: beyond it, it has to be inferred from what comes. Where both tell the same,
-//! the place nearer the client tells. Where they do not, the one whose word would be lost, if the
-//! other told, on more time.
+//! The latency of a request is measured at the client. The reason for a silence is known best at
+//! the place next to the silent side; elsewhere it has to be inferred. If both accounts agree, that
+//! of the place nearer the client is used. Otherwise the account is used whose rejection would lose
+//! more time.
 
 use crate::app::Side;
 use crate::findings::{Floors, Tally};
@@ -12,38 +12,39 @@ use crate::model::{Cause, Culprit, Place};
 use crate::wire::FlowKey;
 use hashbrown::HashMap;
 
-/// Connections of a shard that are judged one by one at a time; more of them are judged as one.
+/// Maximum number of connections of a shard that are judged separately; more are judged as one.
 const OPEN_MAX: usize = 512;
 
-/// How a connection ended for its client is known nearer the client, and costs no silence.
+/// Causes that end a connection: they are known best nearer the client, and cost no silence.
 pub(super) const ENDINGS: [Cause; 3] = [Cause::Refused, Cause::Reset, Cause::IdleReset];
 
-/// Two places' accounts of the connections that both see.
+/// The accounts of two places of the connections that both see.
 #[derive(Default)]
 pub struct Accounts {
     open: HashMap<FlowKey, Box<[Tally; 2]>>,
-    /// Of what was too much to keep apart.
+    /// The accounts of further connections, summed up.
     crowd: Box<[Tally; 2]>,
     settled: Settled,
 }
 
-/// What was made of two accounts.
+/// The result of judging accounts.
 #[derive(Default)]
 pub struct Settled {
-    /// Each connection as the place tells it that sees it better.
+    /// Each connection as seen by the place that sees it better.
     pub told: Tally,
-    /// The same connections as the other place tells them.
+    /// The same connections as seen by the other place.
     pub other: Tally,
-    /// Time lost to each cause by the place, ns, however little.
+    /// Time lost to each cause at each place, ns, however little.
     pub lost_ns: HashMap<(Cause, Culprit), [u64; 2]>,
-    /// Connections by who tells of them.
+    /// Number of connections by the place whose account is used.
     pub told_by: [u64; 2],
-    /// Bytes of them that a place missed and the other told of.
+    /// For each place, the bytes that it missed of connections for which the other's account is
+    /// used.
     pub missing_bytes: [u64; 2],
 }
 
 impl Accounts {
-    /// What `place` tells of a connection.
+    /// Returns the account of a connection at `place`.
     pub fn of(&mut self, key: &FlowKey, place: Place) -> &mut Tally {
         if self.open.len() >= OPEN_MAX && !self.open.contains_key(key) {
             return &mut self.crowd[place];
@@ -51,19 +52,19 @@ impl Accounts {
         &mut self.open.entry(*key).or_default()[place]
     }
 
-    /// All that keep a list of connections.
+    /// Returns all tallies that keep a list of connections.
     pub fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
         self.crowd.iter_mut().chain([&mut self.settled.told, &mut self.settled.other])
     }
 
-    /// Both places have seen the end of it.
+    /// Judges a connection whose end both places have seen.
     pub fn settle(&mut self, key: &FlowKey) {
         if let Some(both) = self.open.remove(key) {
             self.settled.take(*both);
         }
     }
 
-    /// The capture is over.
+    /// Judges the remaining connections at the end of the capture.
     pub fn finish(mut self) -> Settled {
         let mut open: Vec<_> = self.open.drain().collect();
         open.sort_unstable_by_key(|(key, _)| *key);
@@ -74,7 +75,7 @@ impl Accounts {
 }
 
 impl Settled {
-    /// Judges what both places tell of the same connections.
+    /// Judges the accounts of both places of the same connections.
     fn take(&mut self, mut both: [Tally; 2]) {
         both.iter_mut().for_each(Tally::settle);
         let teller = teller(&both);
@@ -87,7 +88,7 @@ impl Settled {
         self.told_by[teller] += first.connections;
         if teller == 1 {
             self.missing_bytes[0] += first.notes.missing_bytes();
-            // It remains the first whose vantage that of all is.
+            // The vantage of the first place remains that of the report.
             std::mem::swap(&mut first.vantages, &mut second.vantages);
             if defect(&first) <= defect(&second) {
                 keep_endings(&mut first, &mut second);
@@ -100,7 +101,7 @@ impl Settled {
         self.other.merge(second);
     }
 
-    /// Adds what another shard found.
+    /// Adds the results of another shard.
     pub fn merge(&mut self, theirs: Self) {
         self.told.merge(theirs.told);
         self.other.merge(theirs.other);
@@ -115,7 +116,8 @@ impl Settled {
     }
 }
 
-/// How the second, which tells of all else, has it that connections ended is what the first says.
+/// Replaces the ends of connections in the second account by those of the first, which is the
+/// authority on them.
 fn keep_endings(first: &mut Tally, second: &mut Tally) {
     for tally in [&mut *first, &mut *second] {
         tally.causes.take_all(|key, it| it.exchanges == 0 && ENDINGS.contains(&key.cause));
@@ -126,12 +128,12 @@ fn keep_endings(first: &mut Tally, second: &mut Tally) {
     first.causes.merge(theirs);
 }
 
-/// What makes a capture a bad witness.
+/// Returns the defects of a capture, which make it a worse witness.
 fn defect(tally: &Tally) -> impl Ord + use<> {
     (tally.one_way(), tally.notes.missing_bytes())
 }
 
-/// Who is to tell of what both saw.
+/// Returns the place whose account is used for connections that both saw.
 fn teller(both: &[Tally; 2]) -> Place {
     let [first, second] = both.each_ref();
     match defect(second).cmp(&defect(first)) {
@@ -142,37 +144,37 @@ fn teller(both: &[Tally; 2]) -> Place {
     better(&Account::of(first), &Account::of(second))
 }
 
-/// Who of two good witnesses is to tell.
+/// Returns the better place if neither capture has more defects.
 fn better(first: &Account, second: &Account) -> Place {
     let [of_client, of_server] = first.disputed(second);
-    // What passed before the second place saw anything of it, or after the client had gone.
+    // Time before the second place saw the exchange, or after the client had gone.
     let unseen_ns = first.wall_ns.abs_diff(second.wall_ns);
     let beyond_ns = second.wall_ns.saturating_sub(first.wall_ns);
-    // Less than could be a finding is not worth an estimate of what can be measured.
+    // Time too short for a finding does not justify an estimate instead of a measurement.
     let matters_ns = (Floors::default().fault_share * first.wall_ns as f64) as u64;
     let lost_ns = of_client.max(unseen_ns) + matters_ns;
     usize::from(of_server.saturating_sub(beyond_ns) > lost_ns)
 }
 
-/// Time by who was silent and why.
+/// Time by cause and silent side.
 #[derive(Default)]
 struct Account {
     lost_ns: HashMap<(Cause, Side), u64>,
     wall_ns: u64,
 }
 
-/// A cause that looks like another from afar: the other, and itself.
+/// Causes that look like another one from a distance: the other, and the true one.
 const LOOK_ALIKES: [(Cause, Cause); 2] = [
     (Cause::SynRetransmit, Cause::AcceptQueueOverflow),
     (Cause::SpuriousRetransmission, Cause::Reordering),
 ];
 
-/// Next to whom a cause is seen best where `sender` was silent.
+/// Returns the side near which a cause is seen best if `sender` was silent.
 pub(super) fn witness(cause: Cause, sender: Side) -> Side {
     match cause {
         Cause::SynRetransmit => Side::Client,
         Cause::AcceptQueueOverflow => Side::Server,
-        // Segments overtake each other behind their sender's place.
+        // Segments are reordered after they leave the sender's place.
         Cause::Reordering => sender.peer(),
         _ => sender,
     }
@@ -183,10 +185,10 @@ impl Account {
         let mut account = Self::default();
         let kinds = tally.endpoints.values().flat_map(|endpoint| endpoint.kinds.values());
         account.wall_ns = kinds.map(|group| group.ledger.total_ns()).sum();
-        // A queue is nobody's silence: what it cost is measured where it was waited for.
+        // A queue is not a silence of either side: its cost is measured where it was waited for.
         let is_silence = |cause| cause != Cause::Bufferbloat && !ENDINGS.contains(&cause);
         for (key, cause) in tally.causes.iter().filter(|(key, _)| is_silence(key.cause)) {
-            // Either side may have been the one to repeat its part of a set-up.
+            // Either side may have repeated its part of the handshake.
             let sender = match key.cause {
                 Cause::SynRetransmit | Cause::AcceptQueueOverflow => Side::Client,
                 _ => key.sender,
@@ -200,7 +202,8 @@ impl Account {
         self.lost_ns.get(&(cause, sender)).copied().unwrap_or(0)
     }
 
-    /// Time that two accounts give to different causes, by next to whom the truth is seen, ns.
+    /// Returns the time that two accounts attribute to different causes, by the side near which the
+    /// truth is seen, ns.
     fn disputed(&self, other: &Self) -> [u64; 2] {
         let mut moved = [0; 2];
         for side in Side::ALL {
@@ -218,7 +221,7 @@ impl Account {
                 moved[witness(seeming, side) as usize] -= same(self, other) + same(other, self);
             }
         }
-        // What is taken from one cause is given to another.
+        // Time taken from one cause is added to another, so it was counted twice.
         moved.map(|ns| ns / 2)
     }
 }
@@ -252,7 +255,7 @@ mod tests {
     fn what_one_place_never_saw_the_other_tells() {
         let syn = account(1_020, &[(Cause::SynRetransmit, Side::Client, 1_000)]);
         assert_eq!(better(&syn, &account(20, &[])), 0, "a SYN that was lost before the server");
-        // Repeated to a client that has gone: nobody waited for it.
+        // Data was repeated to a client that has gone: nothing waited for it.
         let gone = account(1_101, &[(Cause::RetransmissionTimeout, Side::Server, 739)]);
         assert_eq!(better(&account(368, &[]), &gone), 0);
     }

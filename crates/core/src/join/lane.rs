@@ -1,25 +1,25 @@
-//! Both sightings of the packets of one direction.
+//! Matches the two sightings of each packet of one direction.
 //!
-//! What one place has seen waits for the other: of data it is bytes that are compared, because
-//! offload cuts and joins segments differently at both ends.
+//! A packet seen at one place waits for the other. Data is compared by bytes, because offload
+//! splits and joins segments differently at both ends.
 
 use crate::model::{Crossing, Place};
 use crate::tcp::Copies;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::VecDeque;
 
-/// Packets of one direction that wait to be seen at the other place: what is under way at most, in
-/// the widest of usual windows.
+/// Maximum number of packets of one direction that wait to be seen at the other place: the packets
+/// in flight with the widest usual window.
 pub(super) const WAITING_MAX: usize = 8192;
-/// A packet that so many later ones have passed, or one that came so many later, does not come any
-/// more: reordering is not as deep.
+/// Number of later packets after which a packet is no longer expected at the other place:
+/// reordering is not as deep.
 const PASSED_MAX: u16 = 512;
-/// One in so many is looked for further behind: after a hole in a capture.
+/// One miss in this number is looked for further back, as after a hole in a capture.
 const FAR_LOOK: u32 = 64;
-/// Segments that one packet of offload is cut into at most have identifications this close.
+/// Maximum difference between the IP identifications of segments that offload made of one packet.
 const OFFLOAD_IDS: u16 = 64;
 
-/// What was seen at one place and not yet at the other.
+/// A packet seen at one place and not yet at the other.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time_ns: u64,
@@ -27,13 +27,13 @@ struct Waiting {
     end: u32,
     ack: u32,
     tsval: u32,
-    /// Bytes that the other place has not seen; 0 only of what has none.
+    /// Bytes that the other place has not seen; 0 only for packets without data.
     left: u32,
     ip_id: u16,
     window: u16,
     flags: u8,
     is_timed: bool,
-    /// The other capture had begun when it passed.
+    /// `true` if the other capture had begun when it passed.
     is_covered: bool,
     passed: u16,
 }
@@ -61,13 +61,13 @@ impl Waiting {
         self.seq != self.end
     }
 
-    /// A pure ACK.
+    /// Returns whether it is a pure ACK.
     fn is_plain(&self) -> bool {
         !self.has_data() && self.flags == 0
     }
 
-    /// Bytes that were sent with both, in one packet or what offload made of it; none of packets
-    /// that are not the same. Of those without data the answer is 0.
+    /// Returns the number of bytes that both contain, as the same packet or as offload split it;
+    /// `None` if they are different packets. Packets without data share 0 bytes.
     fn shares(&self, other: &Self) -> Option<u32> {
         if self.has_data() != other.has_data() || self.tsval != other.tsval {
             return None;
@@ -94,18 +94,18 @@ impl Waiting {
 pub(super) struct Lane {
     waiting: [VecDeque<Waiting>; 2],
     copies: [Option<Box<Copies>>; 2],
-    /// Packets that the other place has seen too, by the place that counts.
+    /// Packets that the other place has seen too, by the place that counted them.
     pub matched: [u64; 2],
-    /// Packets that did not make a pair at once.
+    /// Packets that had no match at once.
     misses: u32,
-    /// Packets, their bytes and pure ACKs that the other place has not seen.
+    /// Packets, bytes and pure ACKs that the other place has not seen.
     pub only: [Crossing; 2],
-    /// Time and difference of the first pair, until it is known who is nearer the client.
+    /// Time and difference of the first pair, until it is known which place is nearer the client.
     pub first: Option<(u64, i64)>,
 }
 
 impl Lane {
-    /// Whether `segment` was seen at `place` before: captured twice.
+    /// Returns whether `segment` was seen at `place` before, because it was captured twice.
     pub fn is_copy(&mut self, place: Place, segment: &Segment) -> bool {
         match &mut self.copies[place] {
             Some(copies) => copies.is_copy(segment, true),
@@ -116,13 +116,13 @@ impl Lane {
         }
     }
 
-    /// Packets that wait to be seen at the other place.
+    /// Returns the number of packets that wait to be seen at the other place.
     pub fn waiting_count(&self) -> usize {
         self.waiting.iter().map(VecDeque::len).sum()
     }
 
-    /// Takes a sighting; answers the earliest that it makes a pair with, of those that begin with
-    /// the same byte.
+    /// Takes a sighting; returns the time of the earliest sighting at the other place that matches
+    /// it and begins with the same byte.
     pub fn see(
         &mut self,
         place: Place,
@@ -174,7 +174,7 @@ impl Lane {
         twin_ns
     }
 
-    /// What stands before `index` was passed by a later packet.
+    /// Counts a later packet for those before `index`, and gives up those passed too often.
     fn pass(&mut self, place: Place, index: usize) {
         let queue = &mut self.waiting[place];
         for waiting in queue.drain(..index.saturating_sub(PASSED_MAX.into())) {
@@ -189,8 +189,8 @@ impl Lane {
         }
     }
 
-    /// The flow is over: what still waits was seen at one place only, if the other's capture was
-    /// still going on, which was up to `last_ns`.
+    /// Ends the flow: packets that still wait were seen at one place only, if the capture of the
+    /// other, which ended at `last_ns`, had not ended.
     pub fn close(&mut self, last_ns: [u64; 2]) {
         for place in 0..2 {
             for mut waiting in std::mem::take(&mut self.waiting[place]) {

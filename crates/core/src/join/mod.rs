@@ -1,12 +1,12 @@
-//! The same traffic captured at two places: which captures are of which place, how their clocks
-//! differ, what was lost between them, and two diagnoses made into one.
+//! The same traffic captured at two places: assigns captures to places, calibrates their clocks,
+//! finds losses between them, and joins two diagnoses into one.
 //!
 //! ```text
 //! sources ─► survey ─► sites ─► one stream by one clock ─► a tracker for each place ─► two reports
 //!                                                     └──► pairs: clocks, losses ────► agree ─► one
 //! ```
 //!
-//! The first place is the one nearer the clients: what a request took is measured there.
+//! The first place is nearer the clients: the latency of requests is measured there.
 
 mod agree;
 mod clock;

@@ -1,6 +1,6 @@
-//! Both sightings of every packet: what one place saw and the other did not.
+//! Matches both sightings of every packet, and counts those seen at one place only.
 //!
-//! Segments of both places come in the order of time, as far as their clocks are known.
+//! Segments of both places come in time order, as far as their clocks are known.
 
 use super::clock::{Minima, Way};
 use super::lane::{Lane, WAITING_MAX};
@@ -9,33 +9,33 @@ use crate::model::{Crossing, Place};
 use crate::wire::{Endpoint, FlowKey, Segment, TcpFlags};
 use hashbrown::HashMap;
 
-/// Packets of all flows of a shard that wait to be seen at the other place, before each direction may
-/// have no more than a few.
+/// Maximum number of packets of all flows of a shard that wait to be seen at the other place;
+/// beyond that, each direction may have only [`FEW_WAITING`].
 const SHARD_WAITING_MAX: usize = 16_384;
 const FEW_WAITING: usize = 32;
-/// A flow at both places.
+/// A flow seen at both places.
 #[derive(Default)]
 struct Flow {
     client_is_high: bool,
-    /// A connection is followed at that place.
+    /// `true` for each place at which the connection is open.
     open: [bool; 2],
     seen: [bool; 2],
-    /// When each side's first RST passed each place, ns.
+    /// Time at which each side's first RST passed each place, ns.
     reset_ns: [[Option<u64>; 2]; 2],
-    /// Both directions, by who sends.
+    /// Both directions, by sender.
     lanes: [Lane; 2],
-    /// Whether the first place is nearer the client, once that shows.
+    /// `true` if the first place is nearer the client; `None` until that is known.
     is_first_nearer: Option<bool>,
 }
 
-/// RSTs of one side, as their receiver's place has them.
+/// RSTs of one side, as captured at the receiver's place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resets {
-    /// Flows with one.
+    /// Number of flows with one.
     pub flows: u64,
-    /// Of these, flows in which the place next to the sender saw none.
+    /// Number of these flows in which the place next to the sender saw none.
     pub forged: u64,
-    /// The first of them, ns.
+    /// Time of the first of these, ns.
     forged_ns: Option<u64>,
 }
 
@@ -47,7 +47,8 @@ impl Resets {
         self.forged_ns = self.forged_ns.into_iter().chain(other.forged_ns).min();
     }
 
-    /// None of them came from who is said to have sent them, whose capture ends at `last_ns`.
+    /// Returns whether none of them came from the purported sender, whose capture ends at
+    /// `last_ns`.
     pub fn are_forged(&self, last_ns: u64) -> bool {
         self.forged == self.flows && self.forged_ns.is_some_and(|at_ns| at_ns <= last_ns)
     }
@@ -56,22 +57,22 @@ impl Resets {
 /// All flows of one shard, at two places.
 pub struct Pairs {
     flows: HashMap<FlowKey, Box<Flow>>,
-    /// When the captures of each place begin, ns.
+    /// Start of the captures of each place, ns.
     began_ns: [u64; 2],
-    /// The last segment of any flow at each place, ns.
+    /// Time of the last segment of any flow at each place, ns.
     pub last_ns: [u64; 2],
-    /// Packets that wait to be seen at the other place.
+    /// Number of packets that wait to be seen at the other place.
     waiting: usize,
-    /// How fast packets came across.
+    /// Minimum transit times.
     pub minima: Minima,
-    /// Packets by server and by who sends.
+    /// Packets by server and sender.
     pub crossings: HashMap<Endpoint, [Crossing; 2]>,
-    /// RSTs by server and by whom they pretend to be from.
+    /// RSTs by server and purported sender.
     pub resets: HashMap<(Endpoint, Side), Resets>,
 }
 
 impl Pairs {
-    /// Begins; captures at the two places begin at `began_ns`, by the clock of the first.
+    /// Creates it for captures that begin at `began_ns` at each place, by the clock of the first.
     pub fn new(began_ns: [u64; 2]) -> Self {
         Self {
             flows: HashMap::new(),
@@ -84,12 +85,12 @@ impl Pairs {
         }
     }
 
-    /// Whether both places have seen this flow.
+    /// Returns whether both places have seen this flow.
     pub fn is_shared(&self, flow: &FlowKey) -> bool {
         self.flows.get(flow).is_some_and(|flow| flow.seen == [true, true])
     }
 
-    /// `segment` was followed at `place`.
+    /// Takes a `segment` captured at `place`.
     pub fn see(&mut self, place: Place, segment: &Segment) {
         self.last_ns[place] = self.last_ns[place].max(segment.time_ns);
         let begins = segment.flags.has(TcpFlags::SYN) || segment.payload_len > 0;
@@ -108,7 +109,7 @@ impl Pairs {
         if lane.is_copy(place, segment) {
             return;
         }
-        // What passed before the other capture began need not be missing from it.
+        // A packet from before the other capture began is not missing there.
         let is_covered = segment.time_ns >= self.began_ns[1 - place];
         let is_crowded = self.waiting >= SHARD_WAITING_MAX;
         let waiting_max = if is_crowded { FEW_WAITING } else { WAITING_MAX };
@@ -121,7 +122,7 @@ impl Pairs {
         flow.pair(side, first_ns, second_ns.wrapping_sub(first_ns) as i64, &mut self.minima);
     }
 
-    /// The connection that was followed at `place` is over there. Answers whether it is at both.
+    /// Ends the connection at `place`. Returns whether it has ended at both.
     pub fn end(&mut self, place: Place, key: &FlowKey) -> bool {
         let Some(flow) = self.flows.get_mut(key) else { return false };
         flow.open[place] = false;
@@ -159,7 +160,8 @@ impl Pairs {
 }
 
 impl Pairs {
-    /// Whether each side's RST came from its place, where that could have shown it.
+    /// Records whether each side's RST was seen at its sender's place, if the capture there could
+    /// have shown it.
     fn note_resets(&mut self, server: Endpoint, flow: &Flow) {
         for side in Side::ALL {
             let of_server = usize::from(side == Side::Server);
@@ -182,7 +184,8 @@ impl Flow {
         Self { client_is_high: segment.is_client_high(), ..Self::default() }
     }
 
-    /// A packet of `side` passed the first place at `first_ns`, and the second that much later.
+    /// Takes a packet of `side` that passed the first place at `first_ns`, and the second
+    /// `difference_ns` later.
     fn pair(&mut self, side: Side, first_ns: u64, difference_ns: i64, minima: &mut Minima) {
         if let Some(is_first_nearer) = self.is_first_nearer {
             let there = (side == Side::Client) == is_first_nearer;
@@ -192,7 +195,7 @@ impl Flow {
         self.lanes[side as usize].first.get_or_insert((first_ns, difference_ns));
         let [client, server] = Side::ALL.map(|side| self.lanes[side as usize].first);
         if let (Some(client), Some(server)) = (client, server) {
-            // On the way to the second place, the path adds to the difference.
+            // On the way to the second place, path delay increases the difference.
             self.is_first_nearer = Some(client.1 >= server.1);
             self.pair(Side::Client, client.0, client.1, minima);
             self.pair(Side::Server, server.0, server.1, minima);

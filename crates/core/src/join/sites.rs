@@ -1,38 +1,38 @@
-//! Which capture was taken at which of two places.
+//! Assigns captures to one of two places.
 
 use crate::capture::{CaptureSet, FrameId, Site};
 use crate::model::Place;
 use std::sync::Arc;
 
-/// Where the captures of an input were taken.
+/// The places at which the captures of an input were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
-    /// By input; empty where all were taken at one place.
+    /// By input; empty if all were taken at one place.
     sites: Arc<[Site]>,
-    /// When the captures of each place begin, ns.
+    /// Start of the captures of each place, ns.
     pub(crate) began_ns: [u64; 2],
 }
 
 impl Sites {
-    /// Those of `capture`.
+    /// Returns the places of `capture`.
     pub fn of(capture: &CaptureSet) -> Self {
         let are_two = capture.inputs().iter().any(|input| input.site.is_second);
         let sites = capture.inputs().iter().filter(|_| are_two).map(|input| input.site);
         Self { sites: sites.collect(), began_ns: capture.began_ns() }
     }
 
-    /// Whether there are two places.
+    /// Returns whether there are two places.
     pub fn are_two(&self) -> bool {
         !self.sites.is_empty()
     }
 
-    /// Where a frame was captured.
+    /// Returns the place at which a frame was captured.
     pub fn place(&self, frame: FrameId) -> Place {
         let site = self.sites.get(usize::from(frame.file()));
         usize::from(site.is_some_and(|site| site.is_second))
     }
 
-    /// By how much the clock of the second place was set back to tell times, ns.
+    /// Returns by how much the clock of the second place was set back, ns.
     pub fn ahead_ns(&self) -> i64 {
         self.sites.iter().find(|site| site.is_second).map_or(0, |site| site.ahead_ns)
     }

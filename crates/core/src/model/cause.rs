@@ -7,15 +7,15 @@ macro_rules! vocabulary {
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
-            /// Every value, in declaration order.
+            /// All values, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The public id, as it stands in JSON, reports and documents.
+            /// Returns the public id used in JSON, reports and documents.
             pub fn id(self) -> &'static str {
                 match self { $(Self::$variant => $id,)* }
             }
 
-            /// The value with this public id.
+            /// Returns the value with this public id.
             pub fn from_id(id: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.id() == id)
             }
@@ -24,7 +24,7 @@ macro_rules! vocabulary {
 }
 
 vocabulary! {
-    /// Why time was lost or something broke.
+    /// Why time was lost or an exchange failed.
     Cause {
         /// A small segment held by Nagle's algorithm for a delayed ACK.
         NagleDelayedAck = "nagle_delayed_ack",
@@ -36,7 +36,7 @@ vocabulary! {
         ReceiveWindow = "receive_window",
         /// The receiving application does not read.
         ZeroWindow = "zero_window",
-        /// The congestion window is still opening.
+        /// The congestion window is still growing.
         SlowStart = "slow_start",
         /// The congestion window is small after a loss.
         CongestionWindow = "congestion_window",
@@ -44,19 +44,19 @@ vocabulary! {
         RetransmissionTimeout = "retransmission_timeout",
         /// A loss repaired by duplicate ACKs, SACK or RACK.
         FastRecovery = "fast_recovery",
-        /// A retransmission of what had arrived.
+        /// A retransmission of data that had arrived.
         SpuriousRetransmission = "spurious_retransmission",
-        /// Segments that overtook each other.
+        /// Segments that arrived out of order.
         Reordering = "reordering",
         /// A connection attempt that had to be repeated.
         SynRetransmit = "syn_retransmit",
-        /// Distance times round trips.
+        /// Round trips over a long distance.
         PathRtt = "path_rtt",
         /// The bottleneck's rate.
         Bandwidth = "bandwidth",
         /// The queue that the flow itself builds at the bottleneck.
         Bufferbloat = "bufferbloat",
-        /// Packets above a size vanish.
+        /// Packets above a certain size are lost.
         MtuBlackHole = "mtu_black_hole",
         /// The listener's queue of completed connections is full.
         AcceptQueueOverflow = "accept_queue_overflow",
@@ -66,7 +66,7 @@ vocabulary! {
         Refused = "refused",
         /// A RST in mid-stream.
         Reset = "reset",
-        /// A request into a connection that the peer had closed for idleness.
+        /// A request sent on a connection that the peer had closed for idleness.
         IdleReset = "idle_reset",
         /// The connection tracking table is full.
         ConntrackFull = "conntrack_full",
@@ -84,7 +84,7 @@ vocabulary! {
         DnsTimeout = "dns_timeout",
         /// A failing answer (SERVFAIL, REFUSED).
         DnsFailure = "dns_failure",
-        /// Search domains tried in vain before the name itself.
+        /// Search domains tried without success before the name itself.
         DnsSearch = "dns_search",
         /// An unanswered PTR query.
         ReverseDnsTimeout = "reverse_dns_timeout",
@@ -96,7 +96,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Who owns a stretch of an exchange's wall time. Every nanosecond has exactly one owner.
+    /// The owner of a part of an exchange's wall time. Every nanosecond has exactly one owner.
     Owner {
         /// Name resolution.
         Dns = "dns",
@@ -108,7 +108,7 @@ vocabulary! {
         Path = "path",
         /// Serialisation at the measured bottleneck rate.
         Bandwidth = "bandwidth",
-        /// RTT above base while the sender itself fills the pipe.
+        /// RTT above the base RTT while the sender itself fills the path.
         Queueing = "queueing",
         /// The server's think time.
         Server = "server",
@@ -134,13 +134,13 @@ vocabulary! {
         SynRetransmit = "syn_retransmit",
         /// See [`Cause::Http100Continue`].
         Http100Continue = "http_100_continue",
-        /// What could not be attributed.
+        /// Time that could not be attributed.
         Unknown = "unknown",
     }
 }
 
 vocabulary! {
-    /// Who is to blame: where the change has to be made.
+    /// The party at fault: where the change has to be made.
     Role {
         /// The side that opened the connection.
         Client = "client",
@@ -150,22 +150,22 @@ vocabulary! {
         Network = "network",
         /// The name server.
         Resolver = "resolver",
-        /// A host as such: its kernel or limits.
+        /// A host as such: its kernel or its limits.
         Host = "host",
     }
 }
 
-/// Whether a finding is something wrong or simply where time goes.
+/// The class of a finding: a fault, or simply a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Something is wrong and someone can change it.
     Fault,
-    /// Nothing is wrong: distance, a handshake, the server's own work.
+    /// A cost without a fault: distance, a handshake, the server's own work.
     Cost,
 }
 
 impl Class {
-    /// `fault` or `cost`.
+    /// Returns `fault` or `cost`.
     pub fn id(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -175,7 +175,8 @@ impl Class {
 }
 
 impl Cause {
-    /// Whether it is told by segments sent again, out of order, or kept back by a closed window.
+    /// Returns whether its signs are segments that are retransmitted, out of order, or held back by
+    /// a closed window.
     pub fn repeats_or_waits(self) -> bool {
         matches!(
             self,
@@ -190,12 +191,13 @@ impl Cause {
         )
     }
 
-    /// Whether those whom it meets get nothing: there is no latency without it.
+    /// Returns whether affected exchanges fail, so that they have no latency to compare with.
     pub fn is_in_vain(self) -> bool {
         matches!(self, Self::Refused | Self::Reset | Self::IdleReset | Self::DnsFailure)
     }
 
-    /// The owners in whose time its cost lies. Where it makes exchanges come to nothing, that is any.
+    /// Returns the owners of the time that the cause takes. A cause that makes exchanges fail can
+    /// have time of any owner.
     pub fn owners(self) -> &'static [Owner] {
         match self {
             Self::NagleDelayedAck => &[Owner::NagleDelayedAck],
@@ -231,7 +233,7 @@ impl Cause {
         }
     }
 
-    /// Whether it is a fault or a cost.
+    /// Returns whether it is a fault or a cost.
     pub fn class(self) -> Class {
         match self {
             Self::PathRtt

@@ -1,71 +1,71 @@
-//! What a controlled change measured, as reports carry it.
+//! Results of controlled changes, as reports carry them.
 
 use crate::app::Side;
 use crate::model::{Cause, Culprit};
 
-/// The error that a verdict may have: of a hundred experiments on a change without any effect at
-/// most one is taken for an effect, whenever it stops (Ville's inequality; see `tcpwhy-probe`,
+/// The error probability of a verdict: at most one of a hundred experiments on a change without
+/// effect reports an effect, whenever the experiment stops (Ville's inequality; see `tcpwhy-probe`,
 /// `experiment`).
 pub const ERROR_MAX: f64 = 0.01;
 
-/// One thing changed, and what that did.
+/// The measured effect of one change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// Its name: `quickack`, `one-write`, …; `experiment.md` has its words.
+    /// Its name: `quickack`, `one-write`, …; its texts are in `experiment.md`.
     pub name: &'static str,
     /// Median without the change, ns.
     pub usual_ns: u64,
-    /// Median with it, ns.
+    /// Median with the change, ns.
     pub changed_ns: u64,
-    /// By how much the change makes it faster: median of the pairs' differences, ns. Below 0 it is
-    /// slower.
+    /// Time that the change saves: median of the pairs' differences, ns. Negative if the change
+    /// makes it slower.
     pub effect_ns: i64,
-    /// Where that median lies, ns: each end is wrong with at most [`ERROR_MAX`], and `None` where
-    /// the trials are too few to bound it.
+    /// Confidence interval of `effect_ns`, ns: each end is wrong with a probability of at most
+    /// [`ERROR_MAX`]; `None` if there are too few trials to bound it.
     pub interval_ns: (Option<i64>, Option<i64>),
-    /// The least effect that counts, ns.
+    /// Smallest effect that counts, ns.
     pub floor_ns: u64,
     /// Pairs of trials, one with and one without the change, in random order.
     pub trials: u64,
-    /// Requests sent for it.
+    /// Requests sent for the experiment.
     pub requests: u64,
-    /// What it says.
+    /// The conclusion.
     pub verdict: Verdict,
 }
 
-/// What an experiment says of a cause.
+/// The conclusion of an experiment about a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The change has the effect that it has where this is the cause.
+    /// The change has the effect expected if this is the cause.
     Supports(Suspect),
-    /// It has not.
+    /// The change does not have the effect expected if this is the cause.
     Refutes(Suspect),
-    /// The trials that were allowed cannot tell, or no cause depends on it.
+    /// The allowed number of trials decides nothing, or no cause depends on the change.
     Undecided,
 }
 
-/// A cause, and whose it is.
+/// A suspected cause and its culprit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
     /// The cause.
     pub cause: Cause,
-    /// Who has to change something.
+    /// The party that has to change something.
     pub culprit: Culprit,
-    /// Who is waited for.
+    /// The side that is waited for.
     pub sender: Side,
 }
 
-/// What an experiment says of a finding.
+/// The conclusion of an experiment about a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExperimentEvidence {
-    /// It speaks for the finding; else against it.
+    /// `true` if it supports the finding, `false` if it refutes it.
     pub agrees: bool,
     /// The experiment.
     pub experiment: Experiment,
 }
 
 impl Verdict {
-    /// `supports`, `refutes` or `undecided`.
+    /// Returns `supports`, `refutes` or `undecided`.
     pub fn id(&self) -> &'static str {
         match self {
             Self::Supports(_) => "supports",
@@ -74,7 +74,7 @@ impl Verdict {
         }
     }
 
-    /// What it speaks for or against, and which of both.
+    /// Returns the suspect, and whether the verdict supports it.
     pub fn suspect(&self) -> Option<(&Suspect, bool)> {
         match self {
             Self::Supports(suspect) => Some((suspect, true)),

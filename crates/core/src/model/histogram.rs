@@ -1,19 +1,21 @@
-//! Latency distributions in bounded memory: buckets 1/64 octave wide, only the range in use.
+//! Latency distributions in bounded memory: buckets 1/64 octave wide, covering only the range in
+//! use.
 
 use crate::model::Latency;
 
-/// Counts of durations, each kept to within 0.8 %; the greatest exactly.
+/// Counts of durations, each kept to within 0.8 %; the maximum is exact.
 ///
-/// Sparse, because there is one per endpoint and cause; mergeable, because shards fill their own.
+/// Sparse, because there is one per endpoint and cause; mergeable, because each shard fills its
+/// own.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// Of buckets from `first` on.
+    /// Counts of the buckets from `first` on.
     counts: Vec<u64>,
     first: u16,
     max_ns: u64,
 }
 
-/// Room made on either side of a new bucket: durations of one thing lie close together.
+/// Buckets added on either side of a new one: durations of the same kind lie close together.
 const MARGIN: usize = 4;
 
 const SUB_BITS: u32 = 6;
@@ -39,7 +41,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// The count of `bucket`.
+    /// Returns the count of `bucket`.
     #[inline]
     fn slot(&mut self, bucket: u16) -> &mut u64 {
         let mut index = usize::from(bucket.wrapping_sub(self.first));
@@ -67,14 +69,15 @@ impl Histogram {
         }
     }
 
-    /// Buckets in use, in order, with their counts.
+    /// Returns the buckets in use, in order, with their counts.
     fn buckets(&self) -> impl DoubleEndedIterator<Item = (u16, u64)> + '_ {
         let first = usize::from(self.first);
         let counts = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         counts.map(move |(index, &count)| ((first + index) as u16, count))
     }
 
-    /// Durations with their counts, ascending: the middle of each bucket, the greatest exactly, ns.
+    /// Returns the durations with their counts, ascending: the middle of each bucket, and the exact
+    /// maximum, ns.
     pub fn points(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets().map(|(bucket, count)| (middle_ns(bucket).min(self.max_ns), count))
     }
@@ -87,7 +90,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// What is left when the durations of `part` are taken out and those of `instead` put in.
+    /// Returns a copy without the durations of `part` and with those of `instead`.
     pub fn exchanged(&self, part: &Self, instead: &Self) -> Self {
         let mut result = self.clone();
         for (bucket, count) in part.buckets() {
@@ -106,12 +109,13 @@ impl Histogram {
         result
     }
 
-    /// How many durations.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The duration that a share `q` (0 to 1) of them does not exceed, ns; 0 if there is none.
+    /// Returns the duration that a share `q` (0 to 1) of all does not exceed, ns; 0 if there is
+    /// none.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         let target = ((self.count() as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;
@@ -124,8 +128,8 @@ impl Histogram {
         self.max_ns
     }
 
-    /// The longest durations, as few as have a `share` (0 to 1) of the sum of all: how many they are, and
-    /// the shortest of them, ns.
+    /// Returns the smallest set of longest durations whose sum is at least `share` (0 to 1) of the
+    /// sum of all: their number, and the shortest of them, ns.
     pub fn longest(&self, share: f64) -> (u64, u64) {
         let points: Vec<_> = self.points().collect();
         let sum_ns = |(ns, count): &(u64, u64)| *ns as f64 * *count as f64;
@@ -141,14 +145,14 @@ impl Histogram {
         longest
     }
 
-    /// One duration turned out to be another.
+    /// Replaces one duration by another.
     pub fn replace(&mut self, ns: u64, by_ns: u64) {
         let count = self.slot(bucket(ns));
         *count = count.saturating_sub(1);
         self.record(by_ns);
     }
 
-    /// The percentiles that reports show.
+    /// Returns the percentiles that reports show.
     pub fn latency(&self) -> Latency {
         Latency {
             p50_ns: self.quantile_ns(0.5),

@@ -1,6 +1,6 @@
 //! The shared vocabulary: causes, owners of time, slices, vantages, latencies, and the report as data.
 //!
-//! Everything above this room speaks in these types; what renders them is [`crate::report`].
+//! All modules above use these types; [`crate::report`] renders them.
 
 mod cause;
 pub mod experiment;
@@ -25,7 +25,7 @@ pub use window::Window;
 
 use crate::app::Protocol;
 
-/// The public id of a protocol, as it stands in JSON and reports.
+/// Returns the public id of a protocol, as used in JSON and reports.
 pub fn protocol_id(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Turns => "turns",
@@ -40,7 +40,7 @@ pub fn protocol_id(protocol: Protocol) -> &'static str {
     }
 }
 
-/// The public id of a vantage, as it stands in JSON.
+/// Returns the public id of a vantage, as used in JSON.
 pub fn vantage_id(vantage: Vantage) -> &'static str {
     match vantage {
         Vantage::Unknown => "unknown",

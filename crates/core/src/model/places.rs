@@ -3,34 +3,36 @@
 /// One of two places, as an index: the first is nearer the clients.
 pub type Place = usize;
 
-/// How the clocks of two places differ.
+/// The difference between the clocks of two places.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clocks {
-    /// By how much the second is ahead of the first, ns; where they drift, at the beginning. Right
-    /// where the fastest packets took the same both ways, and never wrong by more than half of
-    /// `rtt_min_ns`.
+    /// Time by which the second clock is ahead of the first, ns; at the beginning, if the clocks
+    /// drift. Exact if the fastest packets took equally long both ways; the error is never more
+    /// than half of `rtt_min_ns`.
     pub offset_ns: i64,
-    /// How much faster the second runs, parts per million, where that shows.
+    /// Excess of the second clock's rate over the first's, parts per million; `None` if it cannot
+    /// be determined.
     pub drift_ppm: Option<f64>,
-    /// The least round trip between the two places, ns.
+    /// Minimum round trip between the two places, ns.
     pub rtt_min_ns: u64,
 }
 
 /// Packets of one direction between two places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossing {
-    /// Seen on both sides, as the sender's place counts them.
+    /// Packets seen at both places, as counted at the sender's place.
     pub packets: u64,
-    /// With data, or of the set-up: seen where they were sent from, and not where they went.
+    /// Packets with data, or of the handshake, seen at the sender's place and not at the
+    /// receiver's.
     pub lost_packets: u64,
-    /// The bytes of these.
+    /// Payload bytes of the lost packets.
     pub lost_bytes: u64,
-    /// Pure ACKs that went the same way.
+    /// Pure ACKs seen at the sender's place and not at the receiver's.
     pub lost_acks: u64,
-    /// Seen where they went, and not where they came from: the capture there has holes, or somebody
-    /// between the two sent them.
+    /// Packets seen at the receiver's place and not at the sender's: the capture there has holes,
+    /// or a host between the two sent them.
     pub appeared_packets: u64,
-    /// Seen at one place while the other's capture had not begun, or had ended.
+    /// Packets seen at one place before the capture of the other began or after it ended.
     pub uncovered_packets: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The report, schema version 1. Text, JSON, HTML and Python show these same facts.
+//! The report, schema version 1. Text, JSON, HTML and Python show the same facts.
 //!
 //! Units are the last word of a name; all times are nanoseconds. Frame numbers are 1-based in
 //! the file they name, as Wireshark counts.
@@ -12,54 +12,54 @@ use crate::wire::{DecodeCounts, Endpoint};
 /// Version of the JSON contract.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Everything a diagnosis found out.
+/// The result of a diagnosis.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The files read, in time order.
     pub inputs: Vec<InputSummary>,
-    /// How much there was.
+    /// Totals of the input.
     pub totals: Totals,
     /// Wall time of all exchanges by owner; sums to `totals.wall_ns`.
     pub ledger: Ledger,
     /// Latency of all exchanges.
     pub latency: Latency,
-    /// The same, whole.
+    /// Distribution of the latency of all exchanges.
     pub latency_histogram: Histogram,
     /// Latency and ledger per server endpoint, most wall time first (bounded).
     pub endpoints: Vec<EndpointReport>,
-    /// How many were left out of `endpoints`.
+    /// Number of endpoints left out of `endpoints`.
     pub endpoints_omitted: u64,
-    /// Faults, then costs, each by lost time; a fault that lost hardly any time stands behind a cost
-    /// that is one by its share of all the time.
+    /// Faults, then costs, each by lost time; a fault that lost very little time comes after a cost
+    /// that has a large share of all time.
     pub findings: Vec<Finding>,
-    /// What was noticed and cost nobody anything, or limits what could be said.
+    /// Facts that cost no time, or that limit what the report can say.
     pub observations: Vec<Observation>,
     /// The worst connections first (bounded).
     pub connections: Vec<ConnectionReport>,
-    /// How many connections were left out of `connections`.
+    /// Number of connections left out of `connections`.
     pub connections_omitted: u64,
-    /// The exchanges that took longest, the longest first (bounded).
+    /// The exchanges that took longest, in descending order (bounded).
     pub slowest: Vec<SlowExchange>,
     /// The causes that findings were narrowed to; none means all.
     pub only: Vec<Cause>,
-    /// The input was not read to its end.
+    /// `true` if the input was not read to its end.
     pub interrupted: bool,
-    /// The stretch of time that a report of a watched system covers.
+    /// The time that a report of a watched system covers.
     pub watched: Option<Watched>,
-    /// How the captures of two places were joined, if they were.
+    /// The joining of captures of two places; `None` if there was one place.
     pub join: Option<Join>,
-    /// Experiments that were made, in their order.
+    /// The experiments that were made, in order.
     pub experiments: Vec<Experiment>,
-    /// What was asked for, for the commands that go on from here.
+    /// The user's command line, from which follow-up commands are made.
     pub asked: Asked,
-    /// What passes over all connections changed, where it is logged (`--why`).
+    /// Changes made by passes over all connections; `None` unless logged (`--why`).
     pub settled: Option<Vec<Settled>>,
 }
 
 /// A change that a pass over all connections made to what a cause costs at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// What the pass decides.
+    /// The decision of the pass.
     pub decides: &'static str,
     /// The server.
     pub server: Endpoint,
@@ -71,7 +71,7 @@ pub struct Settled {
     pub ns: i64,
 }
 
-/// The stretch of time that a report of a watched system covers, and how much of its traffic.
+/// The time that a report of a watched system covers, and the share of its traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watched {
     /// Capture time of its first frame, nanoseconds since the Unix epoch.
@@ -82,58 +82,59 @@ pub struct Watched {
     pub sampled_share: f64,
 }
 
-/// An exchange that took long.
+/// One of the exchanges that took longest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowExchange {
     /// The connection's client.
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
-    /// Its number among the connection's exchanges since the capture began, from 1.
+    /// Its number among the exchanges of the connection since the capture began, from 1.
     pub exchange: u64,
-    /// What was asked.
+    /// The kind of request.
     pub kind: Label,
     /// When it began, ns since the Unix epoch.
     pub start_ns: u64,
     /// Its wall time, ns.
     pub wall_ns: u64,
-    /// What took half of its time or more; `None` where nothing did, or the report has no finding of it at
-    /// this server.
+    /// The cause that took half of its time or more; `None` if there is none, or if the report has
+    /// no finding of it at this server.
     pub cause: Option<Cause>,
 }
 
 /// The command line that a report answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// The URL or `HOST:PORT` that was asked, where it is no capture.
+    /// The URL or `HOST:PORT` that was measured; `None` for a capture.
     pub target: Option<String>,
-    /// The captures, as they were named; none where they are not known.
+    /// The capture files, as the user named them; empty if they are not known.
     pub files: Vec<String>,
-    /// The options that say what part of them is looked at, `--filter` first and then its value.
+    /// The options that select a part of the captures, such as `--filter` followed by its value.
     pub options: Vec<String>,
 }
 
 /// The same traffic captured at two places.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Join {
-    /// What the places are, the one nearer the clients first.
+    /// The vantages of the two places, the one nearer the clients first.
     pub vantages: [Vantage; 2],
-    /// Which place tells of most connections that both saw.
+    /// The place whose account is used for most connections seen at both.
     pub told_by: Place,
-    /// How the clocks differ; none where packets of one direction only were seen at both.
+    /// The difference between the clocks; `None` if only packets of one direction were seen at
+    /// both.
     pub clocks: Option<Clocks>,
     /// Connections seen at both places.
     pub connections: u64,
-    /// Their packets, by who sent them.
+    /// Packets of these connections, by the side that sent them.
     pub crossings: [Crossing; 2],
 }
 
 /// A finding as one of two places sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// Which place.
+    /// The place.
     pub place: Place,
-    /// What was lost by its capture, ns.
+    /// Lost time as seen in the capture of this place, ns.
     pub lost_ns: u64,
 }
 
@@ -142,7 +143,7 @@ pub struct Sight {
 pub struct Totals {
     /// TCP connections seen.
     pub connections: u64,
-    /// Exchanges completed (or given up).
+    /// Exchanges completed or abandoned.
     pub exchanges: u64,
     /// Name look-ups.
     pub lookups: u64,
@@ -152,36 +153,36 @@ pub struct Totals {
     pub decode_errors: DecodeCounts,
     /// TCP segments analysed.
     pub segments: u64,
-    /// First and last capture time, nanoseconds since the Unix epoch.
+    /// First capture time, nanoseconds since the Unix epoch.
     pub first_ns: u64,
-    /// Last capture time.
+    /// Last capture time, nanoseconds since the Unix epoch.
     pub last_ns: u64,
-    /// The part of that time that the report tells of, if it is not all of it.
+    /// The part of that time that the report covers; `None` if it is all of it.
     pub window: Option<Window>,
-    /// Where the capture was taken, over all connections.
+    /// The vantage over all connections.
     pub vantage: Vantage,
 }
 
-/// Where a capture was taken.
+/// The place at which a capture was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vantage {
-    /// Not enough handshakes or round trips to tell.
+    /// Too few handshakes or round trips to decide.
     #[default]
     Unknown,
     /// At (or near) the client.
     Client,
     /// At (or near) the server.
     Server,
-    /// Between them, some way from both.
+    /// Between them, with a measurable distance to both.
     Middle,
-    /// Client and server are equally near: one host or one fast network.
+    /// Client and server are equally near: one host, or one fast network.
     Local,
     /// Different connections were captured at different places.
     Mixed,
 }
 
 impl Vantage {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 6] =
         [Self::Unknown, Self::Client, Self::Server, Self::Middle, Self::Local, Self::Mixed];
 }
@@ -197,18 +198,18 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Adds `ns` to what `owner` has.
+    /// Adds `ns` to the time of `owner`.
     pub fn add(&mut self, owner: Owner, ns: u64) {
         let sum = &mut self.0[owner as usize];
         *sum = sum.saturating_add(ns);
     }
 
-    /// What `owner` has, ns.
+    /// Returns the time of `owner`, ns.
     pub fn of(&self, owner: Owner) -> u64 {
         self.0[owner as usize]
     }
 
-    /// The sum over all owners, ns.
+    /// Returns the sum over all owners, ns.
     pub fn total_ns(&self) -> u64 {
         self.0.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
@@ -220,7 +221,7 @@ impl Ledger {
         }
     }
 
-    /// Moves up to `ns` from one owner to another; answers how much was moved.
+    /// Moves up to `ns` from one owner to another; returns the amount moved.
     pub fn transfer(&mut self, from: Owner, to: Owner, ns: u64) -> u64 {
         let moved = ns.min(self.of(from));
         self.0[from as usize] -= moved;
@@ -228,7 +229,7 @@ impl Ledger {
         moved
     }
 
-    /// Owners with time, in declaration order.
+    /// Returns the owners that have time, in declaration order.
     pub fn iter(&self) -> impl Iterator<Item = (Owner, u64)> + '_ {
         Owner::ALL.iter().map(|&owner| (owner, self.of(owner))).filter(|&(_, ns)| ns > 0)
     }
@@ -243,12 +244,12 @@ pub struct Latency {
     pub p90_ns: u64,
     /// 99th percentile.
     pub p99_ns: u64,
-    /// The greatest.
+    /// Maximum.
     pub max_ns: u64,
 }
 
 impl Latency {
-    /// The same, none of it longer than in `other`.
+    /// Returns each percentile limited to that of `other`.
     pub fn at_most(self, other: &Self) -> Self {
         Self {
             p50_ns: self.p50_ns.min(other.p50_ns),
@@ -264,9 +265,9 @@ impl Latency {
 pub struct EndpointReport {
     /// The server.
     pub endpoint: Endpoint,
-    /// What it says it is (`nginx/1.22.1`), if it does.
+    /// The name and version that the server states (`nginx/1.22.1`), if any.
     pub software: Option<String>,
-    /// What it speaks.
+    /// The application protocol.
     pub protocol: Protocol,
     /// Connections to it.
     pub connections: u64,
@@ -283,24 +284,24 @@ pub struct EndpointReport {
 /// One kind of request at one endpoint.
 #[derive(Clone, Debug)]
 pub struct KindReport {
-    /// `GET /items/{id}`, `SELECT`, …; empty where it could not be read.
+    /// `GET /items/{id}`, `SELECT`, …; empty if it could not be read.
     pub kind: String,
-    /// How many.
+    /// Number of exchanges.
     pub exchanges: u64,
     /// Their latency.
     pub latency: Latency,
 }
 
-/// Who has to change something.
+/// The party that has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Culprit {
-    /// In which role.
+    /// Its role.
     pub role: Role,
-    /// Where; for the network the server endpoint on whose path it happened.
+    /// Its endpoint; for the network, the server endpoint on whose path it happened.
     pub endpoint: Endpoint,
 }
 
-/// How much was hit.
+/// Numbers of affected exchanges and connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Affected {
     /// Exchanges with this cause.
@@ -311,7 +312,7 @@ pub struct Affected {
     pub connections: u64,
 }
 
-/// A value that goes into a cause's words; `findings/<cause>.md` names it as `{name}`.
+/// A value inserted into a cause's texts; `findings/<cause>.md` names it as `{name}`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A duration, shown in ms or s.
@@ -322,20 +323,20 @@ pub enum Fact {
     BitsPerSecond(u64),
     /// A plain number.
     Count(u64),
-    /// A share of one, shown in per cent.
+    /// A share of one, shown as a percentage.
     Share(f64),
     /// A public id or other text that is not translated.
     Text(String),
 }
 
-/// One link of the causal chain: what a frame shows.
+/// One link of the causal chain: one frame and its role in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The frame.
     pub frame: FrameId,
-    /// Its part in the chain, an id from the message table (`flight_end`, `ack`, `next`).
+    /// Its role in the chain, an id from the message table (`flight_end`, `ack`, `next`).
     pub part: &'static str,
-    /// Who sent it.
+    /// The side that sent it.
     pub from: Side,
     /// TCP payload, bytes.
     pub payload_bytes: u32,
@@ -343,73 +344,73 @@ pub struct Evidence {
     pub after_ns: u64,
 }
 
-/// A look-alike that was considered and is not it.
+/// A similar cause that was considered and excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuledOut {
-    /// The look-alike.
+    /// The similar cause.
     pub cause: Cause,
-    /// Why not: an id of a sentence in the cause's words.
+    /// The reason for the exclusion: the id of a sentence in the cause's texts.
     pub why: &'static str,
 }
 
-/// A cause, with what it cost and why we say so.
+/// A cause, with its cost and its evidence.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The cause.
     pub cause: Cause,
-    /// Who has to change something.
+    /// The party that has to change something.
     pub culprit: Culprit,
-    /// How much was hit.
+    /// Numbers of affected exchanges and connections.
     pub affected: Affected,
-    /// Ledger time that would disappear without the cause, ns.
+    /// Time that would be saved without the cause, ns.
     pub lost_ns: u64,
-    /// `lost_ns` over the wall time of all exchanges, 0 to 1.
+    /// `lost_ns` as a share of the wall time of all exchanges, 0 to 1.
     pub share: f64,
-    /// Latency at the culprit's server endpoint now.
+    /// Measured latency at the culprit's server endpoint.
     pub latency: Latency,
-    /// The same without the cause.
+    /// Predicted latency there without the cause.
     pub counterfactual: Latency,
-    /// 0 to 1.
+    /// Confidence in the finding, 0 to 1.
     pub confidence: f64,
     /// One clear instance of the causal chain.
     pub evidence: Vec<Evidence>,
     /// The connection of `evidence`: the client's and the server's endpoint.
     pub evidence_flow: Option<(Endpoint, Endpoint)>,
-    /// The number of its exchange on that connection, from 1; 0 where it is of none.
+    /// Number of the evidence's exchange on that connection, from 1; 0 if it belongs to none.
     pub evidence_exchange: u64,
-    /// What the state of the system says for or against it; empty where no state was read.
+    /// State of the system that supports or contradicts it; empty if no state was read.
     pub state: Vec<StateEvidence>,
-    /// What experiments say for or against it; empty where none was made.
+    /// Experiments that support or refute it; empty if none was made.
     pub experiments: Vec<ExperimentEvidence>,
-    /// Packets were captured, and do not show it.
+    /// `true` if packets were captured and do not show it.
     pub is_unseen: bool,
-    /// Look-alikes considered.
+    /// Similar causes that were excluded.
     pub ruled_out: Vec<RuledOut>,
-    /// Values for the words of the cause.
+    /// Values for the texts of the cause.
     pub facts: Vec<(&'static str, Fact)>,
-    /// What the software at the culprit says it is, for concrete fixes.
+    /// The name and version of the software at the culprit, for concrete fixes.
     pub software: Option<String>,
-    /// What is spoken there.
+    /// The application protocol there.
     pub protocol: Protocol,
-    /// Who was waited for.
+    /// The side that was waited for.
     pub sender: Side,
-    /// Which of two places see it; empty where there is one.
+    /// The finding as seen by each of two places; empty if there is one place.
     pub sights: Vec<Sight>,
-    /// The load that shows it, where requests that are asked alone do not.
+    /// The load under which it appears, if single requests do not show it.
     pub load: Option<Load>,
 }
 
-/// Many requests at a time: a finding of a load counts its exchanges and their time.
+/// Concurrent requests. A finding under load counts the exchanges of the load and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Load {
-    /// Connections at the same time.
+    /// Concurrent connections.
     pub connections: u64,
-    /// Wall time of all exchanges of the load that were captured, ns.
+    /// Wall time of all captured exchanges of the load, ns.
     pub wall_ns: u64,
 }
 
 impl Finding {
-    /// A finding of `cause` that no packet shows: nothing else of it is known yet.
+    /// Creates a finding of `cause` that no packet shows, with all other values unknown.
     pub fn of_cause(cause: Cause, culprit: Culprit) -> Self {
         Self {
             cause,
@@ -437,18 +438,18 @@ impl Finding {
     }
 }
 
-/// What a socket option, a queue or a counter of a kernel says for or against a finding.
+/// A socket option, queue or kernel counter that supports or contradicts a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateEvidence {
-    /// The sentence that says it, an id of `state.md`.
+    /// The id of its sentence in `state.md`.
     pub id: &'static str,
-    /// It speaks for the finding; else against it.
+    /// `true` if it supports the finding, `false` if it contradicts it.
     pub agrees: bool,
     /// The option, queue or counter, by its name in the kernel's documentation.
     pub setting: &'static str,
     /// Its value, as the kernel states it.
     pub value: String,
-    /// The socket, destination or table that has it.
+    /// The socket, destination or table that it belongs to.
     pub place: String,
     /// The process that holds the socket: `nginx (pid 4242)`.
     pub process: Option<String>,
@@ -458,12 +459,12 @@ pub struct StateEvidence {
     pub facts: Vec<(&'static str, Fact)>,
 }
 
-/// Something noticed that is not a finding.
+/// A fact worth knowing that is not a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// Its id in the message table (`delayed_acks`, `capture_drops`, …).
     pub id: &'static str,
-    /// Values for its words.
+    /// Values for its texts.
     pub facts: Vec<(&'static str, Fact)>,
     /// Some frames that show it.
     pub frames: Vec<FrameId>,
@@ -472,9 +473,9 @@ pub struct Observation {
 /// A look-up that the first request of a connection had to wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LookupReport {
-    /// When its first query was sent, ns.
+    /// Time of its first query, ns.
     pub start_ns: u64,
-    /// When its client had what it asked for, ns.
+    /// Time at which the client had the answer, ns.
     pub end_ns: u64,
     /// Its queries and answers, in the order of time (bounded).
     pub messages: Vec<LookupMessage>,
@@ -483,24 +484,24 @@ pub struct LookupReport {
 /// A query or an answer of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupMessage {
-    /// When it passed, ns.
+    /// Capture time, ns.
     pub time_ns: u64,
     /// The frame.
     pub frame: FrameId,
-    /// The client's, or the name server's.
+    /// The side that sent it: the client, or the name server.
     pub from: Side,
-    /// What it is, and whose: `A query to 192.0.2.53`.
+    /// Type of the message, and its name server: `A query to 192.0.2.53`.
     pub label: String,
 }
 
 /// One connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionReport {
-    /// Who opened it.
+    /// The endpoint that opened it.
     pub client: Endpoint,
-    /// Who accepted it.
+    /// The endpoint that accepted it.
     pub server: Endpoint,
-    /// What is spoken.
+    /// The application protocol.
     pub protocol: Protocol,
     /// Its first frame.
     pub first_frame: FrameId,
@@ -508,7 +509,7 @@ pub struct ConnectionReport {
     pub first_ns: u64,
     /// Capture time of the last frame.
     pub last_ns: u64,
-    /// Where it was captured.
+    /// Its vantage.
     pub vantage: Vantage,
     /// Base RTT client to server, ns; 0 if never measured.
     pub rtt_min_ns: u64,
@@ -520,9 +521,9 @@ pub struct ConnectionReport {
     pub lookup: Option<LookupReport>,
     /// Time lost to faults, ns.
     pub lost_ns: u64,
-    /// What the client sent.
+    /// Data sent by the client.
     pub client_to_server: DirectionReport,
-    /// What the server sent.
+    /// Data sent by the server.
     pub server_to_client: DirectionReport,
 }
 
@@ -537,11 +538,11 @@ pub struct DirectionReport {
     pub unique_bytes: u64,
     /// Segments retransmitted.
     pub rexmt_data_packets: u64,
-    /// Of them by timer.
+    /// Segments retransmitted by the retransmission timer.
     pub rto_count: u64,
-    /// Of them by duplicate ACKs or SACK.
+    /// Segments retransmitted because of duplicate ACKs or SACK.
     pub fast_retransmissions: u64,
-    /// Of them for nothing.
+    /// Segments retransmitted although the data had arrived.
     pub spurious_retransmissions: u64,
     /// Segments out of order.
     pub out_of_order_packets: u64,
@@ -553,8 +554,8 @@ pub struct DirectionReport {
     pub zero_window_probes: u64,
     /// Maximum segment size seen or announced, bytes.
     pub mss_bytes: u32,
-    /// Greatest flight, bytes.
+    /// Maximum flight, bytes.
     pub flight_size_max_bytes: u64,
-    /// RTT samples' minimum, ns; 0 if none.
+    /// Minimum RTT sample, ns; 0 if there is none.
     pub rtt_min_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! Time by owner where few owners have any: of one exchange, of one connection.
+//! Time by owner where few owners have any: of one exchange or one connection.
 
 use super::Ledger;
 use crate::model::Owner;
@@ -6,23 +6,22 @@ use crate::model::Owner;
 /// A [`Ledger`] in a third of the memory: there is one for every open connection.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
-    /// Owners with their time; what does not fit is in `all`.
+    /// Owners with their time; `all` is used instead if they do not fit.
     few: [Share; FEW],
-    /// Where in `few` an owner stands: [`PLACE_BITS`] each, 0 for nowhere, else one more than the
-    /// place.
+    /// Index in `few` of each owner, [`PLACE_BITS`] bits each: 0 for none, else the index plus one.
     places: u64,
     all: Option<Box<Ledger>>,
 }
 
-/// Most exchanges have time of set-up, path, both applications and the link at most.
+/// Most exchanges have time of at most set-up, path, both applications and the link.
 const FEW: usize = 5;
 
-/// Enough for a place, and few enough for those of all owners.
+/// Bits of an index into `few`; the indices of all owners fit into one `u64`.
 const PLACE_BITS: u32 = 3;
 const _: () = assert!(FEW < 1 << PLACE_BITS && Owner::ALL.len() as u32 * PLACE_BITS <= u64::BITS);
 
-/// One owner's time, ns, below 2^56 (two years), and above it one more than the owner's number;
-/// zero where there is none.
+/// One owner's time: ns in the low 56 bits (two years), the owner's number plus one above; zero if
+/// unused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share(u64);
 
@@ -34,14 +33,14 @@ impl Share {
         self.0 & NS_MAX
     }
 
-    /// The owner's number, where there is one.
+    /// Returns the owner's number, if the share is in use.
     fn number(self) -> Option<usize> {
         (self.0 >> NS_BITS).checked_sub(1).map(|number| number as usize)
     }
 }
 
 impl Shares {
-    /// Adds `ns` to what `owner` has.
+    /// Adds `ns` to the time of `owner`.
     #[inline]
     pub fn add(&mut self, owner: Owner, ns: u64) {
         if let Some(share) = self.share(owner as usize)
@@ -53,14 +52,14 @@ impl Shares {
         }
     }
 
-    /// The share of the owner with that number, where it has one among the few.
+    /// Returns the share of the owner with that number, if it is in `few`.
     #[inline]
     fn share(&mut self, number: usize) -> Option<&mut Share> {
         let place = self.places >> (number as u32 * PLACE_BITS) & ((1 << PLACE_BITS) - 1);
         self.few.get_mut((place as usize).wrapping_sub(1))
     }
 
-    /// Adds `ns` to what an owner has that has none of the few shares, or too much for one.
+    /// Adds `ns` to an owner that has no share in `few`, or whose sum does not fit there.
     #[inline]
     fn begin(&mut self, number: usize, ns: u64) {
         if ns == 0 {
@@ -77,7 +76,7 @@ impl Shares {
         }
     }
 
-    /// Adds `ns` to what an owner has where the few shares are not enough.
+    /// Adds `ns` to an owner after changing to a full ledger.
     #[cold]
     #[inline(never)]
     fn spread(&mut self, number: usize, ns: u64) {
@@ -90,7 +89,7 @@ impl Shares {
         }
     }
 
-    /// What `owner` has, ns.
+    /// Returns the time of `owner`, ns.
     #[inline]
     pub fn of(&self, owner: Owner) -> u64 {
         match &self.all {
@@ -102,7 +101,7 @@ impl Shares {
         }
     }
 
-    /// Whether nobody has any but `owners`.
+    /// Returns whether no other than `owners` have time.
     #[inline]
     pub fn is_of<const N: usize>(&self, owners: [Owner; N]) -> bool {
         let of = |owner: Owner| ((1_u64 << PLACE_BITS) - 1) << (owner as u32 * PLACE_BITS);
@@ -110,7 +109,7 @@ impl Shares {
         self.all.is_none() && self.places & !all == 0
     }
 
-    /// The sum over all owners, ns.
+    /// Returns the sum over all owners, ns.
     #[inline]
     pub fn total_ns(&self) -> u64 {
         match &self.all {
@@ -119,7 +118,7 @@ impl Shares {
         }
     }
 
-    /// Moves up to `ns` from one owner to another; answers how much was moved.
+    /// Moves up to `ns` from one owner to another; returns the amount moved.
     pub fn transfer(&mut self, from: Owner, to: Owner, ns: u64) -> u64 {
         if let Some(all) = &mut self.all {
             return all.transfer(from, to, ns);
@@ -152,7 +151,7 @@ impl Shares {
         }
     }
 
-    /// The same as a ledger.
+    /// Returns the same times as a ledger.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         ledger.take(self);

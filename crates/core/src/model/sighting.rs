@@ -4,27 +4,27 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::wire::Segment;
 
-/// A frame as seen at the vantage.
+/// A frame as captured at the vantage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
     /// The frame.
     pub frame: FrameId,
-    /// Time, ns.
+    /// Capture time, ns.
     pub time_ns: u64,
     /// Its TCP or UDP payload, bytes.
     pub payload_bytes: u32,
-    /// Side that sent it.
+    /// The side that sent it.
     pub from: Side,
 }
 
 impl Sighting {
-    /// The sighting of `segment`, sent by `from`.
+    /// Returns the sighting of `segment`, sent by `from`.
     pub fn of(from: Side, segment: &Segment) -> Self {
         let Segment { frame, time_ns, payload_len: payload_bytes, .. } = *segment;
         Self { frame, time_ns, payload_bytes, from }
     }
 
-    /// `None` for the default value: frame numbers begin at one.
+    /// Returns `None` for the default value, since frame numbers begin at one.
     pub fn known(self) -> Option<Self> {
         (self.frame != FrameId::default()).then_some(self)
     }

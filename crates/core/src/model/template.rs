@@ -1,18 +1,18 @@
 //! Sentence templates: `{fact}`, `{fact:one|many}`, and `[…|…]` alternatives.
 //!
-//! A template that needs a fact nobody gave yields nothing, never a brace. Inside `` ` `` all is
+//! A template that needs a missing fact yields nothing, never a brace. Text inside `` ` `` is
 //! literal, so that commands and configuration can be written as they are.
 
 use super::{Fact, units};
 
-/// Fills `template` with what `fact` knows; `None` where a fact outside of brackets is missing.
+/// Fills `template` with the values of `fact`; `None` if a fact outside of brackets is missing.
 pub fn fill<'a>(template: &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> Option<String> {
     let mut rest = template;
     let text = sequence(&mut rest, fact, false);
     text.map(|text| text.trim().to_owned())
 }
 
-/// The first template that can be filled.
+/// Fills the first template that can be filled.
 pub fn fill_first<'a>(
     templates: &[&str],
     fact: &dyn Fn(&str) -> Option<&'a Fact>,
@@ -20,15 +20,15 @@ pub fn fill_first<'a>(
     templates.iter().find_map(|template| fill(template, fact))
 }
 
-/// The sentences that can be filled, each with a capital letter and a full stop.
+/// Fills all templates that can be filled, as sentences with a capital letter and a full stop.
 pub fn fill_all<'a>(templates: &[&str], fact: &dyn Fn(&str) -> Option<&'a Fact>) -> String {
     let filled = templates.iter().filter_map(|text| fill(text, fact));
     let filled: Vec<String> = filled.map(|text| sentence(&text)).collect();
     filled.join(" ")
 }
 
-/// `text` with a capital letter and a full stop. A first word that is more than letters, as an
-/// address or a command, stays as it is.
+/// Returns `text` with a capital letter and a full stop. A first word with other characters than
+/// lowercase letters, such as an address or a command, is not changed.
 pub fn sentence(text: &str) -> String {
     let first = text.split(' ').next().unwrap_or("").trim_end_matches([',', ':']);
     let is_word = first.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -46,7 +46,7 @@ pub fn sentence(text: &str) -> String {
     sentence
 }
 
-/// The names of the facts a template asks for, in order.
+/// Returns the names of the facts that a template uses, in order.
 pub fn facts_of(template: &'static str) -> Vec<&'static str> {
     let mut names = Vec::new();
     for (index, quoted) in template.split('`').enumerate() {
@@ -58,7 +58,7 @@ pub fn facts_of(template: &'static str) -> Vec<&'static str> {
     names
 }
 
-/// A fact as words.
+/// Formats a fact for display.
 pub fn show(fact: &Fact) -> String {
     match fact {
         Fact::Ns(ns) => units::duration(*ns),
@@ -70,8 +70,8 @@ pub fn show(fact: &Fact) -> String {
     }
 }
 
-/// Reads up to the end, or to the `|` or `]` that ends an alternative. It always consumes that
-/// much, whether or not the facts are there.
+/// Reads up to the end, or to the `|` or `]` that ends an alternative, whether or not the facts are
+/// there.
 fn sequence<'a>(
     rest: &mut &str,
     fact: &dyn Fn(&str) -> Option<&'a Fact>,
@@ -122,7 +122,7 @@ fn alternatives<'a>(rest: &mut &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) ->
     }
 }
 
-/// `fact`, or `fact:one|many`: the number with the noun in the right form.
+/// Fills `fact`, or `fact:one|many` with the form of the noun that fits the number.
 fn filled<'a>(place: &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> Option<String> {
     let (name, noun) = place.split_once(':').unwrap_or((place, ""));
     let value = fact(name)?;

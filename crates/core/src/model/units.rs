@@ -1,14 +1,14 @@
-//! Quantities and endpoints as people read them: three significant digits, one unit.
+//! Formats quantities and endpoints for people: three significant digits, one unit.
 
 use crate::wire::Endpoint;
 
-/// A duration: `850 ns`, `41.4 ms`, `2.00 s` as `2 s`, `3 min 20 s`.
+/// Formats a duration: `850 ns`, `41.4 ms`, `2 s`, `3 min 20 s`.
 pub fn duration(ns: u64) -> String {
     const MINUTE: u64 = 60_000_000_000;
     const HOUR: u64 = 60 * MINUTE;
     match ns {
         0..1_000 => format!("{ns} ns"),
-        // A unit ends where three digits would round up to its thousand.
+        // The next unit begins where three digits would be rounded up to 1000.
         1_000..999_500 => scaled(ns, 1e3, "µs"),
         999_500..999_500_000 => scaled(ns, 1e6, "ms"),
         999_500_000..120_000_000_000 => scaled(ns, 1e9, "s"),
@@ -18,7 +18,7 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// A number of bytes: exact below 10 KiB, then KiB, MiB, GiB.
+/// Formats a number of bytes: exact below 10 KiB, then KiB, MiB, GiB.
 pub fn bytes(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
     match bytes {
@@ -29,7 +29,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A rate in bits per second, decimal multiples as links are sold.
+/// Formats a rate in bits per second, with decimal multiples.
 pub fn rate(bits_per_second: u64) -> String {
     match bits_per_second {
         0..1_000 => format!("{bits_per_second} bit/s"),
@@ -39,7 +39,7 @@ pub fn rate(bits_per_second: u64) -> String {
     }
 }
 
-/// A whole number with thousands set apart: `4,812`.
+/// Formats a whole number with thousands separated: `4,812`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -52,12 +52,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// How many of what: `1 exchange`, `4,812 exchanges`.
+/// Formats a number with its noun: `1 exchange`, `4,812 exchanges`.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// A share of one in per cent: `98 %`, `1.9 %`, `< 0.1 %`. Only a whole is `100 %`.
+/// Formats a share of one as a percentage: `98 %`, `1.9 %`, `< 0.1 %`. Only exactly 1 is `100 %`.
 pub fn share(share: f64) -> String {
     let percent = share.clamp(0.0, 1.0) * 100.0;
     if percent == 0.0 {
@@ -75,7 +75,7 @@ pub fn share(share: f64) -> String {
     }
 }
 
-/// `value / unit` with three significant digits, without a fraction of zeros.
+/// Formats `value / unit` with three significant digits, without a fraction of zeros.
 fn scaled(value: u64, unit: f64, name: &str) -> String {
     let scaled = value as f64 / unit;
     let text = match scaled {
@@ -90,8 +90,8 @@ fn scaled(value: u64, unit: f64, name: &str) -> String {
     format!("{text} {name}")
 }
 
-/// Text from a capture or a file name without anything a terminal would obey: control
-/// characters and the Unicode marks that turn the direction of text.
+/// Replaces characters of a capture or a file name that a terminal would interpret: control
+/// characters and Unicode marks that change the direction of text.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|char| match char {
@@ -102,12 +102,12 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
-/// An endpoint as people write it; without port 0, which stands for any.
+/// Formats an endpoint; port 0 means any and is left out.
 pub fn endpoint(endpoint: &Endpoint) -> String {
     if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
 }
 
-/// An endpoint in a sentence; the default one stands for several servers in one row.
+/// Formats an endpoint in a sentence; the default endpoint means several servers in one row.
 pub fn place(at: &Endpoint) -> String {
     if *at == Endpoint::default() { "other servers".into() } else { endpoint(at) }
 }

@@ -1,15 +1,14 @@
-//! The part of a capture's time that is told of.
+//! The part of a capture's time that a report covers.
 
-/// From one time up to another, nanoseconds since the epoch; the default is all time.
+/// A time window, nanoseconds since the epoch; the default is all time.
 ///
-/// What passed before is followed all the same: who is client, round trips, windows and earlier
-/// losses are known from there. What counts is every exchange of which a part lies in the window,
-/// as a whole.
+/// Packets before it are analysed too: they show which side is the client, round trips, windows and
+/// earlier losses. An exchange counts as a whole if any part of it lies in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The first time in it, ns.
+    /// First time in the window, ns.
     pub from_ns: u64,
-    /// The first time behind it, ns.
+    /// First time after the window, ns.
     pub until_ns: u64,
 }
 
@@ -20,19 +19,19 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Whether a time is in it.
+    /// Returns whether a time is in the window.
     #[inline]
     pub fn contains(&self, ns: u64) -> bool {
         self.from_ns <= ns && ns < self.until_ns
     }
 
-    /// Whether a part of what lasted from `start_ns` to `end_ns` is in it.
+    /// Returns whether the time from `start_ns` to `end_ns` overlaps the window.
     #[inline]
     pub fn overlaps(&self, start_ns: u64, end_ns: u64) -> bool {
         self.from_ns <= end_ns.max(start_ns) && start_ns < self.until_ns
     }
 
-    /// Whether it leaves anything out.
+    /// Returns whether the window is all time.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }

@@ -1,25 +1,26 @@
-//! Columns of numbers as base64 (RFC 4648 §4) of little-endian values, which a page reads as typed arrays.
+//! Columns of numbers as base64 (RFC 4648 §4) of little-endian values, which a page reads as typed
+//! arrays.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// 64-bit floating-point numbers.
+/// Encodes 64-bit floating-point numbers.
 pub(super) fn f64s(values: impl Iterator<Item = f64>) -> String {
     base64(&values.flat_map(f64::to_le_bytes).collect::<Vec<_>>())
 }
 
-/// 32-bit unsigned numbers; larger ones are the largest there is.
+/// Encodes 32-bit unsigned numbers; larger ones become the maximum.
 pub(super) fn u32s(values: impl Iterator<Item = u64>) -> String {
     let narrow = |value| u32::try_from(value).unwrap_or(u32::MAX);
     base64(&values.flat_map(|it| narrow(it).to_le_bytes()).collect::<Vec<_>>())
 }
 
-/// 16-bit unsigned numbers; larger ones are the largest there is.
+/// Encodes 16-bit unsigned numbers; larger ones become the maximum.
 pub(super) fn u16s(values: impl Iterator<Item = u64>) -> String {
     let narrow = |value| u16::try_from(value).unwrap_or(u16::MAX);
     base64(&values.flat_map(|it| narrow(it).to_le_bytes()).collect::<Vec<_>>())
 }
 
-/// Bytes.
+/// Encodes bytes.
 fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -1,5 +1,5 @@
-//! The picture as JSON, beside the report's own in a page. Times count from the capture's first frame, ns: they
-//! fit a double.
+//! The picture as JSON, which a page contains beside the report. Times are relative to the
+//! capture's first frame, ns, so that they fit into a double.
 
 use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
 use crate::capture::FrameId;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 
 impl Picture {
-    /// All of it, for the page of `report`.
+    /// Returns all of it, for the page of `report`.
     pub fn json(&self, report: &Report) -> Value {
         let zero_ns = report.totals.first_ns;
         let causes = report.findings.iter().map(|finding| finding.cause);
@@ -88,7 +88,7 @@ fn flags(point: &Point) -> u64 {
 fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
     let points = &graphs.points;
     let ms = |at_ns: u64| since(zero_ns, at_ns) as f64 / 1e6;
-    // Positions grow by less than 4 GiB in so few segments: 32 bits hold them from the first on.
+    // Positions grow by less than 4 GiB in so few segments, so relative ones fit into 32 bits.
     let base = |side: usize| {
         let seqs = points.iter().filter(|it| it.from as usize == side).map(|it| it.seq);
         let acks = points.iter().filter(|it| it.from as usize != side).filter_map(|it| it.ack);
@@ -103,7 +103,7 @@ fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
     });
     let seqs = points.iter().map(|it| it.seq - bases[it.from as usize]);
     let acks = points.iter().map(|it| it.ack.map_or(0, |ack| ack - bases[1 - it.from as usize]));
-    // A window whose scale was not captured is unknown: the greatest number stands for that.
+    // A window whose scale was not captured is unknown, which is encoded as the maximum.
     let windows = points.iter().map(|it| it.window_bytes.unwrap_or(u64::MAX));
     json!({
         "exchange_ms": [ms(graphs.exchange_ns.0), ms(graphs.exchange_ns.1)],

@@ -1,4 +1,4 @@
-//! Single exchanges: those that took longest.
+//! The exchanges that took longest.
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -7,46 +7,46 @@ use crate::tcp::{Connection, Exchange, Outcome};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
-/// Exchanges listed.
+/// Maximum number of exchanges listed.
 const EXCHANGES_MAX: usize = 2_000;
 
 /// One exchange.
 #[derive(Clone, Debug)]
 pub struct ExchangeRow {
-    /// Who opened its connection.
+    /// The endpoint that opened its connection.
     pub client: Endpoint,
-    /// Who accepted it.
+    /// The endpoint that accepted it.
     pub server: Endpoint,
-    /// What is spoken.
+    /// The application protocol.
     pub protocol: Protocol,
     /// Its number on the connection, from 1.
     pub number: u64,
-    /// What was asked; empty where it could not be read.
+    /// The kind of request; empty if it could not be read.
     pub kind: String,
     /// Its first frame with data.
     pub first: FrameId,
     /// Its last frame.
     pub last: FrameId,
-    /// When it began, ns.
+    /// Its start, ns.
     pub start_ns: u64,
-    /// How long it took, ns, without a look-up before it.
+    /// Its duration, ns, without a look-up before it.
     pub wall_ns: u64,
-    /// Who owned that time.
+    /// Its time by owner.
     pub ledger: Ledger,
-    /// Causes that had a part in it, the longest first.
+    /// Causes that contributed to it, the longest first.
     pub causes: Vec<Cause>,
-    /// How it ended.
+    /// Its result.
     pub outcome: &'static str,
 }
 
-/// The longest exchanges, whatever the order in which they end.
+/// The longest exchanges, independent of the order in which they end.
 #[derive(Clone, Debug, Default)]
 pub struct Exchanges {
-    /// Longest first, once [settled](Self::settle).
+    /// Longest first, after [settling](Self::settle).
     pub rows: Vec<ExchangeRow>,
-    /// How many there were.
+    /// Total number of exchanges.
     pub seen: u64,
-    /// What an exchange must take to be among them, ns.
+    /// Minimum duration of a listed exchange, ns.
     bar_ns: u64,
 }
 
@@ -70,7 +70,7 @@ impl Exchanges {
     }
 }
 
-/// What is listed of one exchange.
+/// Returns the listed values of one exchange.
 pub(crate) fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
     let mut chains: Vec<_> = exchange.chains.iter().map(|it| (Reverse(it.ns), it.cause)).collect();
     chains.sort_unstable();
@@ -132,7 +132,7 @@ mod tests {
         let longest: Vec<u64> = (1..=count).rev().take(EXCHANGES_MAX).collect();
         assert_eq!(kept(&mut (1..=count)), longest);
         assert_eq!(kept(&mut (1..=count).rev()), longest);
-        // 7919 is a prime: every number comes once.
+        // 7919 is a prime: every number occurs once.
         assert_eq!(kept(&mut (0..count).map(|at| 1 + at * 7919 % count)), longest);
     }
 }

@@ -3,7 +3,7 @@
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// Intervals that the capture is cut into.
+/// Number of intervals of the capture.
 const INTERVALS: usize = 240;
 
 /// Handshakes at one server, by interval.
@@ -11,17 +11,17 @@ const INTERVALS: usize = 240;
 pub struct SetUps {
     /// The server.
     pub server: Endpoint,
-    /// Capture time of the first interval's beginning, ns.
+    /// Capture time at which the first interval begins, ns.
     pub first_ns: u64,
     /// Length of an interval, ns.
     pub interval_ns: u64,
-    /// Handshakes whose first SYN passed in each.
+    /// Number of handshakes whose first SYN was captured in each interval.
     pub begun: Vec<u32>,
-    /// Handshakes whose first SYN-ACK passed in each.
+    /// Number of handshakes whose first SYN-ACK was captured in each interval.
     pub answered: Vec<u32>,
-    /// Handshakes completed in each.
+    /// Number of handshakes completed in each interval.
     pub completed: Vec<u32>,
-    /// Handshakes refused or given up by RST in each.
+    /// Number of handshakes refused or abandoned by RST in each interval.
     pub ended: Vec<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What was decoded from one block.
+//! The result of decoding one block.
 
 use super::SHARDS;
 use crate::capture::{Block, FrameEntry, FrameId};
@@ -7,7 +7,7 @@ use crate::wire::{
     DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Reassembled, Segment, SegmentFlags,
 };
 
-/// A packet that concerns more than one connection, kept until its turn.
+/// A packet that concerns more than one connection, kept for processing in order.
 pub(super) enum Aside {
     Datagram {
         time_ns: u64,
@@ -19,44 +19,44 @@ pub(super) enum Aside {
         payload_bytes: u32,
         carrier: Carrier,
     },
-    /// The place of a segment from or to a name server.
+    /// Index of a segment from or to a name server.
     Segment(u32),
     /// An ICMP error about a datagram.
     Error(IcmpError),
-    /// The frame of an IP fragment, to be put together with others in order.
+    /// The frame of an IP fragment, to be reassembled in order.
     Fragment(FrameEntry),
 }
 
-/// What concerns one connection.
+/// An event of one connection.
 pub(crate) enum Event<'a> {
     Segment(&'a Segment),
     /// An ICMP error about one of its packets.
     Error(&'a IcmpError),
-    /// It is a copy of another with other addresses; and its hash.
+    /// The connection is a copy of another with other addresses; with its hash.
     Copy(&'a FlowKey, u64),
 }
 
-/// What concerns one connection beside its segments.
+/// An event of one connection other than a segment.
 enum Note {
     Error(IcmpError),
     Copy(FlowKey, u64),
 }
 
-/// The segments of one block in the order of its frames, and which of them each shard takes. Reused
-/// for the next: nothing of it is allocated again.
+/// The segments of one block in frame order, and their assignment to shards. Reused for the next
+/// block without allocations.
 #[derive(Default)]
 pub struct Batch {
-    /// Filled up to `filled`; what lies behind is of earlier blocks, and room for the next segment.
+    /// Valid up to `filled`; the rest is from earlier blocks, and space for the next segment.
     segments: Vec<Segment>,
     filled: usize,
-    /// Places in `segments`.
+    /// Indices in `segments`.
     shards: [Vec<u32>; SHARDS],
-    /// By shard: notes about its connections, each with the place of the segment that follows.
+    /// By shard: notes about its connections, each with the index of the segment that follows.
     notes: [Vec<(u32, Note)>; SHARDS],
     pub(super) asides: Vec<Aside>,
-    /// Places of segments that show whether their connection is a copy of another.
+    /// Indices of segments that can show whether their connection is a copy of another.
     pub(super) samples: Vec<u32>,
-    /// Payloads of segments that were put together from fragments.
+    /// Payloads of segments reassembled from fragments.
     joined: Vec<u8>,
     pub(super) counts: DecodeCounts,
     pub(super) first_ns: Option<u64>,
@@ -64,12 +64,12 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// All segments, connection by connection in order.
+    /// Returns all segments, shard by shard; those of one connection are in order.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         (0..SHARDS).flat_map(|shard| self.of_shard(shard))
     }
 
-    /// DNS datagrams that came whole, with their payload.
+    /// Returns the DNS datagrams that were not fragmented, with their payload.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = (Carried<'_>, &[u8])> {
         self.asides.iter().filter_map(|aside| match aside {
             Aside::Datagram {
@@ -91,23 +91,23 @@ impl Batch {
         })
     }
 
-    /// The segments of one shard, in order.
+    /// Returns the segments of one shard, in order.
     #[inline]
     pub(super) fn of_shard(&self, shard: usize) -> impl Iterator<Item = &Segment> {
         self.shards[shard].iter().filter_map(|&place| self.segments.get(place as usize))
     }
 
-    /// Where the segment in the [`slot`](Self::slot) is going to be.
+    /// Returns the index of the segment in the [`slot`](Self::slot).
     pub(super) fn place(&self) -> u32 {
         self.filled as u32
     }
 
-    /// The segment at a [`place`](Self::place).
+    /// Returns the segment with an index from [`place`](Self::place).
     pub(super) fn at(&self, place: u32) -> Option<&Segment> {
         self.segments.get(place as usize)
     }
 
-    /// The frame of a packet that is kept.
+    /// Returns the frame of a packet that is kept.
     pub(super) fn frame_of(&self, aside: &Aside) -> Option<FrameId> {
         match aside {
             Aside::Datagram { frame, .. } => Some(*frame),
@@ -117,7 +117,7 @@ impl Batch {
         }
     }
 
-    /// The captured payload of one of the segments; `block` is what they were decoded from.
+    /// Returns the captured payload of a segment; `block` is the block that it was decoded from.
     #[inline]
     pub fn payload<'a>(&'a self, segment: &Segment, block: &'a Block) -> &'a [u8] {
         let joined = segment.facts.has(SegmentFlags::REASSEMBLED);
@@ -126,12 +126,12 @@ impl Batch {
         bytes.get(start..start + segment.captured_len as usize).unwrap_or(&[])
     }
 
-    /// What concerns the connections of one shard, in order.
+    /// Returns the events of the connections of one shard, in order.
     #[inline]
     pub(crate) fn events(&self, shard: usize) -> impl Iterator<Item = Event<'_>> {
         let (mut places, mut notes) = (self.shards[shard].iter(), self.notes[shard].iter());
         std::iter::from_fn(move || {
-            // There is hardly ever one.
+            // Notes are rare.
             if let Some((next, note)) = notes.as_slice().first()
                 && *next <= places.as_slice().first().copied().unwrap_or(u32::MAX)
             {
@@ -145,20 +145,20 @@ impl Batch {
         })
     }
 
-    /// Takes an ICMP error about a connection.
+    /// Adds an ICMP error about a connection.
     pub(super) fn take_error(&mut self, error: IcmpError) {
         let shard = FlowHasher::shard(error.flow_hash, SHARDS);
         self.notes[shard].push((self.filled as u32, Note::Error(error)));
     }
 
-    /// The segment at this place showed that a connection is a copy.
+    /// Records that the segment with this index showed that a connection is a copy.
     pub(super) fn take_copy(&mut self, place: u32, flow: FlowKey, flow_hash: u64) {
         let notes = &mut self.notes[FlowHasher::shard(flow_hash, SHARDS)];
         let at = notes.partition_point(|(next, _)| *next <= place + 1);
         notes.insert(at, (place + 1, Note::Copy(flow, flow_hash)));
     }
 
-    /// Makes room for another block.
+    /// Empties the batch for another block.
     pub(super) fn clear(&mut self) {
         self.filled = 0;
         self.shards.iter_mut().for_each(Vec::clear);
@@ -170,7 +170,7 @@ impl Batch {
         self.first_ns = None;
     }
 
-    /// Makes room for as many segments.
+    /// Makes room for this number of segments.
     pub(super) fn make_room(&mut self, segments: usize) {
         let segments = self.filled + segments;
         if self.segments.len() < segments {
@@ -178,22 +178,22 @@ impl Batch {
         }
     }
 
-    /// Where the next segment is to be written: decoded in place, it need not be copied. There must
+    /// Returns the slot for the next segment, which is decoded in place to avoid a copy. There must
     /// be [room](Self::make_room) for it.
     #[inline(always)]
     pub(super) fn slot(&mut self) -> &mut Segment {
         &mut self.segments[self.filled]
     }
 
-    /// Takes the segment that was written to the [`slot`](Self::slot), which has this flow hash.
+    /// Adds the segment that was written to the [`slot`](Self::slot), with its flow hash.
     #[inline(always)]
     pub(super) fn take_slot(&mut self, flow_hash: u64) {
         self.shards[FlowHasher::shard(flow_hash, SHARDS)].push(self.filled as u32);
         self.filled += 1;
     }
 
-    /// Adds segments put together from fragments, each with its payload and the offset of the
-    /// frame that completed it, in the order of these.
+    /// Adds segments reassembled from fragments, each with its payload and the offset of the frame
+    /// that completed it, in the order of these frames.
     pub(super) fn join(&mut self, joined: Vec<(u32, Segment, Reassembled)>) {
         let mut places: [Vec<(u32, u32)>; SHARDS] = Default::default();
         self.make_room(joined.len());
@@ -217,7 +217,8 @@ impl Batch {
         }
     }
 
-    /// Keeps the payload of a `segment` decoded from `whole`, and says in it where.
+    /// Keeps the payload of a `segment` decoded from `whole`; returns the segment with its new
+    /// position.
     fn keep(&mut self, mut segment: Segment, whole: &Reassembled) -> Segment {
         let start = segment.payload_offset as usize;
         let payload = whole.bytes.get(start..start + segment.captured_len as usize);

@@ -1,4 +1,4 @@
-//! What a pass, or a part of one, has found, before it becomes a report.
+//! The result of a pass, or of a part of one, before it becomes a report.
 
 use super::{Control, Joiner, Options, Translated};
 use crate::capture::InputSummary;
@@ -8,17 +8,17 @@ use crate::model::{Observation, Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::DecodeCounts;
 
-/// Sums and look-ups of some stretch of time.
+/// Sums and look-ups of a period of time.
 #[derive(Clone, Default)]
 pub(super) struct Found {
     pub tally: Tally,
     pub lookups: Vec<Lookup>,
     pub counts: DecodeCounts,
-    /// TCP segments in the time told of.
+    /// TCP segments in the time window of the report.
     pub segments: u64,
     /// Connections left out because they are copies of others.
     pub copies: u64,
-    /// Capture time of the first frame, ns; `None` where there was no frame.
+    /// Capture time of the first frame, ns; `None` if there was no frame.
     pub first_ns: Option<u64>,
     /// Capture time of the last frame, ns.
     pub last_ns: u64,
@@ -40,7 +40,7 @@ impl Found {
         self.span(control.first_ns.take(), control.last_ns);
     }
 
-    /// Adds the counts of `tracker`, which keeps them.
+    /// Adds the counts of `tracker`, which are not reset.
     pub fn add_counts(&mut self, tracker: &Tracker) {
         self.segments += tracker.segments;
         self.copies += tracker.copies;
@@ -49,7 +49,7 @@ impl Found {
         self.tally.notes.given_up_bytes += tracker.given_up_bytes();
     }
 
-    /// Adds the counts of `control`, which keeps them.
+    /// Adds the counts of `control`, which are not reset.
     pub fn add_control(&mut self, control: &Control) {
         self.counts.merge(&control.counts);
         self.span(control.first_ns, control.last_ns);
@@ -63,7 +63,7 @@ impl Found {
         self.last_ns = self.last_ns.max(last_ns);
     }
 
-    /// Adds all of `other`, which was found later.
+    /// Adds all of `other`, which covers a later period.
     pub fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.lookups.extend(other.lookups);
@@ -73,8 +73,8 @@ impl Found {
         self.span(other.first_ns, other.last_ns);
     }
 
-    /// What is to be said of it; `joiner` and `translated` hold what fragments and translated addresses
-    /// left behind.
+    /// Returns the report; `joiner` and `translated` have the results about fragments and
+    /// translated addresses.
     pub fn report(
         mut self,
         options: &Options,

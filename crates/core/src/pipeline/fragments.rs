@@ -1,4 +1,4 @@
-//! Packets put together from IP fragments, in place of the last of these to be captured.
+//! Packets reassembled from IP fragments, which take the place of their last fragment.
 
 use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
@@ -9,27 +9,27 @@ use crate::wire::{
     Reassembly, Segment, decode,
 };
 
-/// Joins the fragments of a capture, block after block.
+/// Reassembles the fragments of a capture, block by block.
 #[derive(Clone)]
 pub(crate) struct Joiner {
     decoder: Decoder,
-    /// By place: packets are the same at both.
+    /// By place: both places see the same packets.
     reassemblers: [Reassembler; 2],
-    /// What was wrong with fragments, and with the packets made of them.
+    /// Errors of fragments, and of the packets reassembled from them.
     errors: DecodeCounts,
 }
 
-/// How the joining went.
+/// The result of reassembly.
 pub(crate) struct Joined {
     pub errors: DecodeCounts,
-    /// Packets that came in fragments, whether all of these were there or not.
+    /// Number of fragmented packets, complete or not.
     pub packets: u64,
-    /// Those of which some were missing.
+    /// Number of incomplete packets.
     pub incomplete: u64,
 }
 
 impl Joined {
-    /// What to tell of it.
+    /// Returns the observation to report.
     pub fn observation(&self) -> Option<Observation> {
         let facts = [("count", self.packets), ("incomplete", self.incomplete)];
         let facts = facts.into_iter().filter(|&(_, count)| count > 0);
@@ -42,13 +42,13 @@ impl Joined {
 }
 
 impl Joiner {
-    /// Joins what `decoder` looks at.
+    /// Creates a joiner for the packets selected by `decoder`.
     pub fn new(decoder: Decoder) -> Self {
         Self { decoder, reassemblers: Default::default(), errors: DecodeCounts::default() }
     }
 
-    /// Puts what the fragments of a block complete into its `batch`, each in its place: a packet
-    /// is there when the last of its fragments is.
+    /// Adds the packets completed by fragments of a block to its `batch`, each at the position of
+    /// its last fragment.
     pub fn join(&mut self, block: &Block, batch: &mut Batch) {
         if !batch.asides.iter().any(|aside| matches!(aside, Aside::Fragment(_))) {
             return;
@@ -66,7 +66,7 @@ impl Joiner {
         batch.join(joined);
     }
 
-    /// Ends all that is unfinished, and says how it went.
+    /// Ends all incomplete packets, and returns the result.
     pub fn finish(mut self) -> Joined {
         self.reassemblers.iter_mut().for_each(Reassembler::finish);
         let incomplete = self.reassemblers.iter().map(Reassembler::incomplete_count).sum();
@@ -76,8 +76,8 @@ impl Joiner {
         Joined { errors, packets, incomplete }
     }
 
-    /// Takes the fragment in a frame. If it completes a segment, that is returned; what else it
-    /// completes goes to `batch`.
+    /// Takes the fragment in a frame. Returns the segment that it completes, if any; other
+    /// completed packets go to `batch`.
     fn fragment(
         &mut self,
         block: &Block,
@@ -100,8 +100,8 @@ impl Joiner {
         loop {
             let packet = whole.decode(&self.decoder.hasher, &mut segment);
             match packet {
-                // In a tunnel, it may again be a fragment. Every round takes a packet that was in
-                // the making, so there are no more rounds than fragments.
+                // The packet in a tunnel may again be a fragment. Every round uses up one
+                // incomplete packet, so the number of rounds is bounded by that of fragments.
                 Packet::Fragment(fragment) => whole = self.insert(&fragment)?,
                 Packet::Tcp if self.decoder.wants(&segment.flow) => {
                     return Some((segment, whole));
@@ -118,8 +118,8 @@ impl Joiner {
         }
     }
 
-    /// A later fragment of a datagram whose first one was not captured before it. It may be of a name
-    /// server's answer.
+    /// Returns a later fragment of a datagram whose first one was not captured before it. It may
+    /// belong to a name server's answer.
     fn rest(&self, fragment: &Fragment<'_>) -> Option<Aside> {
         let (source, destination, id) = fragment.rest()?;
         let place = self.decoder.sites.place(fragment.frame());

@@ -5,7 +5,7 @@ use crate::capture::Block;
 use crate::dns::{self, Carried, Lookup};
 use crate::wire::FlowKey;
 
-/// Look-ups kept for linking; a capture with more says less about the later ones.
+/// Maximum number of look-ups kept to be joined with exchanges; later ones are dropped.
 const LOOKUPS_MAX: usize = 1 << 18;
 
 /// The look-ups seen at one place.
@@ -17,7 +17,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Takes what is there of names.
+    /// Processes a packet of name resolution.
     pub fn aside(&mut self, aside: &Aside, batch: &Batch, block: &Block) {
         match aside {
             Aside::Datagram {
@@ -50,20 +50,20 @@ impl Names {
         }
     }
 
-    /// Takes look-ups that are over out of the tracker.
+    /// Moves finished look-ups out of the tracker.
     pub fn collect(&mut self) {
         let finished = self.dns.take_finished();
         let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
         self.lookups.extend(finished.into_iter().take(room));
     }
 
-    /// The look-ups that are over, taken out.
+    /// Removes and returns the finished look-ups.
     pub fn take_finished(&mut self) -> Vec<Lookup> {
         self.collect();
         std::mem::take(&mut self.lookups)
     }
 
-    /// All look-ups; the capture ended at `last_ns`.
+    /// Returns all look-ups; the capture ended at `last_ns`.
     pub fn finish(self, last_ns: u64) -> Vec<Lookup> {
         let mut lookups = self.lookups;
         lookups.extend(self.dns.finish(last_ns));

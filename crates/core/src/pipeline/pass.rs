@@ -1,10 +1,11 @@
 //! One pass over a capture on as many threads as call [`Pass::work`].
 //!
-//! Each thread does all that is due with a block: it reads it, decodes it, shows it to the control and
-//! lets every shard take it. So bytes and segments stay in one core's cache; what goes from core to core
-//! is what the shards know of their connections, once for a block of many segments. Reading, the control
-//! and each shard take the blocks one after the other, in order, each as soon as it has the one before: so
-//! the answer is that of one thread, and threads follow each other through the shards at a distance. Who has
+//! Each thread takes all steps with a block: it reads it, decodes it, passes it to the control and
+//! to every shard. So bytes and segments stay in one core's cache; only the shards' connection
+//! state moves between cores, once for a block of many segments. Reading, the control and each
+//! shard take the blocks in order, each as soon as the previous block has passed. The result is
+//! therefore that of one thread, and threads follow each other through the shards. A thread that
+//! has caught up with the one ahead reads the next block instead of waiting.
 //! caught up with the thread ahead reads the next block instead of waiting.
 
 use super::{Analysis, Batch, Control, Decoder, Shard};
@@ -13,29 +14,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{hint, mem};
 
-/// Asked after each block whether to read on.
+/// Called after each block; returns whether to continue.
 pub type GoOn<'a> = &'a mut (dyn FnMut(&CaptureSet) -> bool + Send);
 
-/// Bytes of a block where threads take turns: many enough that they are worth the way of the connections'
-/// state to another core, few enough to stay in that core's cache.
+/// Bytes of a block with several threads: enough to make moving the connection state to another
+/// core worthwhile, few enough to stay in that core's cache.
 pub const BLOCK_BYTES_THREADED: usize = 1 << 20;
 
-/// How often is looked whether it is a block's turn before its thread sleeps: mostly that takes less
-/// than being woken.
+/// Number of polls for a block's turn before its thread sleeps: usually polling takes less time
+/// than waking up.
 const LOOKS_MAX: u32 = 1000;
 
-/// Where blocks come from, and how it ended.
+/// The source of blocks, and the result of reading.
 struct Input<'a> {
     capture: &'a mut CaptureSet,
     go_on: GoOn<'a>,
-    /// Blocks read.
+    /// Number of blocks read.
     read: u64,
     ended: bool,
     result: Result<bool, CaptureError>,
 }
 
 impl Input<'_> {
-    /// Reads the next block; answers its number.
+    /// Reads the next block; returns its number.
     fn next(&mut self, block: &mut Block) -> Option<u64> {
         if self.ended {
             return None;
@@ -57,7 +58,7 @@ impl Input<'_> {
     }
 }
 
-/// A block that a thread works on, decoded.
+/// The block that a thread works on, with its decoded segments.
 #[derive(Default)]
 struct Load {
     number: Option<u64>,
@@ -65,7 +66,7 @@ struct Load {
     batch: Batch,
 }
 
-/// What all blocks pass, one after the other.
+/// A step that all blocks pass one after the other, in order.
 struct Gate<T> {
     /// The number of the next block.
     next: AtomicU64,
@@ -78,22 +79,23 @@ impl<T> Gate<T> {
     }
 }
 
-/// A pass under way.
+/// A pass in progress.
 pub struct Pass<'a> {
     decoder: Decoder,
     input: Mutex<Input<'a>>,
     control: Gate<&'a mut Control>,
     shards: Vec<Gate<&'a mut Shard>>,
-    /// Threads that sleep until it is their block's turn, and what wakes them.
+    /// Number of threads that sleep until it is their block's turn, and the means to wake them.
     asleep: AtomicUsize,
     sleep: Mutex<()>,
     changed: Condvar,
-    /// A thread is gone with its block: the pass cannot be completed.
+    /// `true` if a thread has died with its block: the pass cannot be completed.
     is_abandoned: AtomicBool,
 }
 
 impl<'a> Pass<'a> {
-    /// A pass of `analysis` over `capture`, as long as `go_on` says so after each block.
+    /// Begins a pass of `analysis` over `capture`, which continues as long as `go_on` returns
+    /// `true`.
     pub fn new(analysis: &'a mut Analysis, capture: &'a mut CaptureSet, go_on: GoOn<'a>) -> Self {
         let input = Input { capture, go_on, read: 0, ended: false, result: Ok(true) };
         Self {
@@ -108,7 +110,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Works until the capture is done; to be called once on each thread that is to help.
+    /// Works until the capture is done; to be called once on each participating thread.
     pub fn work(&self) {
         let _leaving = Leaving(self);
         let (mut current, mut ahead) = (Load::default(), Load::default());
@@ -129,7 +131,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The number of the block in `load`: if it holds none, the next one is read and decoded.
+    /// Returns the number of the block in `load`; if it holds none, reads and decodes the next one.
     fn fetch(&self, load: &mut Load) -> Option<u64> {
         if load.number.is_none() {
             load.number = lock(&self.input).next(&mut load.block);
@@ -140,22 +142,23 @@ impl<'a> Pass<'a> {
         load.number
     }
 
-    /// Fetches another block while `number` would have to wait for its turn.
+    /// Fetches another block if `number` would have to wait for its turn.
     fn read_ahead(&self, next: &AtomicU64, number: u64, ahead: &mut Load) {
         if next.load(Ordering::Acquire) != number {
             self.fetch(ahead);
         }
     }
 
-    /// Whether the capture was read to its end.
+    /// Returns whether the capture was read to its end.
     ///
     /// # Errors
-    /// [`CaptureError`] where nothing can be read.
+    /// [`CaptureError`] if nothing can be read.
     pub fn finish(self) -> Result<bool, CaptureError> {
         self.input.into_inner().unwrap_or_else(PoisonError::into_inner).result
     }
 
-    /// Lets block `number` pass `gate` when it is its turn; false if that never comes.
+    /// Lets block `number` pass `gate` when it is its turn; returns `false` if the pass was
+    /// abandoned.
     fn pass<T>(&self, gate: &Gate<T>, number: u64, take: impl FnOnce(&mut T)) -> bool {
         if !self.wait(&gate.next, number) {
             return false;
@@ -168,7 +171,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Waits until `next` is `number`.
+    /// Waits until `next` equals `number`; returns `false` if the pass was abandoned.
     fn wait(&self, next: &AtomicU64, number: u64) -> bool {
         for _ in 0..LOOKS_MAX {
             if next.load(Ordering::Acquire) == number {
@@ -178,7 +181,7 @@ impl<'a> Pass<'a> {
         }
         let is_abandoned = || self.is_abandoned.load(Ordering::SeqCst);
         let mut sleep = lock(&self.sleep);
-        // Whoever makes it this block's turn after the look below sees that somebody is asleep.
+        // A thread that changes `next` after the check below sees this counter.
         self.asleep.fetch_add(1, Ordering::SeqCst);
         while next.load(Ordering::SeqCst) != number && !is_abandoned() {
             sleep = self.changed.wait(sleep).unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +190,7 @@ impl<'a> Pass<'a> {
         !is_abandoned()
     }
 
-    /// Wakes who sleeps. Who is about to has the lock until then.
+    /// Wakes the sleeping threads. A thread that is about to sleep holds the lock until it does.
     fn wake(&self) {
         drop(lock(&self.sleep));
         self.changed.notify_all();
@@ -198,7 +201,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread that dies must not leave the others waiting for what it had begun.
+/// Abandons the pass if its thread panics, so that other threads do not wait for its block.
 struct Leaving<'p, 'a>(&'p Pass<'a>);
 
 impl Drop for Leaving<'_, '_> {
@@ -219,7 +222,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// A pcap without frames.
+    /// A pcap file without frames.
     const EMPTY: &[u8] = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0";
 
     #[test]

@@ -1,8 +1,9 @@
-//! A diagnosis without end, for a system that is watched: reports of the last while, and of all of it.
+//! A continuous diagnosis of a watched system: reports of the last intervals, and of the whole
+//! time.
 //!
-//! Time is cut into intervals. What was found in each is kept for as long as it is in the window, and then
-//! added to what was found before. A report of the window is the sum of its intervals and of what is
-//! under way now: exchanges that are not over are reported as they would be if the capture ended here.
+//! Time is divided into intervals. The results of each are kept as long as it is in the window, and
+//! then added to those before. A report of the window is the sum of its intervals and of open
+//! connections: unfinished exchanges are reported as if the capture ended now.
 
 use super::{Analysis, Batch, Control, Found, Options};
 use crate::capture::{Block, InputSummary};
@@ -11,26 +12,27 @@ use crate::model::{Report, Watched};
 use crate::wire::FlowKey;
 use std::collections::VecDeque;
 
-/// How long a connection is followed on which nothing passes, ns: TCP's default keep-alive (RFC 9293
-/// §3.8.4: two hours at least) and Linux's nine probes of 75 s have shown by then whether its peer is there.
+/// Time after which an idle connection is dropped, ns: TCP's default keep-alive (RFC 9293 §3.8.4:
+/// at least two hours) and the nine probes of 75 s of Linux have shown by then whether its peer
+/// exists.
 const IDLE_MAX_NS: u64 = (7_200 + 9 * 75) * 1_000_000_000;
 
-/// A diagnosis on the calling thread. Memory grows with open connections and with the number of intervals
-/// kept, not with packets.
+/// A diagnosis on the calling thread. Memory grows with open connections and with the number of
+/// intervals kept, not with packets.
 pub struct Sliding {
     analysis: Analysis,
     batch: Batch,
     /// The intervals of the window, oldest first.
     window: VecDeque<Found>,
     intervals_max: usize,
-    /// All that was found before the window.
+    /// The results from before the window.
     before: Found,
-    /// Look-ups that were over before the window.
+    /// Number of look-ups that ended before the window.
     lookups_before: u64,
 }
 
 impl Sliding {
-    /// Begins; a report of the window covers the last `intervals` intervals.
+    /// Begins a diagnosis; a report of the window covers the last `intervals` intervals.
     pub fn new(options: Options, intervals: usize) -> Self {
         Self {
             analysis: Analysis::new(options),
@@ -42,7 +44,7 @@ impl Sliding {
         }
     }
 
-    /// Takes the next frames, in order of time.
+    /// Takes the next frames, in time order.
     pub fn take(&mut self, block: &Block) {
         let Analysis { decoder, control, shards, .. } = &mut self.analysis;
         decoder.decode(block, &mut self.batch);
@@ -52,8 +54,8 @@ impl Sliding {
         }
     }
 
-    /// Ends an interval: what was found since the last one is its part. Intervals that leave the window are
-    /// added to what was before.
+    /// Ends an interval, which contains the results since the last one. Intervals that leave the
+    /// window are added to the earlier results.
     pub fn cut(&mut self) {
         let Analysis { control, shards, options, .. } = &mut self.analysis;
         let mut found = Found { lookups: control.take_finished_lookups(), ..Found::default() };
@@ -76,34 +78,35 @@ impl Sliding {
         }
     }
 
-    /// What the window shows: the intervals that were cut last, what came since, and what is under way. A connection's own
-    /// entry covers all that was seen of it, also what was before the window.
+    /// Returns the report of the window: its intervals, the results since the last one, and open
+    /// connections. The entry of a connection covers all of it, including the time before the
+    /// window.
     pub fn report(&self, inputs: &[InputSummary]) -> Report {
         let since_ns = self.window.iter().find_map(|found| found.first_ns);
         self.report_of(Found::default(), since_ns.unwrap_or(u64::MAX), inputs)
     }
 
-    /// What was found since it began, with what is under way.
+    /// Returns the report of the whole time, including open connections.
     pub fn whole(&self, inputs: &[InputSummary]) -> Report {
         let mut report = self.report_of(self.before.clone(), 0, inputs);
         report.totals.lookups += self.lookups_before;
         report
     }
 
-    /// No packet of connections that are not `kept` comes any more, because fewer are captured: these end
-    /// here, as all would at the end of a capture.
+    /// Ends all connections that are not `kept`, as at the end of a capture, because no more
+    /// packets of them are captured.
     pub fn keep_only(&mut self, kept: impl Fn(&FlowKey) -> bool) {
         for shard in &mut self.analysis.shards {
             shard.tracker.end_unless(&kept, &mut shard.tally);
         }
     }
 
-    /// Connections that are open.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
         self.analysis.shards.iter().map(|shard| shard.tracker.open_connections()).sum()
     }
 
-    /// The sum of `before`, the window, and what is under way on connections that carried something since
+    /// Returns the sum of `before`, the window, and the connections that carried something since
     /// `since_ns`.
     fn report_of(&self, before: Found, since_ns: u64, inputs: &[InputSummary]) -> Report {
         let Analysis { control, shards, options, .. } = &self.analysis;
@@ -134,19 +137,19 @@ impl Sliding {
 }
 
 impl super::Shard {
-    /// What was added up so far; it begins again.
+    /// Removes and returns the sums so far.
     fn take_tally(&mut self, options: &Options) -> Tally {
         std::mem::replace(&mut self.tally, Self::tally(options))
     }
 }
 
 impl Control {
-    /// Look-ups that are over, each once.
+    /// Removes and returns the finished look-ups, each once.
     fn take_finished_lookups(&mut self) -> Vec<crate::dns::Lookup> {
         self.names.iter_mut().flat_map(super::Names::take_finished).collect()
     }
 
-    /// Look-ups under way, as they would be if the capture ended here.
+    /// Returns the look-ups in progress, as if the capture ended now.
     fn open_lookups(&self) -> Vec<crate::dns::Lookup> {
         self.names.iter().flat_map(|names| names.clone().finish(self.last_ns)).collect()
     }

@@ -1,43 +1,45 @@
-//! Packets that a host shows twice with different addresses, because it translates them (NAT) and was
-//! captured before and behind that, as with `-i any` where containers live.
+//! Packets captured twice with different addresses on a host that translates them (NAT), before and
+//! after the translation, as with `-i any` on a host with containers.
 //!
-//! Translation leaves the sequence numbers as they are (RFC 3022 §4.1), and both ends choose where these
-//! begin (RFC 6528): two segments that have the number of both ends in common, and the rest of what
-//! no translation changes, are one. Their connection is told once, with the addresses that its client knows.
+//! Translation does not change sequence numbers (RFC 3022 §4.1), and both ends choose random
+//! initial ones (RFC 6528): two segments with the same sequence and acknowledgment numbers, and the
+//! same values of other fields that translation does not change, are the same. Their connection is
+//! reported once, with the addresses that its client uses.
 
 use super::Batch;
 use crate::model::{Fact, Observation};
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use std::collections::HashSet;
 
-/// Segments remembered; a power of two. Copies follow each other closely.
+/// Number of segments remembered; a power of two. Copies follow each other closely.
 const SIGHTINGS: usize = 4096;
 
-/// A host passes a packet on within this, or drops it, ns.
+/// Maximum time until a host forwards a packet, ns.
 const PASSED_ON_NS: u64 = 1_000_000_000;
 
-/// Connections known to be copies; beyond it they are found again when they go on.
+/// Maximum number of connections known to be copies; after that they are recognised again when they
+/// continue.
 const COPIES_MAX: usize = 1 << 16;
 
-/// One segment with data in 2^3 is looked at, the same ones whatever their addresses.
+/// One segment with data in 2^3 is examined, the same ones whatever their addresses.
 const SAMPLED_BITS: u32 = 3;
 
-/// Whether a segment is compared with others: every SYN-ACK, so that nothing is told of a copy whose
-/// beginning was captured, and some of those with data, for connections that were under way. (Captures of
-/// one Ethernet interface, which are most, seldom show both sides of a translation: there the
-/// SYN-ACKs have to do.)
+/// Returns whether a segment is compared with others: all SYN-ACKs, so that a copy whose beginning
+/// was captured is never reported, and some segments with data, for connections that began before
+/// the capture. (Captures of one Ethernet interface, which are the most common, rarely show both
+/// sides of a translation: there only SYN-ACKs are compared.)
 pub(super) fn is_sample(segment: &Segment) -> bool {
     let mixed = (segment.seq ^ segment.ack.rotate_left(16)).wrapping_mul(0x9e37_79b1);
     segment.payload_len > 0 && mixed >> (32 - SAMPLED_BITS) == 0 || is_syn_ack(segment)
 }
 
-/// Whether `segment` begins what its server sends.
+/// Returns whether `segment` is a SYN-ACK.
 #[inline]
 pub(super) fn is_syn_ack(segment: &Segment) -> bool {
     segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
 }
 
-/// What a translation leaves of a segment, and what offload does that cuts it: numbers, timestamps, and
+/// The fields of a segment that neither translation nor offload changes: numbers, timestamps, and
 /// the identification of the packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Print {
@@ -58,14 +60,14 @@ impl Print {
         }
     }
 
-    /// Whether more than its numbers says which segment it is. Some hosts, and many that only make traffic
-    /// for a test, begin all connections with the same.
+    /// Returns whether fields other than its numbers identify the segment. Some hosts, and many
+    /// traffic generators, begin all connections with the same numbers.
     fn is_telling(&self) -> bool {
         self.numbers.iter().all(|&number| number != 0)
             && (self.ip_id != 0 || self.timestamps != [0; 2])
     }
 
-    /// Its place among the sightings.
+    /// Returns its index among the sightings.
     fn place(&self) -> usize {
         let [seq, ack] = self.numbers;
         let mixed = (seq ^ ack.rotate_left(7)).wrapping_mul(0x85eb_ca6b);
@@ -73,7 +75,7 @@ impl Print {
     }
 }
 
-/// A segment, as it was seen last.
+/// The last sighting of a segment.
 #[derive(Clone, Copy)]
 struct Sighting {
     print: Print,
@@ -94,31 +96,32 @@ impl Sighting {
         }
     }
 
-    /// Whether it is of another connection, and an end has another address: ports alone are not translated
-    /// on the way.
+    /// Returns whether it belongs to another connection with a different address: a translation on
+    /// the path never changes ports alone.
     fn is_elsewhere(&self, other: &Self) -> bool {
         let addresses = |it: &Self| it.ends().map(|end| end.address);
         self.flow != other.flow && addresses(self) != addresses(other)
     }
 
-    /// The ends: who sent it, and to whom.
+    /// Returns the ends: source and destination.
     fn ends(&self) -> [Endpoint; 2] {
         let FlowKey { low, high } = self.flow;
         if self.from_high { [high, low] } else { [low, high] }
     }
 }
 
-/// Finds connections that are captured with other addresses as well.
+/// Finds connections that were also captured with other addresses.
 #[derive(Clone, Default)]
 pub(super) struct Translated {
     sightings: Vec<Option<Sighting>>,
     copies: HashSet<FlowKey>,
-    /// The addresses of the first that was found: what is left out, and what is told. Servers' say more.
+    /// The addresses of the first copy that was found: those left out and those reported. An
+    /// example with the server's address is preferred.
     example: Option<Changed>,
 }
 
 impl Translated {
-    /// Looks at the samples of a block, and notes in `batch` which connections are copies.
+    /// Examines the samples of a block, and records in `batch` which connections are copies.
     pub fn look(&mut self, batch: &mut Batch) {
         for index in 0..batch.samples.len() {
             let place = batch.samples[index];
@@ -132,7 +135,7 @@ impl Translated {
         }
     }
 
-    /// Takes a segment; answers which connection is a copy, if it shows that one is.
+    /// Takes a segment; returns the sighting of the connection that it shows to be a copy, if any.
     fn see(&mut self, segment: &Segment) -> Option<Sighting> {
         let now = Sighting::of(segment);
         if self.sightings.is_empty() {
@@ -145,7 +148,7 @@ impl Translated {
         if !is_same || !now.is_elsewhere(&before) || elapsed_ns > PASSED_ON_NS {
             return None;
         }
-        // What the client sends shows its own addresses first, what it is sent last.
+        // Segments from the client are captured with its own addresses first, segments to it last.
         let client_sent = !is_syn_ack(segment) && sent_by_client(&before, &now);
         let (told, copy) = if client_sent { (before, now) } else { (now, before) };
         *kept = Some(told);
@@ -163,7 +166,7 @@ impl Translated {
         Some(copy)
     }
 
-    /// What to tell, where so many connections were left out.
+    /// Returns the observation about the connections that were left out.
     pub fn observation(&self, connections: u64) -> Option<Observation> {
         let example = self.example.filter(|_| connections > 0)?;
         let facts = vec![
@@ -175,14 +178,14 @@ impl Translated {
     }
 }
 
-/// Whether the sender of a segment that was seen twice is the client: services have the lower port
-/// number more often than not, and a translation leaves one of two that is.
+/// Returns whether the sender of a segment seen twice is the client: the server usually has the
+/// lower port number, and it is the same on both sides of most translations.
 fn sent_by_client(before: &Sighting, now: &Sighting) -> bool {
     let least = |end: usize| before.ends()[end].port.min(now.ends()[end].port);
     least(1) < least(0)
 }
 
-/// The end of which the address changed: the server's, if both did.
+/// The end whose address was changed: the server's, if both were.
 #[derive(Clone, Copy)]
 struct Changed {
     copy: Endpoint,

@@ -1,5 +1,5 @@
-//! What a shard has more where the input was captured at two places: a second tracker, and the
-//! pairs of what both saw.
+//! Additional state of a shard if the input was captured at two places: a second tracker, and pairs
+//! of the packets that both saw.
 
 use super::batch::Event;
 use super::{Batch, Shard};
@@ -12,9 +12,9 @@ use crate::tcp::{Connection, Exchange, Sink, Tracker};
 /// The second place of a shard.
 pub(super) struct Twin {
     sites: Sites,
-    /// Connections as the second place sees them.
+    /// Connections as seen by the second place.
     pub tracker: Tracker,
-    /// Connections that both saw, as each sees them.
+    /// Connections that both saw, as seen by each.
     pub accounts: Accounts,
     pub pairs: Pairs,
 }
@@ -34,7 +34,8 @@ impl Shard {
             let frame = match event {
                 Event::Segment(segment) => segment.frame,
                 Event::Error(error) => error.frame,
-                // Places are told apart by addresses: what has others is of another place.
+                // Places are distinguished by addresses: packets with other addresses are from
+                // another place.
                 Event::Copy(..) => continue,
             };
             let place = twin.sites.place(frame);
@@ -52,7 +53,7 @@ impl Shard {
         }
     }
 
-    /// The capture is over.
+    /// Ends all connections at the end of the capture.
     pub(super) fn finish(&mut self) {
         let Some(twin) = &mut self.twin else { return self.tracker.finish(&mut self.tally) };
         for (place, tracker) in [&mut self.tracker, &mut twin.tracker].into_iter().enumerate() {
@@ -63,7 +64,8 @@ impl Shard {
     }
 }
 
-/// What both places saw is told by each; the rest by whichever saw it.
+/// Routes connections: those that both places saw go to each place's account, the others to the
+/// common tally.
 struct Route<'a> {
     place: Place,
     accounts: &'a mut Accounts,

@@ -1,4 +1,5 @@
-//! The commands that go on from a finding: draw its evidence, and measure again after the change.
+//! The follow-up commands of a finding: draw its evidence, try a fix, and measure again after the
+//! change.
 
 use super::phrases::is_dns;
 use crate::app::Side;
@@ -6,13 +7,14 @@ use crate::findings::BLOCKED_BY_SEND_BUFFER;
 use crate::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role};
 use crate::wire::Endpoint;
 
-/// Files that a command names one by one; more are `FILES`.
+/// Maximum number of files that a command names; more are written as `FILES`.
 const FILES_MAX: usize = 4;
 
-/// What stands for the captures of a report where their names are not known or too many.
+/// Placeholder for the captures of a report where there are too many to name.
 const NAMELESS: &str = "FILES";
 
-/// The command that draws a finding's evidence; none where that is on no connection, or no file has it.
+/// Returns the command that draws a finding's evidence; `None` if the evidence is on no connection,
+/// or no file has it.
 pub fn draw(report: &Report, finding: &Finding) -> Option<String> {
     if report.watched.is_some() && report.asked.files.is_empty() {
         return None;
@@ -20,13 +22,14 @@ pub fn draw(report: &Report, finding: &Finding) -> Option<String> {
     let of_names = is_dns(finding.cause);
     let found = if of_names { waiting(report, finding) } else { connection(report, finding) };
     let pick = match found {
-        // With others left out of the list, those in it may have other numbers than in the whole.
+        // If connections were left out of the list, the numbers in it may differ from those of the
+        // whole capture.
         Some((number, _)) if report.connections_omitted == 0 => number.to_string(),
         Some((_, connection)) => connection.client.to_string(),
         None if of_names => return None,
         None => finding.evidence_flow.filter(|(client, _)| client.port != 0)?.0.to_string(),
     };
-    // Names are looked up before a connection's first exchange.
+    // The look-up comes before the first exchange of the connection.
     let exchange = match if of_names { 1 } else { finding.evidence_exchange } {
         0 => String::new(),
         number => format!(" --exchange {number}"),
@@ -34,8 +37,8 @@ pub fn draw(report: &Report, finding: &Finding) -> Option<String> {
     Some(format!("tcpwhy {} --connection {}{exchange}", asked(&report.asked), quoted(&pick)))
 }
 
-/// The connection that a finding's evidence is on, with its number in the report's list. Ports are
-/// used again: of several it is the last that began before.
+/// Returns the connection of a finding's evidence, with its number in the report's list. Ports are
+/// reused: of several connections, it is the last one that began before the evidence.
 fn connection<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a ConnectionReport)> {
     let evidence = finding.evidence.first()?;
     let holds = |it: &&ConnectionReport| {
@@ -45,8 +48,8 @@ fn connection<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a Con
     numbered.max_by_key(|(_, it)| it.first_frame)
 }
 
-/// The connection that waited for the look-up shown, with its number: the first that the same
-/// host opened after it.
+/// Returns the connection that waited for the look-up of the evidence, with its number: the first
+/// one that the same host opened after it.
 fn waiting<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a ConnectionReport)> {
     let (client, _) = finding.evidence_flow?;
     let answered = finding.evidence.iter().map(|link| link.frame).max()?;
@@ -56,7 +59,7 @@ fn waiting<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a Connec
     later.min_by_key(|(_, it)| it.first_frame)
 }
 
-/// The commands that measure again after the change, and compare.
+/// Returns the commands that measure again after the change, and compare.
 pub fn verify(report: &Report, finding: &Finding) -> String {
     if let Some(target) = &report.asked.target {
         return format!("tcpwhy {}", quoted(target));
@@ -66,11 +69,11 @@ pub fn verify(report: &Report, finding: &Finding) -> String {
         return watch_again(&what);
     }
     let capture = format!("sudo timeout 60 tcpdump -i any -w after.pcap {}", quoted(&what));
-    // Where nothing was answered there is no latency to compare.
+    // If nothing was answered, there is no latency to compare.
     if finding.affected.of_exchanges == 0 {
         return format!("{capture}; tcpwhy after.pcap --filter 'cause {}'", finding.cause.id());
     }
-    // The capture before may have more in it than what is captured after.
+    // The first capture may contain other traffic than the capture made after the change.
     let is_narrow = report.endpoints.len() > 1 || !report.asked.options.is_empty();
     let filter = match what.as_str() {
         what if is_narrow && what.starts_with("host ") => format!(" --filter {}", quoted(what)),
@@ -87,14 +90,14 @@ pub fn verify(report: &Report, finding: &Finding) -> String {
     }
 }
 
-/// Connections that a longer accept queue has room for.
+/// Length of the longer accept queue, connections.
 const BACKLOG: u32 = 4_096;
 
-/// Segments of a larger initial window: about 44 KB, thrice the usual.
+/// A larger initial window, segments: about 44 KB, three times the default.
 const INITCWND: u32 = 30;
 
-/// The command that tries the fix on the running system, on the host at fault; none where the fix is not
-/// one that can be taken back. Where that host is not the culprit's, a comment of the shell says so.
+/// Returns the command that tries the fix on the running system, on the host at fault; `None` if
+/// the fix cannot be undone. If that host is not the culprit's, a shell comment names it.
 pub fn treat(finding: &Finding) -> Option<String> {
     let role = finding.culprit.role;
     let sockets = |what: &str, at: Role| {
@@ -108,7 +111,7 @@ pub fn treat(finding: &Finding) -> Option<String> {
         Cause::DelayedAck if is_blocked_by(finding, BLOCKED_BY_SEND_BUFFER) => {
             sockets("buffers", role)?
         }
-        // What else blocks the sender is not the sender's to change: the other side's ACKs are.
+        // A sender that waits for late ACKs cannot change that; the other side sends them.
         Cause::DelayedAck => sockets("quickack", peer(role)?)?,
         Cause::SlowStart if role != Role::Server => return None,
         Cause::SlowStart if has(finding, "idle_ns") => {
@@ -134,7 +137,7 @@ pub fn treat(finding: &Finding) -> Option<String> {
         }
         Cause::DnsSearch => resolver("--ndots 1"),
         Cause::DnsSlow if role == Role::Resolver => resolver("--cache"),
-        // Asked all at once, the one that answers is not waited for.
+        // If all name servers are asked at the same time, the silent one is not waited for.
         Cause::DnsTimeout if has(finding, "next_resolver") => resolver("--cache"),
         Cause::ConntrackRace => resolver("--single-request-reopen"),
         _ => return None,
@@ -170,7 +173,8 @@ fn peer(role: Role) -> Option<Role> {
     }
 }
 
-/// Port of the server. A client's ports change: its connections are known by the server's.
+/// Returns the server's port. A client's port changes, so its connections are selected by the
+/// server's.
 fn port(finding: &Finding) -> Option<u16> {
     let port = match finding.culprit.role {
         Role::Server => finding.culprit.endpoint.port,
@@ -180,7 +184,7 @@ fn port(finding: &Finding) -> Option<u16> {
     (port != 0).then_some(port)
 }
 
-/// The commands that watch a running system before the change and after it.
+/// Returns the commands that watch a running system before and after the change.
 fn watch_again(what: &str) -> String {
     let filter = match what {
         what if what.starts_with("host ") => format!(" --filter {}", quoted(what)),
@@ -195,28 +199,28 @@ fn watch_again(what: &str) -> String {
     )
 }
 
-/// The capture filter for the traffic in which a finding shows.
+/// Returns the capture filter for the traffic in which a finding appears.
 fn what(finding: &Finding) -> String {
     if is_dns(finding.cause) {
         return "tcp or port 53".into();
     }
     let Endpoint { port, .. } = finding.culprit.endpoint;
     let server = finding.evidence_flow.map(|(_, server)| server);
-    // A client's ports change, and a router has none: what is sent to the server shows.
+    // A client's ports change, and a router has none: traffic to the server is captured instead.
     let elsewhere =
         finding.culprit.role == Role::Client || finding.culprit.role == Role::Network && port == 0;
     let at = server.filter(|_| elsewhere);
     let at = at.unwrap_or(finding.culprit.endpoint);
     let port = if at.port == 0 { port } else { at.port };
     match port {
-        // Many servers that are told together.
+        // Many servers reported as one.
         _ if finding.culprit.endpoint == Endpoint::default() => "tcp".into(),
         0 => format!("host {}", at.ip()),
         _ => format!("host {} and port {port}", at.ip()),
     }
 }
 
-/// The files and what part of them was looked at.
+/// Returns the names of the files and the options that select a part of them.
 fn asked(asked: &Asked) -> String {
     let options = asked.options.iter().map(|word| quoted(word));
     std::iter::once(files(asked)).chain(options).collect::<Vec<_>>().join(" ")
@@ -234,7 +238,7 @@ fn files(asked: &Asked) -> String {
     }
 }
 
-/// `word` as a shell takes it for one.
+/// Quotes `word` for the shell, if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |char: char| char.is_alphanumeric() || "/._-+:=,@%".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {

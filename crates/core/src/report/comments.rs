@@ -1,4 +1,4 @@
-//! What there is to say at single frames of a capture, for those who look at it in Wireshark.
+//! Comments on single frames of a capture, shown by Wireshark.
 
 use super::ladder::{Beyond, Ladder, Step};
 use super::{Phrases, phrases};
@@ -7,11 +7,12 @@ use crate::findings::words;
 use crate::model::{Cause, Finding, Report, units};
 use std::collections::BTreeMap;
 
-/// Frames of one observation that are commented: it may have as many as the capture.
+/// Maximum number of commented frames of one observation, which may have as many as the capture.
 const OBSERVED_MAX: usize = 8;
 
-/// Comments by the number of their frame: what each frame of the evidence is, how long the silences of `ladders`
-/// lasted that a finding accounts for, and what was observed. For reports of one file.
+/// Returns the comments by frame number: the role of each frame of the evidence, the length of the
+/// silences of `ladders` that a finding accounts for, and the observations. For reports of one
+/// file.
 pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String>> {
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut say = |frame: FrameId, text: String| {
@@ -38,7 +39,7 @@ pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String
     comments
 }
 
-/// What there is to say at the whole capture: its findings.
+/// Returns the comment on the whole capture: its findings.
 pub fn summary(report: &Report) -> String {
     let findings =
         report.findings.iter().map(|it| format!("{}: {}.", about(it), Phrases::of(it).headline));
@@ -46,13 +47,13 @@ pub fn summary(report: &Report) -> String {
     format!("tcpwhy: {}", if findings.is_empty() { "no finding." } else { &findings })
 }
 
-/// Which finding is meant.
+/// Names a finding by its cause and culprit.
 fn about(finding: &Finding) -> String {
     let (role, at) = (finding.culprit.role.id(), units::place(&finding.culprit.endpoint));
     format!("{} ({role} {at})", finding.cause.id())
 }
 
-/// Says at the frame that ends a silence how long it was, and whose.
+/// Comments on each frame that ends a silence with the length of the silence and its cause.
 fn silences(report: &Report, ladder: &Ladder, say: &mut impl FnMut(FrameId, String)) {
     let is_found = |cause: &Cause| report.findings.iter().any(|it| it.cause == *cause);
     let mut previous = None;

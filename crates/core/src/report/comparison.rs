@@ -1,4 +1,4 @@
-//! A comparison for a terminal: the verdict first, then what it rests on.
+//! A comparison for a terminal: the verdict first, then the figures behind it.
 
 mod distribution;
 mod json;
@@ -12,10 +12,11 @@ use super::style::{Look, Paint};
 use crate::compare::{Comparison, Found, Measured, Outcome, Ranks, Tail, Verdict};
 use crate::model::units::{self, counted};
 
-/// Owners of less of a mean exchange, on either side, are left out unless all are asked for.
+/// Owners with a smaller share of the mean exchange, before and after, are left out unless all are
+/// requested.
 const OWNER_SHARE_MIN: f64 = 0.001;
 
-/// The whole comparison as text.
+/// Renders the whole comparison as text.
 pub fn render(comparison: &Comparison, look: &Look) -> String {
     let mut page = Page::new(look);
     runs(&mut page, comparison);
@@ -35,8 +36,8 @@ pub fn render(comparison: &Comparison, look: &Look) -> String {
     page.finish()
 }
 
-/// The tables of latency and causes, and how sure the change is: for those who tell the rest
-/// themselves.
+/// Renders the tables of latency and causes, and the significance of the change, for callers that
+/// write the rest themselves.
 pub fn tables(comparison: &Comparison, look: &Look) -> String {
     let mut page = Page::new(look);
     latency(&mut page, comparison);
@@ -47,7 +48,7 @@ pub fn tables(comparison: &Comparison, look: &Look) -> String {
     page.finish()
 }
 
-/// What is compared, and what keeps it from being a fair comparison.
+/// Writes what is compared, and what makes the comparison unfair.
 fn runs(page: &mut Page<'_>, comparison: &Comparison) {
     let (before, after) = (&comparison.before, &comparison.after);
     for (label, run) in [("before", before), ("after", after)] {
@@ -103,7 +104,7 @@ impl<'p, 'l> Table<'p, 'l> {
     }
 }
 
-/// In per cent of what was before.
+/// Formats a change as a percentage of the value before.
 fn change(before_ns: u64, after_ns: u64) -> String {
     if before_ns == 0 {
         return if after_ns == 0 { String::new() } else { "new".into() };
@@ -131,7 +132,7 @@ fn latency(page: &mut Page<'_>, comparison: &Comparison) {
     table.times("mean", before.mean_ns(), after.mean_ns());
 }
 
-/// What each cause cost a mean exchange; a dash where it is no finding.
+/// Writes the cost of each cause per mean exchange; a dash where it is not a finding.
 fn causes(page: &mut Page<'_>, comparison: &Comparison) {
     let (before, after) = (&comparison.before, &comparison.after);
     let new = after.findings.iter().filter(|found| before.found(found).is_none());
@@ -155,7 +156,7 @@ fn causes(page: &mut Page<'_>, comparison: &Comparison) {
     }
 }
 
-/// The mean exchange by owner: the rows sum to the mean.
+/// Writes the mean exchange by owner: the rows sum to the mean.
 fn owners(page: &mut Page<'_>, comparison: &Comparison) {
     let (before, after) = (&comparison.before, &comparison.after);
     let owners = comparison.owners();
@@ -174,7 +175,7 @@ fn owners(page: &mut Page<'_>, comparison: &Comparison) {
     }
 }
 
-/// The figures behind the verdict.
+/// Writes the figures behind the verdict.
 fn tests(page: &mut Page<'_>, comparison: &Comparison) {
     let Some(ranks) = &comparison.ranks else { return };
     page.gap();
@@ -233,7 +234,7 @@ fn delta(delta: f64) -> String {
     format!("{delta:+.2}").replace('-', "−")
 }
 
-/// A difference with its sign.
+/// Formats a difference with its sign.
 fn signed(ns: i64) -> String {
     let sign = match ns {
         0 => "",
@@ -243,7 +244,7 @@ fn signed(ns: i64) -> String {
     format!("{sign}{}", units::duration(ns.unsigned_abs()))
 }
 
-/// Columns of the label of a bar of the distribution.
+/// Returns the width of the widest label of the distribution's bars.
 fn label_columns(labels: &[String]) -> usize {
     labels.iter().map(|label| columns_of(label)).max().unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! The report as JSON, schema version 1 (`docs/report.schema.json`).
 //!
-//! Names are those of the model. Times are integers of nanoseconds; those since the epoch exceed
-//! 2⁵³, so readers must not take them for doubles.
+//! Names are those of the model. Times are integers in nanoseconds; times since the epoch exceed
+//! 2⁵³, so readers must not parse them as doubles.
 
 mod join;
 
@@ -23,30 +23,31 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The whole report, indented; ends with a line feed.
+/// Renders the whole report, indented; ends with a line feed.
 ///
 /// # Errors
-/// None that is known: every value of a report has a JSON form.
+/// No error is expected: every value of a report has a JSON form.
 pub fn render(report: &Report, tool_version: &str) -> Result<String, serde_json::Error> {
     let mut text = serde_json::to_string_pretty(&View::of(report, tool_version))?;
     text.push('\n');
     Ok(text)
 }
 
-/// The whole report on one line, for streams of reports; ends with a line feed.
+/// Renders the whole report on one line, for streams of reports; ends with a line feed.
 ///
 /// # Errors
-/// None that is known: every value of a report has a JSON form.
+/// No error is expected: every value of a report has a JSON form.
 pub fn render_line(report: &Report, tool_version: &str) -> Result<String, serde_json::Error> {
     let mut text = serde_json::to_string(&View::of(report, tool_version))?;
     text.push('\n');
     Ok(text)
 }
 
-/// The whole report, indented, with the members of `beside` at its end; ends with a line feed.
+/// Renders the whole report, indented, with the members of `beside` at its end; ends with a line
+/// feed.
 ///
 /// # Errors
-/// `beside` is no structure.
+/// Fails if `beside` is not a structure.
 pub fn render_with(
     report: &Report,
     tool_version: &str,
@@ -58,10 +59,11 @@ pub fn render_with(
     Ok(text)
 }
 
-/// The same as [`render_line`] with the members of `beside` at its end, which a report of files does not have.
+/// Like [`render_line`], with the members of `beside` at the end, for values that reports of files
+/// do not have.
 ///
 /// # Errors
-/// `beside` is no structure.
+/// Fails if `beside` is not a structure.
 pub fn render_line_with(
     report: &Report,
     tool_version: &str,
@@ -80,7 +82,7 @@ struct Both<'a, T> {
     beside: &'a T,
 }
 
-/// A ladder as JSON: `client`, `server`, `steps[]`.
+/// Returns a ladder as JSON: `client`, `server`, `steps[]`.
 pub fn ladder(ladder: &Ladder) -> Value {
     let step = |step: &super::LadderStep| match &step.step {
         Step::Segment { from, frame, label } => json!({
@@ -175,7 +177,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The stretch of time that a report of a watched system covers.
+/// The time that a report of a watched system covers.
 #[derive(serde::Serialize)]
 struct WatchedView {
     first_ns: u64,
@@ -219,7 +221,8 @@ impl<'a> InputView<'a> {
     }
 }
 
-/// The registered name in lower case, `linktype_<number>` where it is none we read.
+/// Returns the registered name in lower case; `linktype_<number>` for link types that are not
+/// supported.
 pub(super) fn link_type(link: LinkType) -> String {
     let name = match link {
         LinkType::NULL => "null",
@@ -263,7 +266,7 @@ struct WindowView {
     until_ns: u64,
 }
 
-/// Every owner, those without time too, in declaration order.
+/// All owners in declaration order, including those without time.
 struct LedgerView<'a>(&'a Ledger);
 
 impl Serialize for LedgerView<'_> {
@@ -337,7 +340,7 @@ struct FindingView<'a> {
     load: Option<Load>,
 }
 
-/// One piece of evidence, by what it comes from.
+/// One piece of evidence, by its source.
 #[derive(serde::Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum EvidenceView<'a> {
@@ -352,7 +355,7 @@ enum EvidenceView<'a> {
         after_ns: u64,
         wireshark_filter: String,
     },
-    /// A change that a client made, and its effect.
+    /// A change made by a client, and its effect.
     Experiment {
         agrees: bool,
         #[serde(flatten)]
@@ -370,7 +373,7 @@ enum EvidenceView<'a> {
     },
 }
 
-/// An experiment: what was changed, and what came of it.
+/// An experiment: the change and its effect.
 #[derive(serde::Serialize)]
 struct ExperimentView {
     experiment: &'static str,
@@ -407,7 +410,7 @@ impl ExperimentView {
     }
 }
 
-/// An experiment with what it says.
+/// An experiment with its conclusion.
 #[derive(serde::Serialize)]
 struct MadeView {
     #[serde(flatten)]
@@ -442,7 +445,7 @@ impl<'a> EvidenceView<'a> {
     }
 }
 
-/// Which kinds of evidence speak for a finding, and which against it.
+/// Returns the kinds of evidence that support a finding, and those that contradict it.
 fn evidence_kinds(finding: &Finding) -> Value {
     let packets = (!finding.evidence.is_empty()).then_some("packets");
     let unseen = finding.is_unseen.then_some("packets");
@@ -578,7 +581,7 @@ impl<'a> ConnectionView<'a> {
     }
 }
 
-/// Facts carry their unit in their name, so a number is enough.
+/// Returns facts as plain numbers, since their names contain the unit.
 fn facts(facts: &[(&'static str, Fact)]) -> BTreeMap<&'static str, Value> {
     let value = |fact: &Fact| match fact {
         Fact::Ns(number) | Fact::Bytes(number) | Fact::BitsPerSecond(number) => json!(number),
@@ -589,7 +592,7 @@ fn facts(facts: &[(&'static str, Fact)]) -> BTreeMap<&'static str, Value> {
     facts.iter().map(|(name, fact)| (*name, value(fact))).collect()
 }
 
-/// JSON has no number for what is not one.
+/// Limits a share to 0..1; JSON cannot represent NaN.
 fn unit(share: f64) -> f64 {
     if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
 }

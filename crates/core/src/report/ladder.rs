@@ -1,5 +1,5 @@
-//! One connection or exchange as a flow ladder: client left, server right, time downwards, gaps
-//! marked, named and owned.
+//! One connection or exchange as a flow ladder: client on the left, server on the right, time
+//! downwards, gaps marked with their cause and owner.
 
 use super::Phrases;
 use super::layout::{Page, columns_of, cut, left, right};
@@ -9,60 +9,60 @@ use crate::capture::FrameId;
 use crate::model::{Cause, Class, Evidence, Finding, Owner, units};
 use crate::wire::Endpoint;
 
-/// What happened between two endpoints, in time order.
+/// Segments and gaps between two endpoints, in time order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ladder {
-    /// Who opened the connection.
+    /// The endpoint that opened the connection.
     pub client: Endpoint,
-    /// Who accepted it.
+    /// The endpoint that accepted it.
     pub server: Endpoint,
     /// The steps, in time order.
     pub steps: Vec<LadderStep>,
 }
 
-/// One rung.
+/// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LadderStep {
     /// Time since the ladder's start, ns.
     pub time_ns: u64,
-    /// What happened then.
+    /// The content of the rung.
     pub step: Step,
 }
 
-/// What a rung shows.
+/// The content of a rung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A segment went over the wire.
+    /// A segment.
     Segment {
-        /// Who sent it.
+        /// The side that sent it.
         from: Side,
         /// The frame that carried it.
         frame: FrameId,
         /// `SYN`, `238 B`, `ACK 239`, `615 B again`.
         label: String,
     },
-    /// Nobody sent anything.
+    /// A silence: neither side sent anything.
     Gap {
-        /// For how long, ns.
+        /// Length of the silence, ns.
         duration_ns: u64,
-        /// Who owns the time.
+        /// The owner of the time.
         owner: Owner,
-        /// What made them own it, where a cause was found.
+        /// The cause, if one was found.
         cause: Option<Cause>,
-        /// When it began, ns since the ladder's start, and how it ended, where that was not with the
-        /// segments between which it is drawn.
+        /// Start and end of the silence, where they differ from the segments between which it is
+        /// drawn.
         beyond: Beyond,
     },
     /// A mark between segments: `request GET /items/{id}`, `response 200`.
     Mark(String),
 }
 
-/// Where a silence lies beyond the segments between which it is drawn.
+/// Start and end of a silence that extends beyond the segments between which it is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beyond {
-    /// It began earlier than the segment above it, ns since the ladder's start.
+    /// Start of a silence that began before the segment above it, ns since the ladder's start.
     pub since_ns: Option<u64>,
-    /// It lasted until this frame, which comes after the segment below it.
+    /// The frame that ended the silence, if it comes after the segment below it.
     pub until: Option<FrameId>,
 }
 
@@ -70,13 +70,13 @@ const TIME_COLUMNS: usize = 13;
 const FRAME_COLUMNS: usize = 9;
 const LADDER_COLUMNS_MAX: usize = 64;
 
-/// Shorter times between look-ups' frames are not drawn as silences.
+/// Shorter times between the frames of look-ups are not drawn as silences, ns.
 const LOOKUP_GAP_MIN_NS: u64 = 1_000_000;
 
 impl Ladder {
-    /// The evidence of a finding about look-ups, which belong to no connection.
+    /// Creates the ladder of a finding about look-ups, whose evidence belongs to no connection.
     pub fn of_lookup(finding: &Finding) -> Option<Self> {
-        // A single frame makes no ladder.
+        // A single frame is not enough for a ladder.
         finding.evidence.get(1)?;
         let (client, server) = finding.evidence_flow?;
         let longest_ns = finding.evidence.iter().map(|evidence| evidence.after_ns).max()?;
@@ -95,7 +95,7 @@ impl Ladder {
         Some(Self { client, server, steps })
     }
 
-    /// The ladder as text.
+    /// Renders the ladder as text.
     pub fn render(&self, look: &Look) -> String {
         let mut page = Page::new(look);
         let used = TIME_COLUMNS + FRAME_COLUMNS + 5;
@@ -121,7 +121,7 @@ impl Ladder {
                 }
             };
             let time = match step {
-                // One unit and all digits, so that times can be compared down the column.
+                // One unit and all digits, so that the times of a column can be compared.
                 Step::Segment { .. } => format!("{:.3} ms", *time_ns as f64 / 1e6),
                 _ => String::new(),
             };
@@ -140,7 +140,7 @@ fn arrow(from: Side, label: &str, columns: usize) -> String {
     }
 }
 
-/// `┊ 41.4 ms  nagle_delayed_ack ┊`, in the colour of its class.
+/// Formats a gap: `┊ 41.4 ms  nagle_delayed_ack ┊`, in the colour of its class.
 fn gap(
     look: &Look,
     ns: u64,

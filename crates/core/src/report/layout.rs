@@ -1,16 +1,17 @@
-//! Lines that fit: wrapping between words, hanging labels, aligned columns.
+//! Fits text into lines: wraps between words, indents labels, aligns columns.
 
 use super::style::{Look, Paint};
 
 /// Columns before the text of a labelled paragraph.
 pub(super) const LABEL_COLUMNS: usize = 13;
 
-/// Breaks `text` between words into lines of at most `width` columns (a longer word stands alone).
+/// Breaks `text` between words into lines of at most `width` columns; a longer word gets a line of
+/// its own.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     fold(text.split(' '), width)
 }
 
-/// The same for a shell command: what is quoted stays together.
+/// Breaks a shell command into lines; quoted words are not broken.
 fn wrap_command(command: &str, width: usize) -> Vec<String> {
     let mut quoted = false;
     let words = command.split(|char| {
@@ -40,22 +41,22 @@ fn fold<'t>(words: impl Iterator<Item = &'t str>, width: usize) -> Vec<String> {
     lines
 }
 
-/// Columns that `text` takes.
+/// Returns the number of columns of `text`.
 pub fn columns_of(text: &str) -> usize {
     text.chars().count()
 }
 
-/// `text` padded to `columns` on the right.
+/// Pads `text` on the right to `columns`.
 pub fn left(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(columns_of(text))))
 }
 
-/// `text` padded to `columns` on the left.
+/// Pads `text` on the left to `columns`.
 pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(columns_of(text))))
 }
 
-/// `text` cut to `columns`, with a mark that it was.
+/// Cuts `text` to `columns` and marks the cut.
 pub fn cut(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
@@ -64,38 +65,38 @@ pub fn cut(text: &str, columns: usize) -> String {
     format!("{kept}…")
 }
 
-/// Collects lines.
+/// Collects the lines of an output.
 pub struct Page<'a> {
-    /// What it is written for.
+    /// The properties of the output.
     pub look: &'a Look,
     text: String,
 }
 
 impl<'a> Page<'a> {
-    /// An empty one.
+    /// Creates an empty page.
     pub fn new(look: &'a Look) -> Self {
         Self { look, text: String::new() }
     }
 
-    /// What was written.
+    /// Returns the text written so far.
     pub fn finish(self) -> String {
         self.text
     }
 
-    /// An empty line, unless nothing or one stands above.
+    /// Writes an empty line, unless the page is empty or ends with one.
     pub fn gap(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
         }
     }
 
-    /// One line as it is; colours are the caller's.
+    /// Writes one line unchanged; the caller adds colours.
     pub fn line(&mut self, line: &str) {
         self.text.push_str(self.look.spell(line).trim_end());
         self.text.push('\n');
     }
 
-    /// A paragraph in one colour, wrapped, `indent` columns in.
+    /// Writes a wrapped paragraph in one colour, indented by `indent` columns.
     pub fn paragraph(&mut self, paint: Option<Paint>, text: &str, indent: usize) {
         for line in self.wrapped(text, indent) {
             let line = match paint {
@@ -106,13 +107,14 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// `  label     text`, the text wrapped and hanging; commands in it are coloured.
+    /// Writes `  label     text`; the text is wrapped and indented, and commands in it are
+    /// coloured.
     pub fn labelled(&mut self, label: &str, text: &str) {
         let lines = self.wrapped(text, LABEL_COLUMNS);
         self.hang(label, lines.iter().map(String::as_str), true);
     }
 
-    /// The same for items with dots between them, which are not broken.
+    /// Writes items separated by dots under a label; items are not broken.
     pub fn listed(&mut self, label: &str, items: &[String]) {
         let width = self.look.width.saturating_sub(LABEL_COLUMNS).max(20);
         let mut lines: Vec<String> = Vec::new();
@@ -127,7 +129,7 @@ impl<'a> Page<'a> {
         self.hang(label, lines.iter().map(String::as_str), false);
     }
 
-    /// Shell commands under a label: broken lines end with `\` so that they can be pasted.
+    /// Writes a shell command under a label; broken lines end with `\` so that they can be pasted.
     pub fn command(&mut self, label: &str, command: &str) {
         let width = self.look.width.saturating_sub(LABEL_COLUMNS + 2).max(20);
         let lines = wrap_command(command, width);
@@ -140,7 +142,7 @@ impl<'a> Page<'a> {
         self.hang(label, lines.iter().map(String::as_str), false);
     }
 
-    /// An item of a list, wrapped and hanging.
+    /// Writes an item of a list, wrapped and indented.
     pub fn item(&mut self, text: &str) {
         let mut in_code = false;
         for (index, line) in self.wrapped(text, 4).iter().enumerate() {
@@ -150,7 +152,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What the reader must know first.
+    /// Writes a warning.
     pub fn warning(&mut self, text: &str) {
         for (index, line) in self.wrapped(text, 2).iter().enumerate() {
             let sign = if index == 0 { "!" } else { " " };
@@ -158,7 +160,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A paragraph, wrapped, two columns in; commands in it are coloured.
+    /// Writes a wrapped paragraph, indented by two columns; commands in it are coloured.
     pub fn prose(&mut self, text: &str) {
         let mut in_code = false;
         for line in self.wrapped(text, 2) {
@@ -167,7 +169,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// `start` as it is, then words, wrapped beside it, or below it where there is no room.
+    /// Writes `start` unchanged, with the wrapped words beside it, or below it if there is no room.
     pub fn hanging(&mut self, start: &str, words: &str) {
         let beside = columns_of(start) + 2;
         let indent = if beside + 30 <= self.look.width { beside } else { 4 };
@@ -180,8 +182,8 @@ impl<'a> Page<'a> {
         below.iter().for_each(|line| self.line(&format!("{}{line}", " ".repeat(indent))));
     }
 
-    /// A labelled row of columns whose last one, the words, wraps within itself, or below the
-    /// others where there is no room beside them.
+    /// Writes a labelled row of columns, the last of which is wrapped text; it goes below the
+    /// others if there is no room beside them.
     pub(super) fn columned(&mut self, label: &str, start: &str, words: &str) {
         let indent = LABEL_COLUMNS + columns_of(start);
         let beside = indent + 24 <= self.look.width;
@@ -208,7 +210,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// With colours, what stands between backquotes is coloured instead; it may span lines.
+    /// Colours the text between backquotes, which may span lines, if colours are enabled.
     pub(super) fn coloured(&self, line: &str, in_code: &mut bool) -> String {
         if !self.look.colour {
             return line.to_owned();

@@ -1,4 +1,4 @@
-//! A cause's manual for the terminal: the prose and tables people read, without the templates.
+//! A cause's manual for the terminal: its prose and tables, without the templates.
 
 use super::layout::Page;
 use super::style::{Look, Paint};
@@ -6,7 +6,7 @@ use crate::findings::{self, FixRow};
 use crate::model::{Cause, template};
 use serde_json::{Value, json};
 
-/// The manual of `cause`.
+/// Renders the manual of `cause`.
 pub fn render_manual(cause: Cause, look: &Look) -> String {
     let words = findings::words(cause);
     let mut page = Page::new(look);
@@ -36,7 +36,8 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
     page.finish()
 }
 
-/// The manual of `cause` as JSON: `title` and `sections`, each with a `heading` and its `text` (Markdown) or `items`.
+/// Returns the manual of `cause` as JSON: `title` and `sections`, each with a `heading` and its
+/// `text` (Markdown) or `items`.
 pub fn manual_json(cause: Cause) -> Value {
     let words = findings::words(cause);
     let look_alike = |(of, _, why): &(&str, &str, &str)| format!("`{of}`: {}", plain(why));
@@ -85,8 +86,8 @@ fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
     }
 }
 
-/// A template for a reader without a case at hand: places for roles keep their name, and of
-/// alternatives the one without facts is used.
+/// Fills a template without a finding: places for roles show the role's name, and of alternatives
+/// the one without facts is used.
 fn plain(template: &str) -> String {
     let names = ["peer", "message", "sender", "receiver", "place"];
     let mut text = template.replace("{role}", "culprit");

@@ -1,4 +1,4 @@
-//! What tcpwhy says: one model, shown as text, JSON and flow ladders.
+//! Renders reports: one model, shown as text, JSON and flow ladders.
 //!
 //! ```text
 //! Report ─► phrases ─► text   (terminal)

@@ -1,4 +1,4 @@
-//! A finding in words: its cause's message table filled with its facts. Text and JSON both show
+//! Texts of a finding: its cause's message table filled with its facts. Text and JSON both use
 //! these, so they cannot disagree.
 
 use crate::app::{Protocol, Side};
@@ -8,37 +8,37 @@ use crate::model::{Cause, Evidence, Fact, Finding, Observation, Role, units};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The words of one finding.
+/// The texts of one finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phrases {
     /// One sentence without the full stop.
     pub headline: String,
-    /// What happened.
+    /// A description of what happened.
     pub what: String,
-    /// One per evidence frame: what it is in the chain.
+    /// The role of each evidence frame in the chain.
     pub evidence: Vec<String>,
-    /// What to know to read the times between them.
+    /// Facts needed to read the times between the frames.
     pub note: Option<String>,
-    /// Look-alikes and why they are not it.
+    /// Similar causes with the reason why they were excluded.
     pub ruled_out: Vec<(Cause, String)>,
-    /// What to change, the most fitting first.
+    /// Recommended changes, the most specific first.
     pub fixes: Vec<Fix>,
 }
 
 /// One change that removes a cause.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Fix {
-    /// Where it is made.
+    /// The program, host or setting to change.
     #[serde(rename = "where")]
     pub place: String,
     /// The change.
     pub change: String,
-    /// What it does.
+    /// The effect of the change.
     pub effect: String,
 }
 
 impl Phrases {
-    /// Puts `finding` into words.
+    /// Creates the texts of `finding`.
     pub fn of(finding: &Finding) -> Self {
         let words = findings::words(finding.cause);
         let facts = facts(finding);
@@ -66,13 +66,14 @@ impl Phrases {
     }
 }
 
-/// Which load shows it, where one does.
+/// Names the load under which a finding appears, if there is one.
 fn under_load(finding: &Finding) -> String {
     let load = finding.load.map(|it| units::counted(it.connections, "connection", "connections"));
     load.map_or_else(String::new, |it| format!(", with {it} at a time"))
 }
 
-/// An observation in words; its id where the table has none.
+/// Returns the text of an observation, and whether it limits the report; the id if the table has no
+/// text for it.
 pub fn observation(observation: &Observation) -> (bool, String) {
     let fact =
         |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
@@ -82,9 +83,9 @@ pub fn observation(observation: &Observation) -> (bool, String) {
     }
 }
 
-/// The Wireshark display filter for the evidence's connection and frames in one file. It names
-/// only what all of these frames have: a look-up may have asked several servers, from several
-/// ports, over UDP and TCP, and a client that gives up an address goes on with another.
+/// Returns the Wireshark display filter for the connection and frames of the evidence in one file.
+/// It contains only what all of these frames have in common: a look-up may use several servers,
+/// several ports, and both UDP and TCP, and a client may go on with another server address.
 pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
     let mut filter = String::new();
     let elsewhere = ["forwarded", "went_on"];
@@ -110,7 +111,7 @@ pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
     filter
 }
 
-/// Facts of the finding itself and those that every finding has.
+/// Returns the facts of the finding itself and those that every finding has.
 fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
     let text = |text: &str| Fact::Text(text.to_owned());
     let sender = sender(finding);
@@ -149,7 +150,7 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
     facts
 }
 
-/// Who sends the data that the cause holds up.
+/// Returns the side that sends the data that the cause holds up.
 fn sender(finding: &Finding) -> Option<Side> {
     let culprit = match finding.culprit.role {
         Role::Client => Some(Side::Client),
@@ -162,13 +163,13 @@ fn sender(finding: &Finding) -> Option<Side> {
     from_culprit.or(first_data.map(|evidence| evidence.from))
 }
 
-/// Whether the network lost what the server sent.
+/// Returns whether the network lost data sent by the server.
 pub fn is_from_server(finding: &Finding) -> bool {
     let sent_again = finding.evidence.iter().find(|link| link.part == "retransmission");
     finding.culprit.role == Role::Network && sent_again.is_some_and(|it| it.from == Side::Server)
 }
 
-/// Whether it is about look-ups of names.
+/// Returns whether a cause is about name look-ups.
 pub fn is_dns(cause: Cause) -> bool {
     matches!(
         cause,
@@ -180,7 +181,7 @@ pub fn is_dns(cause: Cause) -> bool {
     )
 }
 
-/// `http_100_continue` as `http 100 continue`, for ids without words.
+/// Returns an id as words, for ids without a text: `http_100_continue` as `http 100 continue`.
 fn readable(id: &str) -> String {
     id.replace('_', " ")
 }
@@ -203,9 +204,9 @@ fn fixes<'a>(
     ranked.into_iter().filter_map(fill_row).collect()
 }
 
-/// How well a fix fits: the more specific the better, `None` where it does not apply. What names a
-/// software applies only where the capture shows that software, by what it says of itself or by
-/// its protocol.
+/// Rates how well a fix fits: the more specific, the higher; `None` if it does not apply. A fix for
+/// a particular software applies only if the capture shows that software, by its own statement or
+/// by its protocol.
 fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
     let knows = |name: &str| finding.facts.iter().any(|(known, _)| *known == name);
     let mut sum = 0;
@@ -243,7 +244,8 @@ fn protocol(id: &str) -> Option<Protocol> {
     ALL.into_iter().find(|protocol| crate::model::protocol_id(*protocol) == id)
 }
 
-/// Whether what a software says of itself (`BaseHTTP/0.6 Python/3.11.2`) means `term`.
+/// Returns whether the name that a software states (`BaseHTTP/0.6 Python/3.11.2`) belongs to
+/// `term`.
 fn is_software(term: &str, software: &str) -> bool {
     let aliases: &[&str] = match term {
         "nginx" => &["nginx", "openresty", "tengine"],
@@ -261,7 +263,7 @@ fn is_software(term: &str, software: &str) -> bool {
     aliases.iter().any(|alias| words().any(|word| word.starts_with(alias)))
 }
 
-/// A share of the wall time for legends: `98 %`.
+/// Formats a share of the wall time for legends: `98 %`.
 pub fn share_of(part_ns: u64, whole_ns: u64) -> String {
     units::share(if whole_ns == 0 { 0.0 } else { part_ns as f64 / whole_ns as f64 })
 }

@@ -1,20 +1,20 @@
-//! How the terminal looks: width, colour, and which characters it can show.
+//! Properties of the output: width, colour and character set.
 
-/// What the place that shows the report can do.
+/// The properties of the place where a report is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns.
+    /// Width, columns.
     pub width: usize,
-    /// Whether ANSI colours are wanted.
+    /// `true` if ANSI colours are used.
     pub colour: bool,
-    /// Which characters it shows.
+    /// The character set.
     pub glyphs: Glyphs,
-    /// Whether lists are shown to their end.
+    /// `true` if lists are shown in full.
     pub all: bool,
 }
 
 impl Default for Look {
-    /// What a pipe gets.
+    /// The properties of a pipe.
     fn default() -> Self {
         Self { width: 80, colour: false, glyphs: Glyphs::Unicode, all: false }
     }
@@ -32,17 +32,17 @@ pub enum Glyphs {
 /// Colours by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
-    /// Titles and what to read first.
+    /// Titles and summaries.
     Bold,
     /// Labels.
     Dim,
-    /// What somebody has to repair.
+    /// A fault.
     Fault,
-    /// Where time goes without a fault.
+    /// A cost without a fault.
     Cost,
-    /// Nothing is wrong.
+    /// No fault was found.
     Good,
-    /// What limits what is said.
+    /// A limit of the report.
     Warning,
     /// Commands and configuration.
     Code,
@@ -50,18 +50,18 @@ pub enum Paint {
     Segment(usize),
 }
 
-/// Filled, then ever lighter, for the bar's owners by rank.
+/// Characters for the bar's owners by rank, from filled to light.
 const SEGMENTS_UNICODE: [char; 5] = ['█', '▓', '▒', '░', '·'];
 const SEGMENTS_ASCII: [char; 5] = ['#', '=', '+', '-', '.'];
 const SEGMENT_COLOURS: [&str; 5] = ["\x1b[31m", "\x1b[33m", "\x1b[36m", "\x1b[34m", "\x1b[90m"];
 
 impl Look {
-    /// `text` in a colour, if there are colours.
+    /// Returns `text` in a colour, if colours are enabled.
     pub fn paint(&self, paint: Paint, text: &str) -> String {
         if self.colour { format!("{}{text}\x1b[0m", code(paint)) } else { text.to_owned() }
     }
 
-    /// The character for a bar's segment by rank.
+    /// Returns the character for a segment of the bar by rank.
     pub(super) fn segment(&self, rank: usize) -> char {
         let all = if self.unicode() { SEGMENTS_UNICODE } else { SEGMENTS_ASCII };
         all[rank.min(all.len() - 1)]
@@ -71,7 +71,7 @@ impl Look {
         self.glyphs == Glyphs::Unicode
     }
 
-    /// `text`, spelled in ASCII where that is all there is.
+    /// Returns `text`, converted to ASCII if only ASCII is available.
     pub fn spell(&self, text: &str) -> String {
         if self.unicode() {
             return text.to_owned();

@@ -1,4 +1,4 @@
-//! The report for a terminal: what, who and what to do first; the proof below it.
+//! The report for a terminal: the findings and what to do first, then the evidence.
 
 mod finding;
 mod join;
@@ -15,16 +15,16 @@ use crate::model::{Cause, Finding, Observation, Owner, Report, Vantage, template
 use crate::wire::DecodeError;
 use finding::{class, culprit, is_fault};
 
-/// Findings shown in full, and in the overview, unless all are asked for.
+/// Findings shown in full, and in the overview, unless all are requested.
 const FINDINGS_MAX: usize = 5;
 const OVERVIEW_MAX: usize = 15;
-/// Connections listed, unless all are asked for.
+/// Connections listed, unless all are requested.
 const CONNECTIONS_MAX: usize = 3;
 
-/// A finding with its words.
+/// A finding with its texts.
 type Said<'a> = (&'a Finding, Phrases);
 
-/// The whole report as text.
+/// Renders the whole report as text.
 pub fn render(report: &Report, look: &Look) -> String {
     let mut page = Page::new(look);
     inputs(&mut page, report);
@@ -55,8 +55,8 @@ pub fn render(report: &Report, look: &Look) -> String {
     page.finish()
 }
 
-/// The answer and its proof: the headline, a line for each finding, the first `findings_max` of
-/// them in full. For those who tell the rest themselves.
+/// Renders the answer and its evidence: the headline, one line for each finding, and the first
+/// `findings_max` findings in full. For callers that write the rest themselves.
 pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
     let mut page = Page::new(look);
     let findings = phrased(report);
@@ -69,12 +69,12 @@ pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
     page.finish()
 }
 
-/// The findings with their words.
+/// Returns the findings with their texts.
 fn phrased(report: &Report) -> Vec<Said<'_>> {
     report.findings.iter().map(|it| (it, Phrases::of(it))).collect()
 }
 
-/// What was read, and where it was captured.
+/// Writes the names of the inputs, and where they were captured.
 fn inputs(page: &mut Page<'_>, report: &Report) {
     let totals = &report.totals;
     let packets: u64 = report.inputs.iter().map(|input| input.packets).sum();
@@ -123,7 +123,7 @@ fn captured_at(vantage: Vantage) -> Option<&'static str> {
     }
 }
 
-/// What limits the report comes before what it says.
+/// Writes what limits the report, before its findings.
 fn limits(page: &mut Page<'_>, report: &Report) {
     for input in &report.inputs {
         for problem in &input.problems {
@@ -132,7 +132,7 @@ fn limits(page: &mut Page<'_>, report: &Report) {
         }
     }
     unread::warn_of_links(page, report);
-    // Of fragments that are missing an observation tells.
+    // An observation reports missing fragments.
     let elsewhere = [DecodeError::FragmentIncomplete, DecodeError::LinkTypeUnsupported];
     let malformed = |(kind, _): &(DecodeError, u64)| !elsewhere.contains(kind);
     let kinds = || report.totals.decode_errors.errors().filter(malformed);
@@ -151,7 +151,7 @@ fn limits(page: &mut Page<'_>, report: &Report) {
     }
 }
 
-/// The answer in one sentence, and the first thing to do.
+/// Writes the answer in one sentence, and the first recommended change.
 fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
     let fault = findings.iter().find(|(finding, _)| is_fault(finding));
     let cost = findings.iter().find(|(finding, _)| !is_fault(finding));
@@ -179,7 +179,7 @@ fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
     }
 }
 
-/// A part of the answer, and the first thing to do about it.
+/// Writes a part of the answer, and the first recommended change for it.
 fn answer(page: &mut Page<'_>, paint: Paint, text: &str, phrases: &Phrases) {
     page.paragraph(Some(paint), text, 0);
     if let Some(fix) = phrases.fixes.first() {
@@ -187,8 +187,8 @@ fn answer(page: &mut Page<'_>, paint: Paint, text: &str, phrases: &Phrases) {
     }
 }
 
-/// A sentence as it goes on behind a colon: its first word begins small, unless it is a name
-/// (`Nagle's`, `TLS`, an address).
+/// Returns a sentence for use after a colon: its first word begins in lower case, unless it is a
+/// name (`Nagle's`, `TLS`, an address).
 fn continued(sentence: &str) -> String {
     let first = sentence.split(' ').next().unwrap_or_default();
     let mut letters = first.chars();
@@ -200,8 +200,8 @@ fn continued(sentence: &str) -> String {
     sentence.to_owned()
 }
 
-/// What the latency would be without a fault, where it can be told: of the exchanges that it could
-/// have met, which may be some of the report's only.
+/// Describes the latency predicted without a fault, for the exchanges that it could have affected,
+/// which may be only some of the report's; empty if there is no prediction.
 fn prediction(report: &Report, finding: &Finding) -> String {
     let (now, then) = (&finding.latency, &finding.counterfactual);
     if !is_predicted(finding) {
@@ -219,7 +219,8 @@ fn prediction(report: &Report, finding: &Finding) -> String {
     format!("{of} {name} {} would be {}.", units::duration(now), units::duration(then))
 }
 
-/// Whether there is a latency without it. Where all was in vain, there is none.
+/// Returns whether the latency without the fault can be predicted. If all exchanges failed, there
+/// is none.
 fn is_predicted(finding: &Finding) -> bool {
     let in_vain = finding.cause.is_in_vain() || finding.counterfactual.max_ns == 0;
     is_fault(finding) && finding.lost_ns > 0 && !in_vain
@@ -265,7 +266,7 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     answer(page, Paint::Good, &format!("{}{text}", scans(report)), phrases);
 }
 
-/// What a cost without a fault beside it answers, where it has most of the time: whose delay it is not.
+/// Names the delay that a cost excludes, if the cost has most of the time and there is no fault.
 fn ruled_out(cost: &Finding) -> Option<&'static str> {
     let either_or = ["distance_max_ns", "typed_ns"];
     let is_either_or = cost.facts.iter().any(|(name, _)| either_or.contains(name));
@@ -277,7 +278,7 @@ fn ruled_out(cost: &Finding) -> Option<&'static str> {
     }
 }
 
-/// The scans that a capture shows, in front of what else there is to say.
+/// Describes the scans in a capture, which come before the rest of the answer.
 fn scans(report: &Report) -> String {
     let is_scan = |it: &&Observation| matches!(it.id, "port_scan" | "network_scan");
     let Some(scan) = report.observations.iter().find(is_scan) else { return String::new() };
@@ -291,7 +292,7 @@ fn scans(report: &Report) -> String {
     }
 }
 
-/// With several findings, a line each before the details.
+/// Writes one line per finding before the details, if there are several.
 fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
     if findings.len() < 2 {
         return;
@@ -316,7 +317,7 @@ fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
     }
 }
 
-/// The connections that lost most, by the numbers with which they can be drawn; with `--all` the
+/// Writes the connections that lost most time, with the numbers used to draw them; with `--all` the
 /// others as well.
 fn connections(page: &mut Page<'_>, report: &Report) {
     let all = page.look.all;
@@ -331,7 +332,7 @@ fn connections(page: &mut Page<'_>, report: &Report) {
     page.gap();
     let title = if all { "connections" } else { "worst connections" };
     let title = page.look.paint(Paint::Bold, title);
-    // Those of a running system are in no file.
+    // Connections of a running system are in no file.
     let hint = if report.watched.is_some() { "" } else { "   --connection N draws one" };
     page.line(&format!("{title}{hint}"));
     for (number, connection) in shown {

@@ -1,4 +1,4 @@
-//! The log of decisions (`--why`): what silences were taken for, and which conditions decided it.
+//! The log of decisions (`--why`): the verdict on each silence, and the conditions that decided it.
 
 use super::layout::Page;
 use super::style::{Look, Paint};
@@ -9,31 +9,31 @@ use crate::tcp::{Exchange, Revision};
 use crate::wire::Endpoint;
 use serde_json::{Value, json};
 
-/// A silence with everything that decided whose it is.
+/// A silence with everything that decided its owners.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// What its sender knew.
+    /// The state of its sender.
     pub gap: Gap,
-    /// What each recogniser that was asked answered, in the order in which they are asked.
+    /// The answer of each recogniser that was asked, in order.
     pub answers: Vec<(&'static str, Answer)>,
-    /// Its parts as the recognisers gave them.
+    /// Its slices as claimed by the recognisers.
     pub judged: Vec<Slice>,
-    /// Its parts as the ledger took them, after what the connection knows.
+    /// Its slices as added to the ledger, after corrections by the connection.
     pub recorded: Vec<Slice>,
 }
 
-/// Why silences were taken for what the report says.
+/// The reasons for the report's verdicts on silences.
 #[derive(Clone, Debug)]
 pub struct Why {
     /// The client of the connection.
     pub client: Endpoint,
     /// Its server.
     pub server: Endpoint,
-    /// The silences, in the order of time.
+    /// The silences, in time order.
     pub silences: Vec<Decided>,
-    /// Shorter ones that are left out.
+    /// Number of shorter silences that are left out.
     pub omitted: u64,
-    /// The exchange that they are in, with its number on the connection from 1.
+    /// The exchange that contains them, with its number on the connection from 1.
     pub exchange: Option<(u64, Exchange)>,
 }
 
@@ -55,13 +55,13 @@ fn answered(answer: &Answer) -> String {
     }
 }
 
-/// A change of what `name` has, as `−41 ms server`.
+/// Formats a change of the time of `name`: `−41 ms server`.
 fn change(name: &str, ns: i64) -> String {
     let sign = if ns < 0 { '−' } else { '+' };
     format!("{sign}{} {name}", duration(ns.unsigned_abs()))
 }
 
-/// What a revision changed, as `−41 ms nagle_delayed_ack, +41 ms server`.
+/// Formats the changes of a revision: `−41 ms nagle_delayed_ack, +41 ms server`.
 fn changes(revision: &Revision) -> String {
     let owners = revision.owners.iter().map(|(owner, ns)| change(owner.id(), *ns));
     let causes = revision.causes.iter().map(|(cause, ns)| change(cause.id(), *ns));
@@ -70,7 +70,7 @@ fn changes(revision: &Revision) -> String {
     all.join(", ")
 }
 
-/// The place in the code that made a revision, below the sources of this crate.
+/// Returns the place in the code that made a revision, relative to the sources of this crate.
 fn place(revision: &Revision) -> String {
     let file = revision.by.file();
     let below = file.rsplit_once("src/").map_or(file, |(_, below)| below);
@@ -78,7 +78,8 @@ fn place(revision: &Revision) -> String {
 }
 
 impl Why {
-    /// The findings of `report` that have a cause of these silences, at either end of the connection.
+    /// Returns the findings of `report` whose cause is one of these silences', at either end of the
+    /// connection.
     fn findings<'a>(&self, report: &'a Report) -> Vec<&'a Finding> {
         let chains = self.exchange.iter().flat_map(|(_, it)| &it.chains);
         let causes: Vec<_> = chains.map(|chain| chain.cause).collect();
@@ -91,12 +92,12 @@ impl Why {
         report.findings.iter().filter(concerns).collect()
     }
 
-    /// What passes over all connections changed at the server of this one.
+    /// Returns the changes that passes over all connections made at this connection's server.
     fn settled<'a>(&self, report: &'a Report) -> Vec<&'a Settled> {
         report.settled.iter().flatten().filter(|it| it.server == self.server).collect()
     }
 
-    /// The log as text; `report` is that of the first pass.
+    /// Renders the log as text; `report` is that of the first pass.
     pub fn render(&self, report: &Report, look: &Look) -> String {
         let mut page = Page::new(look);
         let title = format!("{} → {}", self.client, self.server);
@@ -142,7 +143,7 @@ impl Why {
         page.finish()
     }
 
-    /// The log as JSON; `report` is that of the first pass.
+    /// Returns the log as JSON; `report` is that of the first pass.
     pub fn json(&self, report: &Report) -> Value {
         let slice = |slice: &Slice| {
             json!({

@@ -1,9 +1,10 @@
-//! The state of a system as a second line of evidence: what its kernel says of the sockets whose packets
-//! were captured.
+//! The state of a system as additional evidence: what its kernel reports about the sockets whose
+//! packets were captured.
 //!
-//! [`State`] is what `tcpwhy sockets --json` prints (`docs/sockets.schema.json`), as far as findings can be
-//! weighed with it. [`weigh`] adds to each finding of a report what the state says for or against it, and
-//! names causes that packets alone cannot tell apart: a full accept queue, a full table of connection
+//! [`State`] is the part of the output of `tcpwhy sockets --json` (`docs/sockets.schema.json`) that
+//! findings are weighed with. [`weigh`] adds to each finding of a report the state that supports or
+//! contradicts it, and names causes that packets alone cannot distinguish: a full accept queue, a
+//! full connection tracking table, exhausted local ports.
 //! tracking, used-up local ports.
 
 mod rules;
@@ -18,10 +19,10 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-/// Sockets and counters of a system, as they were at one moment.
+/// Sockets and counters of a system at one moment.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct State {
-    /// When it was read, nanoseconds since the Unix epoch; `None` where the file does not say.
+    /// When it was read, nanoseconds since the Unix epoch; `None` if the file does not say.
     #[serde(default)]
     pub read_ns: Option<u64>,
     /// Counters of each network namespace.
@@ -32,7 +33,7 @@ pub struct State {
 }
 
 impl State {
-    /// Its sockets by their ends.
+    /// Returns access to the sockets by their two ends.
     pub fn by_ends(&mut self) -> ByEnds<'_> {
         let mut known = HashMap::new();
         for (index, socket) in self.sockets.iter().enumerate() {
@@ -43,23 +44,24 @@ impl State {
         ByEnds { state: self, known }
     }
 
-    /// Reads the JSON of `tcpwhy sockets --json`; fields that are not known are ignored.
+    /// Parses the JSON of `tcpwhy sockets --json`; unknown fields are ignored.
     ///
     /// # Errors
-    /// It is not JSON, or not of that form; says where.
+    /// Fails with the position if it is not JSON, or not in that format.
     pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(json)
     }
 }
 
-/// The sockets of a state, found by their ends.
+/// The sockets of a state, indexed by their two ends.
 pub struct ByEnds<'a> {
     state: &'a mut State,
     known: HashMap<(SocketAddr, SocketAddr), usize>,
 }
 
 impl ByEnds<'_> {
-    /// The socket with these ends; one is added where the list has none, as it was closed meanwhile.
+    /// Returns the socket with these ends; adds one if the list has none because it was closed
+    /// meanwhile.
     pub fn socket(&mut self, local: SocketAddr, peer: SocketAddr) -> &mut Socket {
         let sockets = &mut self.state.sockets;
         let index = *self.known.entry(ends(local, peer)).or_insert_with(|| {
@@ -70,7 +72,7 @@ impl ByEnds<'_> {
     }
 }
 
-/// The same for an address of IPv4 and for that on a socket of IPv6.
+/// Returns the ends with IPv4-mapped addresses of IPv6 sockets as IPv4 addresses.
 fn ends(local: SocketAddr, peer: SocketAddr) -> (SocketAddr, SocketAddr) {
     let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
     (canonical(local), canonical(peer))
@@ -79,41 +81,41 @@ fn ends(local: SocketAddr, peer: SocketAddr) -> (SocketAddr, SocketAddr) {
 /// Counters of one network namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Netns {
-    /// Its name; `None` is that of the process that read it.
+    /// Its name; `None` for the namespace of the process that read it.
     #[serde(default)]
     pub name: Option<String>,
     /// `ListenOverflows`: connections dropped because an accept queue was full.
     #[serde(default)]
     pub listen_overflows: u64,
-    /// Connection tracking, where the kernel does it.
+    /// Connection tracking; `None` if the kernel does not use it.
     #[serde(default)]
     pub conntrack: Option<Conntrack>,
-    /// Use of the local ports towards the destination that takes most of them.
+    /// Use of the local ports towards the destination that uses most of them.
     #[serde(default)]
     pub local_ports: Option<LocalPorts>,
 }
 
-/// The kernel's table of tracked connections.
+/// The kernel's connection tracking table.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Conntrack {
-    /// Entries.
+    /// Number of entries.
     pub count: u64,
-    /// Entries that there is room for.
+    /// Maximum number of entries.
     pub max: u64,
-    /// Packets dropped because there was no room, since boot.
+    /// Packets dropped because the table was full, since boot.
     pub drop: u64,
-    /// Entries that could not be made because another one had the same addresses, since boot.
+    /// Entries that were not inserted because another one had the same addresses, since boot.
     pub insert_failed: u64,
 }
 
 /// Local ports in use from one address towards one destination.
 #[derive(Clone, Debug, Deserialize)]
 pub struct LocalPorts {
-    /// The address.
+    /// The local address.
     pub local: IpAddr,
     /// Ports of `net.ipv4.ip_local_port_range` that are not reserved.
     pub available: u64,
-    /// How many of them have a connection to `peer`, those in TIME-WAIT included.
+    /// Number of them with a connection to `peer`, including TIME-WAIT.
     pub used: u64,
     /// The destination.
     pub peer: SocketAddr,
@@ -122,47 +124,47 @@ pub struct LocalPorts {
 /// One socket.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Socket {
-    /// This end.
+    /// Local address and port.
     pub local: SocketAddr,
-    /// The other end; `None` where it listens.
+    /// Remote address and port; `None` for a listener.
     pub peer: Option<SocketAddr>,
-    /// It listens, or was made to a listener.
+    /// `true` if it is a listener, or was accepted by one.
     #[serde(default)]
     pub is_server: bool,
     /// The name of its network namespace.
     #[serde(default)]
     pub netns: Option<String>,
-    /// What holds it.
+    /// The process that holds it.
     #[serde(default)]
     pub process: Option<Process>,
-    /// Queues, where it listens.
+    /// The queues of a listener.
     #[serde(default)]
     pub listener: Option<Listener>,
-    /// `TCP_NODELAY`; `None` where it could not be read.
+    /// `TCP_NODELAY`; `None` if it could not be read.
     #[serde(default)]
     pub nodelay: Option<bool>,
     /// `TCP_CORK`.
     #[serde(default)]
     pub cork: Option<bool>,
-    /// `SO_SNDBUF`, bytes, as the kernel states it: twice what was asked for.
+    /// `SO_SNDBUF`, bytes, as the kernel reports it: twice the requested size.
     #[serde(default)]
     pub sndbuf_bytes: u64,
-    /// The application has fixed it.
+    /// `true` if the application set the send buffer size.
     #[serde(default)]
     pub sndbuf_locked: Option<bool>,
-    /// `SO_RCVBUF`, bytes, likewise.
+    /// `SO_RCVBUF`, bytes, as the kernel reports it: twice the requested size.
     #[serde(default)]
     pub rcvbuf_bytes: u64,
-    /// The application has fixed it.
+    /// `true` if the application set the receive buffer size.
     #[serde(default)]
     pub rcvbuf_locked: Option<bool>,
-    /// Received and not read by the application, bytes; `None` where it listens.
+    /// Received bytes that the application has not read; `None` for a listener.
     #[serde(default)]
     pub unread_bytes: Option<u64>,
     /// Packets that the socket dropped.
     #[serde(default)]
     pub drops: u64,
-    /// What kernel hooks counted while it was watched.
+    /// Counts of kernel hooks while it was watched.
     #[serde(default)]
     pub hooked: Hooked,
     /// Fields of `TCP_INFO` by name.
@@ -171,7 +173,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// A socket of which only its ends are known.
+    /// Creates a socket of which only the ends are known.
     pub fn between(local: SocketAddr, peer: SocketAddr) -> Self {
         Self {
             local,
@@ -193,36 +195,36 @@ impl Socket {
         }
     }
 
-    /// A field of `TCP_INFO`, where the kernel knows it.
+    /// Returns a field of `TCP_INFO`, if the kernel reports it.
     fn tcp_info(&self, field: &str) -> Option<u64> {
         self.tcp_info.as_ref()?.get(field).copied().flatten()
     }
 }
 
-/// What kernel hooks counted of one socket while it was watched; 0 where they saw nothing.
+/// Counts of kernel hooks for one socket while it was watched; 0 if they recorded nothing.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Hooked {
-    /// Time that its sender waited for memory of the send buffer, ns.
+    /// Time that its sender waited for send buffer memory, ns.
     pub sndbuf_wait_ns: u64,
     /// Time that received data lay unread, ns.
     pub unread_ns: u64,
-    /// The longest that some lay unread, ns.
+    /// Longest time that received data lay unread, ns.
     pub unread_max_ns: u64,
-    /// Segments that it sent again after a retransmission timeout (RFC 6298 §5).
+    /// Segments retransmitted after a retransmission timeout (RFC 6298 §5).
     pub rto_segments: u64,
-    /// Segments that it sent again in fast recovery (RFC 6675, RFC 8985).
+    /// Segments retransmitted in fast recovery (RFC 6675, RFC 8985).
     pub fast_segments: u64,
 }
 
-/// What holds a socket.
+/// The process that holds a socket.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Process {
     /// Its process id.
     pub pid: u64,
     /// Its command, without arguments.
     pub command: String,
-    /// The container that it runs in; `None` outside of one.
+    /// The container that it runs in; `None` outside of containers.
     #[serde(default)]
     pub container: Option<String>,
 }
@@ -230,13 +232,13 @@ pub struct Process {
 /// Queues of a listening socket.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Listener {
-    /// Connections that are complete and wait to be accepted.
+    /// Established connections that wait to be accepted.
     pub accept_queue: u64,
-    /// The kernel drops what comes while more than this wait.
+    /// Limit of the accept queue: new connections are dropped if more than this wait.
     pub backlog: u64,
 }
 
-/// Whether `address` is the end that packets show as `endpoint`.
+/// Returns whether `address` is the end that packets show as `endpoint`.
 fn is_at(address: SocketAddr, endpoint: &Endpoint) -> bool {
     address.port() == endpoint.port && address.ip().to_canonical() == endpoint.ip()
 }

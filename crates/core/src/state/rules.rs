@@ -1,16 +1,18 @@
-//! What the state says of one finding: one function for each cause that a kernel can confirm or deny.
+//! Weighs the state against one finding: one function for each cause that a kernel can confirm or
+//! refute.
 
 use super::{Listener, Socket, State, is_at};
 use crate::app::Side;
 use crate::model::{Cause, Fact, Finding, StateEvidence};
 use crate::wire::Endpoint;
 
-/// The kernel states twice the size that was asked for (socket(7)), and of that it spends as much again on
-/// its own structures when segments are small: a buffer of more than four times what was ever in flight was
-/// not what limited it.
+/// Factor by which a send buffer must exceed the maximum flight to be excluded as the limit. The
+/// kernel reports twice the requested size (socket(7)), and with small segments its own structures
+/// take as much again.
 const ROOM: u64 = 4;
 
-/// What `state` says of `finding`, where it holds a socket that took part; the strongest first.
+/// Returns the evidence of `state` for or against `finding`, the strongest first; empty if no
+/// socket took part.
 pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
     let waited = match finding.cause {
         Cause::SendBuffer => waited_to_send(&of_side(finding, state, finding.sender)),
@@ -22,7 +24,7 @@ pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
     waited.into_iter().chain(of_sockets(finding, state)).collect()
 }
 
-/// What options, queues and counters of sockets say.
+/// Returns the evidence of socket options, queues and counters.
 fn of_sockets(finding: &Finding, state: &State) -> Option<StateEvidence> {
     let sender = finding.sender;
     match finding.cause {
@@ -41,12 +43,12 @@ fn of_sockets(finding: &Finding, state: &State) -> Option<StateEvidence> {
     }
 }
 
-/// The server's end of the connections that `finding` is about.
+/// Returns the server's end of the connections that `finding` is about.
 pub(super) fn server(finding: &Finding) -> Endpoint {
     finding.evidence_flow.map_or(finding.culprit.endpoint, |(_, server)| server)
 }
 
-/// The sockets of `side` on connections to the server that `finding` is about.
+/// Returns the sockets of `side` on connections to the server that `finding` is about.
 fn of_side<'a>(finding: &Finding, state: &'a State, side: Side) -> Vec<&'a Socket> {
     let server = server(finding);
     let client = finding.evidence_flow.map(|(client, _)| client.ip());
@@ -60,7 +62,7 @@ fn of_side<'a>(finding: &Finding, state: &'a State, side: Side) -> Vec<&'a Socke
     state.sockets.iter().filter(is_meant).collect()
 }
 
-/// Evidence with `id` about `socket`, among others like it.
+/// Creates evidence with `id` about `socket`.
 fn evidence(
     agrees: bool,
     id: &'static str,
@@ -80,7 +82,7 @@ fn share_of(count: usize, of: usize) -> Vec<(&'static str, Fact)> {
     vec![("count", Fact::Count(count as u64)), ("of", Fact::Count(of as u64))]
 }
 
-/// RFC 896 is in force where `TCP_NODELAY` is off; `TCP_CORK` holds more than that.
+/// Nagle's algorithm (RFC 896) is on unless `TCP_NODELAY` is set; `TCP_CORK` holds back even more.
 fn holds_small_segments(sockets: &[&Socket]) -> Option<StateEvidence> {
     let known: Vec<_> = sockets.iter().filter(|it| it.nodelay.is_some()).copied().collect();
     let (off, on): (Vec<&Socket>, Vec<&Socket>) =
@@ -122,7 +124,7 @@ fn limits_sending(finding: &Finding, sockets: &[&Socket]) -> Option<StateEvidenc
     })
 }
 
-/// A kernel hook at the place where senders wait for memory: it saw it happen.
+/// Evidence of the kernel hook where senders wait for send buffer memory.
 fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
     let waited: Vec<_> = sockets.iter().filter(|it| it.hooked.sndbuf_wait_ns > 0).collect();
     let socket = waited.iter().max_by_key(|it| it.hooked.sndbuf_wait_ns)?;
@@ -133,11 +135,11 @@ fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
     Some(evidence(true, "sndbuf_waited", ("sndbuf_wait_ns", value), socket, facts))
 }
 
-/// Data that lay unread for longer than a process that waits for it takes to be woken: one period of the
-/// scheduler's slowest clock tick, 10 ms at `HZ=100`.
+/// Shortest time of unread data that counts, ns: a waiting process is woken within one period of
+/// the scheduler's slowest clock tick, 10 ms at `HZ=100`.
 const UNREAD_MIN_NS: u64 = 10_000_000;
 
-/// A kernel hook at the arrival of data and at its reading.
+/// Evidence of the kernel hooks where data arrives and is read.
 fn lay_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
     let late: Vec<_> =
         sockets.iter().filter(|it| it.hooked.unread_max_ns >= UNREAD_MIN_NS).collect();
@@ -165,13 +167,14 @@ fn limits_window(receivers: &[&Socket], senders: &[&Socket]) -> Option<StateEvid
     Some(evidence(us > 0, id, ("tcpi_rwnd_limited", us.to_string()), socket, facts))
 }
 
-/// The socket with the most of a field of `TCP_INFO`, and how much that is.
+/// Returns the socket with the greatest value of a `TCP_INFO` field, and that value.
 fn most<'a>(sockets: &[&'a Socket], field: &str) -> Option<(&'a Socket, u64)> {
     let known = sockets.iter().filter_map(|it| Some((*it, it.tcp_info(field)?)));
     known.max_by_key(|&(_, value)| value)
 }
 
-/// An empty queue now says nothing of an earlier moment, so it is no evidence against anything.
+/// Unread data in the receive queue supports the finding. An empty queue is no evidence against it,
+/// since it says nothing about an earlier moment.
 fn leaves_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
     let full: Vec<_> =
         sockets.iter().filter(|it| it.unread_bytes.is_some_and(|bytes| bytes > 0)).collect();
@@ -183,7 +186,7 @@ fn leaves_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
     Some(evidence(true, "unread", ("receive queue", value), socket, facts))
 }
 
-/// The socket that sent what was lost, on the very connection of the evidence.
+/// Returns the sender's socket of the connection in the evidence.
 fn own_socket<'a>(finding: &Finding, state: &'a State) -> Option<&'a Socket> {
     let (client, server) = finding.evidence_flow?;
     let (own, peer) = match finding.sender {
@@ -194,8 +197,8 @@ fn own_socket<'a>(finding: &Finding, state: &'a State) -> Option<&'a Socket> {
     state.sockets.iter().find(is_it)
 }
 
-/// A kernel hook at the sending of segments again: it saw what made the kernel do it. That it saw
-/// nothing of the kind is no evidence: it may have been attached later.
+/// Evidence of the kernel hook on retransmissions, which records their reason. No record is no
+/// evidence against it: the hook may have been attached later.
 fn sent_again(finding: &Finding, state: &State) -> Option<StateEvidence> {
     let socket = own_socket(finding, state)?;
     let hooked = &socket.hooked;
@@ -209,7 +212,7 @@ fn sent_again(finding: &Finding, state: &State) -> Option<StateEvidence> {
     (count > 0).then(|| evidence(true, id, (setting, count.to_string()), socket, facts))
 }
 
-/// What the kernel of the sender of the evidence counts on that very connection.
+/// Returns the evidence of the sender's kernel counters for the connection in the evidence.
 fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
     let socket = own_socket(finding, state)?;
     let count = socket.tcp_info("tcpi_total_retrans")?;
@@ -220,8 +223,9 @@ fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
     Some(evidence(count > 0, id, ("tcpi_total_retrans", count.to_string()), socket, facts))
 }
 
-/// A listener that is full, or was. A listening socket counts what it drops for any reason, a repeated SYN too:
-/// that connections were among it says `ListenOverflows`, which counts those of its namespace.
+/// Returns the evidence of a listener whose queue is full, or was. A listening socket counts
+/// everything it drops, including repeated SYNs; only `ListenOverflows`, which counts the whole
+/// namespace, shows that connections were among them.
 pub(super) fn overflows(server: Endpoint, state: &State) -> Option<StateEvidence> {
     let at = |socket: &&Socket| {
         let ip = socket.local.ip();

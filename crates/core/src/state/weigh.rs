@@ -1,4 +1,4 @@
-//! The state put beside the findings of a report.
+//! Adds the evidence of the state to the findings of a report.
 
 use super::rules::{ask, overflows, server};
 use super::{Conntrack, LocalPorts, Netns, State};
@@ -7,21 +7,22 @@ use crate::model::{Cause, Culprit, Fact, Finding, Report, Role, StateEvidence};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
 
-/// How much likelier what the state shows is with the cause than without it. A setting that two states are
-/// possible of is as a cause needs it in at most half of the sockets that do not have the cause, where
-/// nothing else is known of them; it is so in all that do.
+/// Likelihood ratio of the state with the cause to the state without it. Without further knowledge,
+/// a setting with two values has the value that the cause needs in at most half of the sockets
+/// without the cause, and in all sockets with it.
 const LIKELIHOOD_RATIO: f64 = 2.0;
 
-/// A port in TIME-WAIT is free again after 60 s: while the list is read, which takes less than a second, at
-/// most a 60th of them becomes free.
+/// Lifetime of a port in TIME-WAIT, s. While the list is read, which takes less than a second, at
+/// most a 60th of the ports becomes free.
 const TIME_WAIT_S: u64 = 60;
 
-/// An entry of a UDP query without an answer is removed after 30 s, of a SYN after 120 s: within a second, at
-/// most a 30th of the entries goes.
+/// Lifetime of an entry of an unanswered UDP query, s (120 s for a SYN): within a second, at most a
+/// 30th of the entries is removed.
 const UNREPLIED_S: u64 = 30;
 
-/// Adds to the findings of `report` what `state` says for or against each, with the confidence that follows,
-/// and names causes that only the state can tell. Findings that were weighed before stay as they are.
+/// Adds to the findings of `report` the evidence of `state` for or against each, adapts their
+/// confidence, and names causes that only the state can distinguish. Findings weighed before are
+/// not changed.
 pub fn weigh(report: &mut Report, state: &State) {
     for finding in report.findings.iter_mut().filter(|finding| finding.state.is_empty()) {
         rename(finding, state);
@@ -40,8 +41,8 @@ pub fn weigh(report: &mut Report, state: &State) {
     findings::arrange(&mut report.findings, &report.totals);
 }
 
-/// Adds `evidence`. What a kernel says of one socket in several ways is one witness: the first counts for
-/// the confidence.
+/// Adds `evidence`. Several statements of a kernel about one socket are not independent: only the
+/// first changes the confidence.
 fn add(finding: &mut Finding, mut evidence: StateEvidence, state: &State) {
     evidence.read_ns = state.read_ns;
     if finding.state.is_empty() {
@@ -50,7 +51,7 @@ fn add(finding: &mut Finding, mut evidence: StateEvidence, state: &State) {
     finding.state.push(evidence);
 }
 
-/// Bayes' rule in odds: they are multiplied by the likelihood ratio, or divided by it.
+/// Applies Bayes' rule in odds: they are multiplied by the likelihood ratio, or divided by it.
 fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { LIKELIHOOD_RATIO } else { LIKELIHOOD_RATIO.recip() };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
@@ -58,8 +59,8 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     (share.min(0.99) * 100.0).round() / 100.0
 }
 
-/// Connection attempts and look-ups that came to nothing look the same on the wire whatever dropped them; the
-/// state tells a full accept queue and a full table of connection tracking.
+/// Renames the cause of failed connection attempts and look-ups, which look the same on the wire
+/// whatever dropped them: the state shows a full accept queue or a full connection tracking table.
 fn rename(finding: &mut Finding, state: &State) {
     if !matches!(finding.cause, Cause::SynRetransmit | Cause::DnsTimeout) {
         return;
@@ -80,7 +81,7 @@ fn rename(finding: &mut Finding, state: &State) {
     };
     finding.cause = cause;
     finding.culprit = culprit;
-    // They were given for the cause that it looked like.
+    // They were excluded for the previous cause.
     finding.ruled_out.clear();
     add(finding, evidence, state);
 }
@@ -108,7 +109,7 @@ fn is_used_up(ports: &LocalPorts) -> bool {
     ports.available > 0 && ports.used >= ports.available - ports.available / TIME_WAIT_S
 }
 
-/// No packet shows it: `connect` fails before one is sent.
+/// Creates the finding. No packet shows it: `connect` fails before one is sent.
 fn port_exhaustion(ports: &LocalPorts, state: &State) -> Finding {
     let evidence = StateEvidence {
         id: "ports_used",

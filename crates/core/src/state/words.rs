@@ -1,11 +1,11 @@
-//! What a piece of state says, in words: `state.md` has the sentences.
+//! The sentences for evidence of the state; `state.md` has the templates.
 
 use crate::model::StateEvidence;
 use crate::model::template::fill;
 
 const SENTENCES: &str = include_str!("state.md");
 
-/// What `evidence` says, in one sentence; its id where there are no words for it.
+/// Returns the sentence for `evidence`; its id if there is none.
 pub fn sentence(evidence: &StateEvidence) -> String {
     let facts = &evidence.facts;
     let fact = |name: &str| facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);

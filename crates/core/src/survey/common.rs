@@ -1,4 +1,4 @@
-//! What two captures have in common.
+//! The packets that two captures have in common.
 
 use crate::join::datagrams;
 use crate::judge::thresholds::LINUX_RTO_MIN_NS;
@@ -7,24 +7,24 @@ use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use hashbrown::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Packets that two files have in common before they are taken for two places.
+/// Minimum number of common packets of two files that were taken at two places.
 pub const COMMON_MIN: usize = 2;
 
-/// What captures count time in, coarsest first, ns.
+/// Time resolutions of captures, coarsest first, ns.
 const STEPS_NS: [u64; 2] = [1_000, 100];
 
-/// A packet of the sample in one file.
+/// A sampled packet of one file.
 #[derive(Clone, Copy)]
 pub struct Seen {
     flow: FlowKey,
-    /// When it passed, ns.
+    /// Capture time, ns.
     pub time_ns: u64,
     from_client: bool,
     /// The acknowledgment number of a segment that neither opens nor resets a connection.
     ack: Option<u32>,
 }
 
-/// The packets of a batch that can be known again, with their fingerprints.
+/// Returns the packets of a batch that can be recognised elsewhere, with their fingerprints.
 pub fn seen(batch: &Batch) -> impl Iterator<Item = (u64, Seen)> {
     let segments = batch.segments().map(|segment| {
         let from_client = segment.from_high() == segment.is_client_high();
@@ -42,26 +42,26 @@ pub fn seen(batch: &Batch) -> impl Iterator<Item = (u64, Seen)> {
     segments.chain(datagrams)
 }
 
-/// What is kept of one file.
+/// The data kept of one file.
 #[derive(Default)]
 pub struct Sketch {
-    /// Its place among the sources.
+    /// Its index among the sources.
     pub index: usize,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its first frame, ns.
+    /// Time of its first frame, ns.
     pub first_ns: u64,
-    /// The latest packet that was looked at, ns.
+    /// Time of the latest packet examined, ns.
     pub last_ns: u64,
-    /// By fingerprint.
+    /// Sampled packets by fingerprint.
     pub seen: HashMap<u64, Seen>,
-    /// In it more than once: copies, of which the first counts, and duplicate ACKs, of which times
-    /// mean nothing.
+    /// Fingerprints that occur more than once: copies, of which the first counts, and duplicate
+    /// ACKs, whose times are not comparable.
     pub repeated: HashSet<u64>,
 }
 
 impl Sketch {
-    /// Keeps what is in the smaller sample; answers how much.
+    /// Reduces the sample; returns the number of packets that remain.
     pub fn thin(&mut self, bits: u32) -> usize {
         self.seen.retain(|print, _| print.trailing_zeros() >= bits);
         self.repeated.retain(|print| print.trailing_zeros() >= bits);
@@ -69,48 +69,47 @@ impl Sketch {
     }
 }
 
-/// How two files are related, seen from one of them.
+/// The relation between two files, as seen from one of them.
 #[derive(Clone, Copy)]
 pub struct Link {
-    /// Taken at different places; else they are two copies of one capture.
+    /// `true` if they were taken at different places; otherwise they are copies of one capture.
     pub is_apart: bool,
-    /// Above zero where this file's place is nearer the clients.
+    /// Greater than zero if this file's place is nearer the clients.
     pub nearer: i64,
-    /// By how much the other's clock is ahead, ns.
+    /// Time by which the other file's clock is ahead, ns.
     pub later_ns: i64,
 }
 
 impl Link {
-    /// The same, seen from the other.
+    /// Returns the relation as seen from the other file.
     pub fn back(self) -> Self {
         Self { nearer: -self.nearer, later_ns: -self.later_ns, ..self }
     }
 }
 
-/// A packet's time in the first file, how much later it is in the second, and who sent it: the
-/// client.
+/// A packet's time in the first file, its delay in the second, and whether the client sent it.
 type Pair = (u64, i64, bool);
 
-/// Packets of the sample that two files have in common.
+/// Sampled packets that two files have in common.
 #[derive(Default)]
 pub struct Common {
-    /// In order of time.
+    /// In time order.
     pub packets: Vec<Pair>,
     flows: HashSet<FlowKey>,
-    /// Packets that are alike but for the addresses.
+    /// Number of packets that differ only in their addresses.
     pub translated: usize,
-    /// The packets are of connections that made progress in both files.
+    /// `true` if the packets belong to connections that made progress in both files.
     is_progress: bool,
 }
 
 impl Common {
-    /// What `one` and `other` share.
+    /// Returns the common packets of `one` and `other`.
     ///
-    /// A SYN, its answer, a request or a query that nobody answers is sent again by a timer, perhaps with
-    /// the same bytes, and then a split capture of one place has it in two files. A connection whose sender
-    /// shows two acknowledgment numbers in both files is different: acknowledgments never go back (RFC 9293
-    /// §3.10.7.4), so what was sent before the second was not sent again after it. Where such connections
-    /// are shared, they alone count.
+    /// A timer may repeat a SYN, its answer, an unanswered request or query, with the same bytes,
+    /// so that two parts of one capture contain it. A connection whose sender shows two
+    /// acknowledgment numbers in both files is different: acknowledgments never go back (RFC 9293
+    /// §3.10.7.4), so what was sent before the second was not repeated after it. If such
+    /// connections are shared, only these count.
     pub fn of(one: &Sketch, other: &Sketch) -> Self {
         let (mut common, mut shared) = (Self::default(), Vec::new());
         for (print, here) in &one.seen {
@@ -134,7 +133,7 @@ impl Common {
             packets.push((here.time_ns, later_ns, here.from_client));
             common.flows.insert(here.flow);
         }
-        // A router's capture on all interfaces has all it forwards twice.
+        // A router's capture on all interfaces contains all forwarded packets twice.
         if repeated.len() > common.packets.len() {
             common.packets.append(&mut repeated);
         }
@@ -142,9 +141,10 @@ impl Common {
         common
     }
 
-    /// Whether the packets in common are the same ones, seen at two places, and not others with the same
-    /// bytes that were sent later: they belong to connections that made progress, or no timer repeats
-    /// anything as soon, and they are not all in one file before they are in the other.
+    /// Returns whether the common packets are the same ones, seen at two places, and not others
+    /// with the same bytes that were sent later: they belong to connections that made progress, or
+    /// they follow sooner than any timer repeats, and they are not all in one file before they are
+    /// in the other.
     fn are_the_same(&self) -> bool {
         let at_once = |it: &Pair| it.1.unsigned_abs() < LINUX_RTO_MIN_NS;
         let span = |pick: fn(&Pair) -> u64| {
@@ -158,9 +158,11 @@ impl Common {
         self.is_progress || overlap && self.packets.iter().all(at_once)
     }
 
-    /// What this says of the two files. Files of one place may share a few packets, as captures
-    /// on two interfaces do; two places share most of what they have of a connection in the time in
-    /// which both captured, by the clocks that the shared packets show. What may have been sent again later proves no second place, unless two places were `asked_for`.
+    /// Returns the relation between the two files; `None` if they do not show two places. Files of
+    /// one place may share a few packets, as captures on two interfaces do; two places share most
+    /// packets of a connection in the time in which both captured, by the clocks that the common
+    /// packets show. Packets that may have been repeated later prove no second place, unless two
+    /// places were `asked_for`.
     pub fn link(&self, one: &Sketch, other: &Sketch, asked_for: bool) -> Option<Link> {
         if !asked_for && !self.are_the_same() {
             return None;
@@ -172,12 +174,12 @@ impl Common {
         if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < self.expected(one, other) {
             return None;
         }
-        // Copies of one capture may differ by what the coarser of them leaves out of each time.
+        // Copies of one capture may differ by the resolution of the coarser one.
         let step_ns = self.step_ns(time_here).max(self.step_ns(time_there));
         let is_apart =
             self.packets.iter().any(|&(_, later_ns, _)| later_ns.unsigned_abs() >= step_ns);
-        // What two packets of opposite directions differ by, one right after the other, is a
-        // round trip between the places, whatever the clocks.
+        // The difference between two consecutive packets of opposite directions is a round trip
+        // between the places, whatever the clocks.
         let turns = self.packets.windows(2).filter_map(|pair| match *pair {
             [(_, there, true), (_, back, false)] | [(_, back, false), (_, there, true)] => {
                 Some((there - back).signum())
@@ -188,14 +190,15 @@ impl Common {
         Some(Link { is_apart, nearer, later_ns: self.later_ns(nearer) })
     }
 
-    /// Whether two files, one of which begins after the other ends, are of one time all the same, by clocks that
-    /// differ: most of what the one with less has of these connections is in both, of both directions and
-    /// in order. Else they are parts of one capture, and a few packets came again.
+    /// Returns whether two files, one of which begins after the other ends, cover the same time
+    /// with different clocks: both contain most of the packets that the smaller one has of these
+    /// connections, in both directions and in order. Otherwise they are parts of one capture with a
+    /// few repeated packets.
     fn is_one_time(&self, one: &Sketch, other: &Sketch) -> bool {
         let of_flows = |sketch: &Sketch| {
             sketch.seen.values().filter(|seen| self.flows.contains(&seen.flow)).count()
         };
-        // Hardly any packet overtakes another that goes the same way.
+        // Reordering within a direction is rare.
         let in_order = |from_client: bool| {
             let times: Vec<_> =
                 self.packets.iter().filter(|it| it.2 == from_client).map(time_there).collect();
@@ -206,7 +209,8 @@ impl Common {
         most && in_order(true) && in_order(false)
     }
 
-    /// How many packets of these connections each file has, at least, of the time in which both captured.
+    /// Returns the number of packets of these connections that each file has, at least, in the time
+    /// in which both captured.
     fn expected(&self, one: &Sketch, other: &Sketch) -> usize {
         let mut later: Vec<i64> = self.packets.iter().map(|it| it.1).collect();
         later.sort_unstable();
@@ -221,13 +225,13 @@ impl Common {
         shown(one, other, later_ns).min(shown(other, one, -later_ns))
     }
 
-    /// In what steps the times of a file go, ns.
+    /// Returns the time resolution of a file, ns.
     fn step_ns(&self, pick: fn(&Pair) -> u64) -> u64 {
         let go = |&step_ns: &u64| self.packets.iter().all(|it| pick(it).is_multiple_of(step_ns));
         STEPS_NS.into_iter().find(go).unwrap_or(1)
     }
 
-    /// The middle between the fastest packets of both directions.
+    /// Returns the middle between the fastest packets of both directions.
     fn later_ns(&self, nearer: i64) -> i64 {
         let of = |from_client: bool| {
             let all = self.packets.iter().filter(move |it| it.2 == from_client).map(|it| it.1);
@@ -240,7 +244,7 @@ impl Common {
     }
 }
 
-/// Connections of which one sender shows two acknowledgment numbers.
+/// Returns the connections of which one sender shows two acknowledgment numbers.
 fn progressed<'a>(packets: impl Iterator<Item = &'a Seen>) -> HashSet<FlowKey> {
     let (mut first, mut progressed) = (HashMap::new(), HashSet::new());
     for packet in packets {
@@ -260,8 +264,8 @@ fn time_there(pair: &Pair) -> u64 {
     pair.0.wrapping_add_signed(pair.1)
 }
 
-/// What a packet has in common with itself at another place: all but what addresses, offload and
-/// routers change.
+/// Returns a hash of the fields that a packet keeps between two places: all except those changed by
+/// translation, offload and routers.
 fn fingerprint(segment: &Segment) -> u64 {
     let mut hasher = DefaultHasher::new();
     let has_data = segment.payload_len > 0;

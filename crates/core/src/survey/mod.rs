@@ -1,9 +1,10 @@
-//! Which captures of an input show the same packets, and so were taken at two places.
+//! Finds captures of an input that show the same packets, and so were taken at two places.
 //!
-//! A packet is known again by what routers leave alone: sequence and acknowledgment numbers,
-//! timestamps, identification. Files that share packets were taken at different places, whatever
-//! their names and clocks say; the files of one place, a rotated set, share none. Of many packets
-//! those are compared whose fingerprint falls into a sample, the same ones in every file.
+//! Packets are recognised by fields that routers do not change: sequence and acknowledgment
+//! numbers, timestamps, identification. Files that share packets were taken at different places,
+//! whatever their names and clocks; the files of one place, such as a rotated set, share none. Of
+//! many packets only a sample is compared, chosen by fingerprint, so that it contains the same
+//! packets in every file.
 
 mod common;
 
@@ -13,17 +14,17 @@ use crate::survey::common::{COMMON_MIN, Common, Link, Seen, Sketch};
 use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Fingerprints kept of all files together.
+/// Maximum number of fingerprints kept of all files together.
 const SAMPLE_MAX: usize = 1 << 17;
 
-/// Read of all files together, and of each at least, bytes, unless all is to be read.
+/// Bytes read of all files together, and minimum for each, unless all is to be read.
 const BUDGET_BYTES: u64 = 256 << 20;
 const FILE_BYTES_MIN: u64 = 64 << 10;
 
-/// Why the captures cannot be told apart.
+/// The reason why the captures cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    /// The same packets were captured three times or more.
+    /// The same packets were captured at three or more places.
     #[error(
         "{first} and {second}: these and others show the same packets at more than two places; \
          name the captures of two places, or read all as one: --vantages 1"
@@ -34,13 +35,13 @@ pub enum JoinError {
         /// The other one.
         second: String,
     },
-    /// Two places were asked for, and are not there.
+    /// Two places were requested, but there is only one.
     #[error(
         "no packet is in two of these captures: they do not show the same traffic at two places; \
          leave out --vantages 2"
     )]
     OnePlace,
-    /// Two places were asked for, with address translation between them.
+    /// Two places were requested, with address translation between them.
     #[error(
         "the same packets have other addresses in each capture: an address translation (NAT) lies \
          between the two places, and only packets with the same addresses can be joined; capture \
@@ -49,17 +50,17 @@ pub enum JoinError {
     Translated,
 }
 
-/// What a survey found.
+/// The result of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The site of each source, in their order; empty where all are of one place.
+    /// The site of each source, in their order; empty if all are of one place.
     pub sites: Vec<Site>,
-    /// Packets came again with other addresses.
+    /// `true` if packets were seen again with other addresses.
     pub is_translated: bool,
 }
 
 impl Survey {
-    /// The same, if there are two places.
+    /// Returns the survey if there are two places.
     ///
     /// # Errors
     /// [`JoinError::OnePlace`], [`JoinError::Translated`].
@@ -71,16 +72,16 @@ impl Survey {
         }
     }
 
-    /// The sources with their sites.
+    /// Returns the sources with their sites.
     pub fn place(&self, sources: Vec<Source>) -> Vec<Source> {
         let sites = self.sites.iter().copied().chain(std::iter::repeat(Site::default()));
         sources.into_iter().zip(sites).map(|(source, site)| source.at(site)).collect()
     }
 }
 
-/// Looks into `sources`, which can be read again, and tells at which of two places each was
-/// taken; to their ends if `whole`, and as long as `go_on` says so. What cannot be read is left to
-/// the analysis.
+/// Examines `sources`, which can be read again, and determines at which of two places each was
+/// taken. Reads them to their ends if `whole` is set, and continues as long as `go_on` returns
+/// `true`. Unreadable sources are left to the analysis.
 ///
 /// # Errors
 /// [`JoinError::MorePlaces`].
@@ -94,12 +95,12 @@ pub fn survey(
     let mut sample = Sample::default();
     for (index, source) in sources.into_iter().enumerate() {
         let mut sketch = Sketch { index, name: source.name.clone(), ..Sketch::default() };
-        // A file that cannot be read shows nothing.
+        // A file that cannot be read is skipped.
         if sample.read(&mut sketch, source, file_bytes, go_on).is_ok() {
             sample.sketches.push(sketch);
         }
     }
-    // The order in which files are named does not matter.
+    // The result does not depend on the order in which files are named.
     sample.sketches.sort_by(|one, other| {
         (one.first_ns, &one.name, one.index).cmp(&(other.first_ns, &other.name, other.index))
     });
@@ -109,7 +110,7 @@ pub fn survey(
 #[derive(Default)]
 struct Sample {
     sketches: Vec<Sketch>,
-    /// So many low bits of a fingerprint are zero in the sample.
+    /// Number of low bits that are zero in all fingerprints of the sample.
     bits: u32,
     kept: usize,
 }
@@ -155,7 +156,8 @@ impl Sample {
         }
     }
 
-    /// Colours the files so that those with packets in common get different colours.
+    /// Assigns places to the files so that files with common packets have different places (graph
+    /// colouring).
     fn places(&self, asked_for: bool) -> Result<Survey, JoinError> {
         let count = self.sketches.len();
         let mut links: Vec<Vec<(usize, Link)>> = vec![Vec::new(); count];
@@ -189,7 +191,7 @@ impl Sample {
         Ok(Survey { sites, is_translated: false })
     }
 
-    /// Files with a packet in common, in order.
+    /// Returns the pairs of files with a common packet, in order.
     fn related(&self) -> BTreeSet<(usize, usize)> {
         let mut files: HashMap<u64, Vec<usize>> = HashMap::new();
         for (file, sketch) in self.sketches.iter().enumerate() {
@@ -207,8 +209,8 @@ impl Sample {
         files.values().filter(|files| files.len() > 1).flat_map(pairs).collect()
     }
 
-    /// Gives a place to `start` and all files that share packets with it, directly or by way of
-    /// others; the place nearer the clients is the first.
+    /// Assigns a place to `start` and to all files that share packets with it, directly or
+    /// indirectly; the place nearer the clients is the first.
     fn colour(
         &self,
         start: usize,
@@ -244,7 +246,7 @@ impl Sample {
             stand.is_second ^= votes < 0;
             if stand.is_second {
                 let apart = links[file].iter().filter(|(_, link)| link.is_apart);
-                // Links lead from this file, the second, to one of the first place.
+                // Links lead from this file, of the second place, to one of the first.
                 let mut ahead: Vec<i64> = apart.map(|(_, link)| -link.later_ns).collect();
                 ahead.sort_unstable();
                 stand.ahead_ns = ahead.get(ahead.len() / 2).copied().unwrap_or(0);
@@ -253,8 +255,8 @@ impl Sample {
         Ok(())
     }
 
-    /// Files that share packets with none go with those that are called alike, up to numbers, as
-    /// in a rotated set.
+    /// Assigns files without common packets to the place of files with the same name except for
+    /// numbers, as in a rotated set.
     fn follow_names(&self, stands: &mut [Option<Stand>]) {
         let placed: Vec<(String, Stand)> = self
             .sketches
@@ -269,12 +271,12 @@ impl Sample {
     }
 }
 
-/// A name without its numbers.
+/// Returns a name without its digits.
 fn stem(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
-/// Where a file was taken.
+/// The place and clock of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stand {
     is_second: bool,

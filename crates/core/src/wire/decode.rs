@@ -1,4 +1,4 @@
-//! From a frame to a packet: the common path first, every other way behind it.
+//! Decodes a frame to a packet: the fast path first, then the general one.
 
 use super::ip::{Network, protocol};
 use super::link::{Layer, ether_type};
@@ -11,12 +11,12 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
 
-/// Decodes one frame. Does not allocate, and does not fail: what cannot be decoded is
+/// Decodes one frame. Does not allocate or fail: a frame that cannot be decoded is
 /// [`Packet::Malformed`].
 ///
-/// A TCP segment is written to `segment`, which is left alone otherwise. It is not returned by
+/// A TCP segment is written to `segment`, which is not changed otherwise. It is not returned by
 /// value because copying the fresh record stalls the processor (wide loads of narrow stores) for
-/// longer than decoding takes: let the segment be the next slot of the buffer it is to go to.
+/// longer than decoding takes: pass the next slot of the destination buffer.
 #[inline]
 pub fn decode<'a>(frame: &Frame<'a>, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'a> {
     let mut output = Output { hasher, segment };
@@ -27,8 +27,8 @@ pub fn decode<'a>(frame: &Frame<'a>, hasher: &FlowHasher, segment: &mut Segment)
     Packet::Tcp
 }
 
-/// The same without the short way for what is common. It takes longer, and changes nothing: there is
-/// this so that tests can see that.
+/// Like [`decode`] without the fast path. It is slower and gives the same result; tests compare the
+/// two.
 pub fn decode_long_way<'a>(
     frame: &Frame<'a>,
     hasher: &FlowHasher,
@@ -37,9 +37,9 @@ pub fn decode_long_way<'a>(
     general(frame, Output { hasher, segment })
 }
 
-/// Decodes the frame of `entry` into `segment`, with the payload's place in the block, if it is what
-/// nearly every frame of nearly every capture is. False leaves any other to [`decode`], which
-/// decides the same, and more.
+/// Decodes the frame of `entry` into `segment`, with the payload's position in the block, if it is
+/// of the most common form. Returns `false` for all others, which are left to [`decode`]; that
+/// gives the same results for common frames.
 #[inline(always)]
 pub(crate) fn decode_common(
     block: &Block,
@@ -56,8 +56,8 @@ pub(crate) fn decode_common(
     is_common
 }
 
-/// TCP in IPv4 in untagged Ethernet. Leaves where the frame came from to the caller, as all short
-/// ways do.
+/// Decodes TCP in IPv4 in untagged Ethernet. As with all fast paths, the caller sets time and frame
+/// of the segment.
 #[inline(always)]
 fn common(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
     let Frame { bytes, link, .. } = *frame;
@@ -69,7 +69,7 @@ fn common(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
     ipv4(frame, ETHERNET_LEN, output)
 }
 
-/// TCP in IPv4 or IPv6 behind any link header that is met every day.
+/// Decodes TCP in IPv4 or IPv6 after any common link header.
 #[inline(never)]
 fn short(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
     let Frame { bytes, link, .. } = *frame;
@@ -87,7 +87,7 @@ fn short(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
     if !matches!(announced, ether_type::IPV4 | ether_type::IPV6) {
         return None;
     }
-    // Whichever of the two was announced, the version decides.
+    // The version decides, not which of the two was announced.
     match bytes.get(at)? >> 4 {
         4 => ipv4(frame, at, output),
         6 => ipv6(frame, at, output),
@@ -95,13 +95,14 @@ fn short(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
     }
 }
 
-/// Length of a frame on the wire.
+/// Returns the length of a frame on the wire.
 #[inline(always)]
 fn wire_len(frame: &Frame<'_>) -> usize {
     frame.bytes.len().max(frame.original_len as usize)
 }
 
-/// An unfragmented packet without options that fits into its frame, with all of the TCP header captured.
+/// Decodes an unfragmented packet without options that fits into its frame, if all of the TCP
+/// header was captured.
 #[inline(always)]
 fn ipv4(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
     let bytes = frame.bytes;
@@ -121,7 +122,8 @@ fn ipv4(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
     Some(())
 }
 
-/// A packet without extension headers that fits into its frame, with all of the TCP header captured.
+/// Decodes a packet without extension headers that fits into its frame, if all of the TCP header
+/// was captured.
 fn ipv6(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
     let bytes = frame.bytes;
     let ip: &[u8; IPV6_LEN] = bytes.get(at..)?.first_chunk()?;
@@ -176,7 +178,7 @@ mod tests {
 
     type Way = fn(&Frame<'_>, &mut Output<'_>) -> Option<()>;
 
-    /// What a short way makes of a frame, if it takes it.
+    /// Returns the segment that a fast path decodes, if it accepts the frame.
     fn by(way: Way, frame: &Frame<'_>) -> Option<Segment> {
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());
         let mut output = Output { hasher: &hasher, segment: &mut segment };
@@ -185,14 +187,14 @@ mod tests {
         Some(Segment { time_ns, frame: id, ..segment })
     }
 
-    /// What the general one makes of it, if that is a segment.
+    /// Returns the segment that the general path decodes, if it is one.
     fn long(frame: &Frame<'_>) -> Option<Segment> {
         let (hasher, mut segment) = (FlowHasher::new(1), Segment::default());
         let packet = decode_long_way(frame, &hasher, &mut segment);
         matches!(packet, Packet::Tcp).then_some(segment)
     }
 
-    /// What stood in the slot before must not show.
+    /// Old content of a slot, which must not show in the result.
     fn unclean() -> Segment {
         let end = Endpoint { address: [7; 16], port: 7 };
         let block = SackBlock { left: 7, right: 7 };
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(format!("{:?}", decoded.then_some(segment)), format!("{long:?}"));
     }
 
-    /// An Ethernet frame of IPv4 behind another link header or as IPv6, with its link type.
+    /// Returns an Ethernet frame of IPv4 with another link header or as IPv6, with its link type.
     fn dress(bytes: &[u8], number: u8) -> (u16, Vec<u8>) {
         let (ethernet, ip) = bytes.split_at(ETHERNET_LEN);
         let ipv6 = || {
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!((segment.payload_len, segment.tsecr), (10, 2));
     }
 
-    /// An ACK of 20 bytes with `payload` behind it that its IP header counts, with `flags`.
+    /// Returns an ACK of 20 bytes with `flags`, followed by `payload` that its IP header counts.
     fn short_frame(payload: &[u8], flags: u8) -> Vec<u8> {
         let builder = etherparse::PacketBuilder::ethernet2([1; 6], [2; 6]);
         let tcp = builder.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(40_000, 80, 1, 2).ack(5);
@@ -276,7 +278,7 @@ mod tests {
         let ack = TcpFlags::ACK;
         assert_eq!(payload_len(&short_frame(&[0; 6], ack)), 0);
         assert_eq!(payload_len(&short_frame(&[0; 2], ack)), 0);
-        // What is pushed was written, what is no zero was, and a longer or a shorter frame is not filled.
+        // Bytes with PSH or other than zero are data, and a longer or shorter frame is not padded.
         assert_eq!(payload_len(&short_frame(&[0; 6], ack | TcpFlags::PSH)), 6);
         assert_eq!(payload_len(&short_frame(&[0, 0, 0, 0, 0, 7], ack)), 6);
         assert_eq!(payload_len(&short_frame(&[0; 7], ack)), 7);

@@ -1,17 +1,17 @@
 //! A bounded parser of DNS messages (RFC 1035 §4): header, question, answers.
 //!
-//! A message cut by the snap length gives what is there; only a header that is not whole is an
-//! error.
+//! Of a message cut by the snap length the available part is returned; only an incomplete header is
+//! an error.
 
-/// The longest name, bytes on the wire (RFC 1035 §3.1).
+/// Maximum length of a name, bytes on the wire (RFC 1035 §3.1).
 const NAME_MAX_BYTES: usize = 255;
-/// More compression pointers than this in one name are a loop.
+/// Maximum number of compression pointers in a name; more are a loop.
 const POINTERS_MAX: usize = 32;
-/// More answers than this are not looked at.
+/// Maximum number of answers that are parsed.
 const ANSWERS_MAX: u16 = 64;
 const HEADER_BYTES: usize = 12;
 
-/// Query types (IANA registry) that the project names.
+/// Query types (IANA registry) with a name here.
 pub mod qtype {
     /// IPv4 address.
     pub const A: u16 = 1;
@@ -25,7 +25,7 @@ pub mod qtype {
     pub const HTTPS: u16 = 65;
 }
 
-/// Response codes (RFC 1035 §4.1.1) that the project names.
+/// Response codes (RFC 1035 §4.1.1) with a name here.
 pub mod rcode {
     /// No error.
     pub const NOERROR: u8 = 0;
@@ -33,11 +33,11 @@ pub mod rcode {
     pub const SERVFAIL: u8 = 2;
     /// The name does not exist.
     pub const NXDOMAIN: u8 = 3;
-    /// The server will not answer this client.
+    /// The server refuses to answer this client.
     pub const REFUSED: u8 = 5;
 }
 
-/// Why bytes are not a DNS message.
+/// The reason why bytes are not a DNS message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// Fewer than the 12 bytes of a header.
@@ -45,7 +45,7 @@ pub enum MessageError {
     HeaderTruncated,
 }
 
-/// What is asked (RFC 1035 §4.1.2).
+/// A question (RFC 1035 §4.1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The name in lower case, without the final dot; bytes that are not printable are `\ddd`.
@@ -54,12 +54,12 @@ pub struct Question {
     pub qtype: u16,
 }
 
-/// One answer (RFC 1035 §4.1.3), as far as it matters.
+/// The relevant content of one answer (RFC 1035 §4.1.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A or AAAA; IPv4 is IPv4-mapped.
     Address([u8; 16]),
-    /// CNAME: the name continues elsewhere.
+    /// CNAME: an alias of another name.
     Cname(String),
     /// PTR: the name of an address.
     Ptr(String),
@@ -72,15 +72,15 @@ pub enum Answer {
 pub struct Message {
     /// Identifier that pairs query and answer.
     pub id: u16,
-    /// QR: an answer.
+    /// QR: `true` for an answer.
     pub is_response: bool,
     /// OPCODE; 0 is a standard query.
     pub opcode: u8,
-    /// TC: the answer did not fit; ask again over TCP.
+    /// TC: the answer did not fit; the client has to use TCP.
     pub is_truncated: bool,
     /// RCODE, see [`rcode`].
     pub rcode: u8,
-    /// The first question, if it was captured whole.
+    /// The first question, if it was captured completely.
     pub question: Option<Question>,
     /// ANCOUNT as the header states it.
     pub answer_count: u16,
@@ -89,11 +89,11 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// [`MessageError::HeaderTruncated`] if not even the header is there. Whatever follows and is
-    /// cut or malformed is left out.
+    /// [`MessageError::HeaderTruncated`] if the header is incomplete. Later parts that are cut or
+    /// malformed are left out.
     pub fn parse(bytes: &[u8]) -> Result<Self, MessageError> {
         let header = bytes.get(..HEADER_BYTES).ok_or(MessageError::HeaderTruncated)?;
         let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -122,7 +122,7 @@ impl Message {
         Ok(message)
     }
 
-    /// The addresses among the answers.
+    /// Returns the addresses among the answers.
     pub fn addresses(&self) -> impl Iterator<Item = [u8; 16]> {
         self.answers.iter().filter_map(|answer| match answer {
             Answer::Address(address) => Some(*address),
@@ -174,7 +174,7 @@ impl Reader<'_> {
         Some(u16::from_be_bytes([word[0], word[1]]))
     }
 
-    /// A name with compression (RFC 1035 §4.1.4); bounded in bytes and in pointers.
+    /// Parses a name with compression (RFC 1035 §4.1.4), with limits on bytes and pointers.
     fn name(&mut self) -> Option<String> {
         let mut name = String::new();
         let (mut at, mut pointers, mut wire_bytes) = (self.at, 0, 0);

@@ -1,18 +1,18 @@
-//! What may be wrong with a packet, and how often it was.
+//! The reasons why packets cannot be decoded, and their counts.
 
 use super::Packet;
 use std::fmt;
 
-/// Why a frame gave no packet. Names are stable: they are keys of the report's
+/// The reason why a frame could not be decoded. Names are stable: they are keys of the report's
 /// `totals.decode_errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DecodeError {
-    /// The frame's link type is none that is known here.
+    /// The frame's link type is not supported.
     LinkTypeUnsupported,
     /// The link-layer header does not fit into the captured bytes.
     LinkTruncated,
-    /// More VLAN tags or MPLS labels than any network stacks.
+    /// More VLAN tags or MPLS labels than occur in practice.
     LinkTooDeep,
     /// The IP header does not fit into the captured bytes.
     IpTruncated,
@@ -22,13 +22,13 @@ pub enum DecodeError {
     IpHeaderLength,
     /// An IPv6 extension header or AH does not fit into the captured bytes.
     ExtensionTruncated,
-    /// More extension headers than any sender chains (RFC 8200 §4.1).
+    /// More extension headers than occur in practice (RFC 8200 §4.1).
     ExtensionsTooMany,
-    /// A fragment that cannot be one: unaligned, or beyond the largest datagram (RFC 791 §3.2).
+    /// An invalid fragment: unaligned, or beyond the largest datagram (RFC 791 §3.2).
     FragmentImpossible,
     /// Fragments of one datagram overlap (forbidden by RFC 5722; an evasion in IPv4).
     FragmentOverlap,
-    /// More fragments than any path makes of a packet.
+    /// More fragments of a packet than occur in practice.
     FragmentsTooMany,
     /// A datagram whose fragments did not all arrive in time.
     FragmentIncomplete,
@@ -36,7 +36,7 @@ pub enum DecodeError {
     TunnelTruncated,
     /// Tunnels nested too deeply.
     TunnelTooDeep,
-    /// The snap length left less than the fixed TCP header.
+    /// The captured part is shorter than the fixed TCP header.
     TcpTruncated,
     /// TCP data offset below 5 words, or beyond the IP packet (RFC 9293 §3.1).
     TcpHeaderLength,
@@ -44,7 +44,7 @@ pub enum DecodeError {
     UdpTruncated,
     /// UDP length below 8 (RFC 768).
     UdpLength,
-    /// The ICMP message, or the packet it quotes, is cut before the ports.
+    /// The ICMP message, or the packet that it quotes, is cut before the ports.
     IcmpTruncated,
 }
 
@@ -72,7 +72,7 @@ impl DecodeError {
         Self::IcmpTruncated,
     ];
 
-    /// The stable name, as in the report.
+    /// Returns the stable name, as in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::LinkTypeUnsupported => "link_type_unsupported",
@@ -106,20 +106,21 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Well-formed traffic that is not followed, only counted.
+/// Well-formed traffic that is only counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Other {
-    /// ARP, LLC, LLDP, PPP control and the like.
+    /// ARP, LLC, LLDP, PPP control and similar protocols.
     NonIp,
     /// UDP that is not DNS.
     Udp,
-    /// ICMP that is no error about TCP or UDP.
+    /// ICMP other than errors about TCP or UDP.
     Icmp,
-    /// Any other IP protocol, encrypted ones included.
+    /// Any other IP protocol, including encrypted ones.
     Ip,
 }
 
-/// How many frames came to what. Counts of parts of a capture add up ([`merge`](Self::merge)).
+/// Number of frames by result. The counts of parts of a capture can be added
+/// ([`merge`](Self::merge)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DecodeCounts {
     /// TCP segments.
@@ -142,7 +143,7 @@ pub struct DecodeCounts {
 }
 
 impl DecodeCounts {
-    /// Counts what [`decode`](super::decode) returned.
+    /// Counts a result of [`decode`](super::decode).
     #[inline]
     pub fn add(&mut self, packet: &Packet<'_>) {
         match packet {
@@ -180,7 +181,7 @@ impl DecodeCounts {
         }
     }
 
-    /// The errors that occurred, with their number.
+    /// Returns the errors that occurred, with their counts.
     pub fn errors(&self) -> impl Iterator<Item = (DecodeError, u64)> + '_ {
         DecodeError::ALL.into_iter().zip(self.errors).filter(|(_, count)| *count > 0)
     }

@@ -4,7 +4,7 @@ use super::ip::{IPV4_MAPPED, Network};
 use super::{Endpoint, FlowKey};
 
 impl Endpoint {
-    /// An end at `address` (a network-order number, IPv4-mapped where it is IPv4).
+    /// Creates an endpoint from a network-order address, IPv4-mapped for IPv4.
     #[inline(always)]
     pub(super) fn at(address: u128, port: u16) -> Self {
         Self { address: address.to_be_bytes(), port }
@@ -12,7 +12,8 @@ impl Endpoint {
 }
 
 impl FlowKey {
-    /// The key of what `source` sends to `destination`, and whether `source` is its `high` end.
+    /// Returns the key of packets from `source` to `destination`, and whether `source` is its
+    /// `high` end.
     #[inline]
     pub fn new(source: Endpoint, destination: Endpoint) -> (Self, bool) {
         if source > destination {
@@ -23,31 +24,31 @@ impl FlowKey {
     }
 }
 
-/// An end of a flow as numbers that compare as the [`Endpoint`] does: address and port.
+/// An end of a flow as numbers that compare like [`Endpoint`]: address and port.
 pub(super) type End = (u128, u16);
 
-/// What a packet's addresses and ports say: the flow, its hash, and which way it went.
+/// The flow of a packet, its hash, and the packet's direction.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     pub flow: FlowKey,
     pub hash: u64,
-    /// Whether `flow.high` sent it.
+    /// `true` if `flow.high` sent it.
     pub from_high: bool,
 }
 
-/// Hashes flows, the same for both directions. Flow keys are chosen by whoever sends packets, so
-/// the hash is seeded; nothing that is reported may depend on the seed.
+/// Hashes flows, with the same result for both directions. Flow keys are chosen by senders, who may
+/// be hostile, so the hash is seeded; reports must not depend on the seed.
 ///
-/// The upper half of a hash is not seeded: [`shard`](Self::shard) goes by it.
+/// The upper half of a hash is not seeded: [`shard`](Self::shard) uses it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowHasher {
     seed: [u64; 6],
 }
 
 impl FlowHasher {
-    /// A hasher of which `seed` is the secret.
+    /// Creates a hasher with the secret `seed`.
     pub fn new(seed: u64) -> Self {
-        // SplitMix64: spreads one word over several that look unrelated.
+        // SplitMix64: derives several seemingly unrelated words from one.
         let mut state = seed;
         let words = std::array::from_fn(|_| {
             state = state.wrapping_add(FOLD);
@@ -59,7 +60,7 @@ impl FlowHasher {
         Self { seed: words }
     }
 
-    /// The hash of a flow.
+    /// Returns the hash of a flow.
     #[inline]
     pub fn hash(&self, flow: &FlowKey) -> u64 {
         self.hash_ordered(
@@ -68,7 +69,7 @@ impl FlowHasher {
         )
     }
 
-    /// The way of a packet, by its IP header and ports.
+    /// Returns flow and direction of a packet from its IP header and ports.
     #[inline(always)]
     pub(super) fn way(&self, network: &Network, [source, destination]: [u16; 2]) -> Way {
         let (source, destination) = ((network.source, source), (network.destination, destination));
@@ -81,7 +82,7 @@ impl FlowHasher {
         }
     }
 
-    /// The same by an IPv4 header, in a fraction of the time.
+    /// Like [`way`](Self::way) for an IPv4 header, in a fraction of the time.
     #[inline(always)]
     pub(super) fn way_ipv4(&self, ip: &[u8; 20], [source, destination]: [u16; 2]) -> Way {
         let source = word_ipv4(u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]), source);
@@ -96,7 +97,7 @@ impl FlowHasher {
         }
     }
 
-    /// The hash of ends that are in canonical order.
+    /// Returns the hash of ends in canonical order.
     fn hash_ordered(&self, low: End, high: End) -> u64 {
         let fold = |(address, port): End| {
             ((address >> 64) as u64 ^ address as u64).rotate_left(16) ^ u64::from(port)
@@ -105,8 +106,8 @@ impl FlowHasher {
         self.hash_words(words, [fold(low), fold(high)])
     }
 
-    /// An end as one word: an IPv4 address and its port fit in, others are mixed with what is
-    /// secret.
+    /// Returns an end as one word: an IPv4 address and its port fit into it, others are mixed with
+    /// the seed.
     fn word(&self, (address, port): End, seed: usize) -> u64 {
         if address >> 32 == IPV4_MAPPED >> 32 {
             return word_ipv4(address as u32, port);
@@ -115,35 +116,37 @@ impl FlowHasher {
         folded_multiply(upper, address as u64 ^ self.seed[seed + 1]) ^ u64::from(port)
     }
 
-    /// From a word for each end, and from one that needs no secret.
+    /// Hashes one word of each end, and one without seed.
     #[inline(always)]
     fn hash_words(&self, [low, high]: [u64; 2], folds: [u64; 2]) -> u64 {
         let seeded = folded_multiply(low ^ self.seed[0], high ^ self.seed[1]);
-        // Of keys that are near each other the product alone is too regular.
+        // For similar keys the product alone is too regular.
         let seeded = seeded.wrapping_mul(FOLD) >> 32;
         let spread = folded_multiply(folds[0] ^ FOLD, folds[1].rotate_left(32) ^ FOLD);
         spread << 32 | seeded
     }
 
-    /// Which of `shards` takes a flow of this hash. Not seeded, so that what is bounded per shard
-    /// meets the same flows in every run; whoever sends all flows into one shard slows down nobody
-    /// but himself.
+    /// Returns which of `shards` handles a flow with this hash. Not seeded, so that limits per
+    /// shard affect the same flows in every run; a sender that directs all its flows to one shard
+    /// only slows down the analysis of its own traffic.
     #[inline(always)]
     pub fn shard(hash: u64, shards: usize) -> usize {
         (((hash >> 32) * shards as u64) >> 32) as usize
     }
 }
 
-/// An odd number without a pattern (the golden ratio's digits), for what needs no secret.
+/// An odd constant without a pattern (digits of the golden ratio), where no secret is needed.
 const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The lower half of an IPv4-mapped address, and the port behind it in place of zeros before it.
+/// Returns the lower half of an IPv4-mapped address, with the port appended instead of leading
+/// zeros.
 #[inline(always)]
 fn word_ipv4(address: u32, port: u16) -> u64 {
     (IPV4_MAPPED as u64) << 16 | u64::from(address) << 16 | u64::from(port)
 }
 
-/// The two halves of the 128-bit product, folded: every input bit reaches every output bit.
+/// Returns the two halves of the 128-bit product, combined: every input bit affects every output
+/// bit.
 #[inline(always)]
 fn folded_multiply(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);

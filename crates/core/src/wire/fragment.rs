@@ -1,4 +1,4 @@
-//! IP fragments (RFC 791 §3.2, RFC 8200 §4.5) and whole packets from them.
+//! IP fragments (RFC 791 §3.2, RFC 8200 §4.5) and packets reassembled from them.
 
 use super::ip::{Network, protocol};
 use super::walk::{Origin, Output, Step, Walk};
@@ -6,7 +6,7 @@ use super::{Datagram, Endpoint, FlowHasher, Packet, Segment, SegmentFlags, udp};
 use crate::capture::FrameId;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Which packet a fragment is of (RFC 791 §2.3: addresses, protocol and identification).
+/// Identifies the packet of a fragment (RFC 791 §2.3: addresses, protocol and identification).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FragmentKey {
     source: u128,
@@ -27,9 +27,9 @@ pub struct Fragment<'a> {
     pub(super) origin: Origin,
     pub(super) network: Network,
     pub(super) key: FragmentKey,
-    /// Where it belongs, bytes.
+    /// Its offset in the packet's payload, bytes.
     pub(super) offset: u32,
-    /// Whether others follow it.
+    /// `true` if more fragments follow it.
     pub(super) more: bool,
     /// The captured bytes.
     pub(super) payload: &'a [u8],
@@ -38,19 +38,20 @@ pub struct Fragment<'a> {
 }
 
 impl Fragment<'_> {
-    /// The frame it came in.
+    /// Returns the frame that carried it.
     pub fn frame(&self) -> FrameId {
         self.origin.frame
     }
 
-    /// The same for copies of it, and hardly for any other fragment of the same key.
+    /// Returns a hash that is the same for copies of it, and most likely differs for other
+    /// fragments with the same key.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.offset, self.more, self.payload).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// The DNS datagram of which it is the first part, if that holds the ports.
+    /// Returns the DNS datagram of which it is the first part, if it contains the ports.
     pub fn beginning(&self) -> Option<Datagram<'_>> {
         if self.offset > 0 || self.network.protocol != protocol::UDP {
             return None;
@@ -65,8 +66,8 @@ impl Fragment<'_> {
         }
     }
 
-    /// Of which UDP datagram it is a later part, which does not know its ports: who sent that, and to
-    /// whom, with port 0, and its identification.
+    /// Returns source and destination, with port 0, and the identification of the UDP datagram of
+    /// which it is a later part, which does not contain the ports.
     pub fn rest(&self) -> Option<(Endpoint, Endpoint, u32)> {
         let Network { source, destination, protocol, .. } = self.network;
         let is_rest = self.offset > 0 && protocol == protocol::UDP;
@@ -74,17 +75,17 @@ impl Fragment<'_> {
         is_rest.then_some((hosts.0, hosts.1, self.key.id))
     }
 
-    /// Its packet's identification.
+    /// Returns the identification of its packet.
     pub fn id(&self) -> u32 {
         self.key.id
     }
 
-    /// When it was captured, ns.
+    /// Returns the capture time, ns.
     pub fn time_ns(&self) -> u64 {
         self.origin.time_ns
     }
 
-    /// Whether what it is part of could be of interest.
+    /// Returns whether the packet could be of interest.
     pub(super) fn is_worth_reassembly(&self) -> bool {
         use protocol::*;
         matches!(
@@ -94,19 +95,19 @@ impl Fragment<'_> {
     }
 }
 
-/// A packet put together from fragments, or the first of them where the others never came.
+/// A packet reassembled from fragments, or its first fragment if the others never came.
 #[derive(Clone, Debug)]
 pub struct Reassembled {
     pub(super) origin: Origin,
     pub(super) network: Network,
-    /// The bytes after the IP header, as far as they were captured without a hole.
+    /// The bytes after the IP header, up to the first that was not captured.
     pub bytes: Vec<u8>,
     /// Length on the wire, bytes.
     pub(super) len: u32,
 }
 
 impl Reassembled {
-    /// Decodes it like a frame; time and frame are those of its last fragment to arrive. A
+    /// Decodes it like a frame; time and frame are those of the last fragment to arrive. A
     /// segment's `payload_offset` counts from the start of [`bytes`](Self::bytes).
     pub fn decode(&self, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'_> {
         const OF_THE_FRAME: u16 = SegmentFlags::TUNNELLED | SegmentFlags::REASSEMBLED;

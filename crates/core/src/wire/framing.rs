@@ -1,5 +1,5 @@
-//! Link layers that few captures have: Cisco HDLC, FDDI, PPI and NFLOG. The formats are those of the
-//! registry of link types at tcpdump.org.
+//! Rare link layers: Cisco HDLC, FDDI, PPI and NFLOG. The formats are those of the registry of link
+//! types at tcpdump.org.
 
 use super::DecodeError;
 use super::link::Layer;
@@ -13,7 +13,8 @@ impl<'a> Walk<'a> {
         self.ether_type(u16::from_be_bytes([high, low]))
     }
 
-    /// PPP in HDLC-like framing, or Cisco HDLC where the address is one of Cisco's: unicast or broadcast.
+    /// PPP in HDLC-like framing, or Cisco HDLC if the address is one of Cisco's: unicast or
+    /// broadcast.
     pub(super) fn hdlc(&mut self) -> Result<bool, DecodeError> {
         match *self.header(DecodeError::LinkTruncated)? {
             [0x0f | 0x8f] => self.cisco_hdlc(),
@@ -21,11 +22,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// FDDI: frame control and two addresses. Frames of LLC carry IP (RFC 1390).
+    /// FDDI: frame control and two addresses. LLC frames carry IP (RFC 1390).
     pub(super) fn fddi(&mut self) -> Result<bool, DecodeError> {
         let header: &[u8; 13] = self.link_header()?;
-        // The class bit, which tells synchronous frames from asynchronous ones, does not matter, nor
-        // do the priorities.
+        // The class bit, which distinguishes synchronous and asynchronous frames, and the
+        // priorities are ignored.
         let is_llc = header[0] & 0x70 == 0x50;
         if is_llc { self.llc() } else { Ok(false) }
     }
@@ -44,7 +45,7 @@ impl<'a> Walk<'a> {
         self.ether_type(u16::from_be_bytes([header[6], header[7]]))
     }
 
-    /// Per-Packet Information: a header in little-endian order that says how long it is and which link type
+    /// Per-Packet Information: a little-endian header with its length and the link type that
     /// follows.
     pub(super) fn ppi(&mut self) -> Result<bool, DecodeError> {
         let [_, _, l, n, t, y, p, e] = *self.header(DecodeError::LinkTruncated)?;
@@ -52,14 +53,14 @@ impl<'a> Walk<'a> {
         self.skip(usize::from(len).max(8), DecodeError::LinkTruncated)?;
         let layer = u16::try_from(inner).ok().and_then(|inner| Layer::of(LinkType(inner)));
         match layer {
-            // No program puts one into the other.
+            // No program nests PPI.
             None | Some(Layer::Ppi) => Err(DecodeError::LinkTypeUnsupported),
             Some(layer) => self.link(layer),
         }
     }
 
-    /// NFLOG: an address family, then attributes in the byte order of the capturing host; one of them is the
-    /// packet.
+    /// NFLOG: an address family, then attributes in the byte order of the capturing host; one of
+    /// them is the packet.
     pub(super) fn nflog(&mut self) -> Result<bool, DecodeError> {
         const PAYLOAD: u16 = 9;
         const ATTRIBUTE_LEN: usize = 4;
@@ -73,7 +74,7 @@ impl<'a> Walk<'a> {
             }
             let [l, n, t, y]: [u8; ATTRIBUTE_LEN] = *self.header(DecodeError::LinkTruncated)?;
             let (len, kind) = (u16::from_le_bytes([l, n]), u16::from_le_bytes([t, y]));
-            // Types are small numbers: in the wrong byte order they are large ones.
+            // Types are small numbers, which are large in the wrong byte order.
             let (len, kind) =
                 if kind > 0xff { (len.swap_bytes(), kind.swap_bytes()) } else { (len, kind) };
             let len = usize::from(len);

@@ -39,7 +39,7 @@ pub(super) fn error<'a>(
     }))
 }
 
-/// Whether a message of `protocol` that begins with `header` quotes a packet.
+/// Returns whether a message of `protocol` that begins with `header` quotes a packet.
 pub(super) fn is_error(of: u8, header: &[u8; HEADER_LEN]) -> bool {
     kind(of, header).is_some()
 }

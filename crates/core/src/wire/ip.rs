@@ -5,7 +5,7 @@ use super::fragment::{Fragment, FragmentKey};
 use super::walk::Walk;
 use super::{DecodeError, SegmentFlags};
 
-/// Protocol numbers (IANA) that are looked into.
+/// Protocol numbers (IANA) that are decoded.
 pub(crate) mod protocol {
     pub const HOP_BY_HOP: u8 = 0;
     pub const ICMP: u8 = 1;
@@ -26,17 +26,17 @@ pub(crate) mod protocol {
 
 /// `::ffff:0:0/96` (RFC 4291 §2.5.5.2).
 pub(crate) const IPV4_MAPPED: u128 = 0xffff_0000_0000;
-/// RFC 8200 §4.1 knows seven; a chain beyond this is an attack on its reader.
+/// Maximum number of extension headers. RFC 8200 §4.1 defines seven; longer chains are an attack.
 const EXTENSIONS_MAX: usize = 10;
 /// The ECN field's value for congestion experienced (RFC 3168 §5).
 const ECN_CE: u8 = 0b11;
 
-/// What the network layer says about the packet in it.
+/// The relevant fields of an IP header.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Network {
     pub source: u128,
     pub destination: u128,
-    /// Protocol of what follows.
+    /// Protocol of the next header.
     pub protocol: u8,
     /// [`SegmentFlags`] so far.
     pub facts: u16,
@@ -45,7 +45,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// From an IPv4 header's fixed part.
+    /// Creates it from an IPv4 header's fixed part.
     #[inline(always)]
     pub fn from_ipv4(header: &[u8; 20], facts: u16) -> Self {
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
@@ -60,7 +60,8 @@ impl Network {
         }
     }
 
-    /// From an IPv6 header; the protocol is that of what follows it, be it an extension header.
+    /// Creates it from an IPv6 header; the protocol is that of the next header, which may be an
+    /// extension header.
     #[inline(always)]
     pub fn from_ipv6(header: &[u8; 40], facts: u16) -> Self {
         let (fixed, addresses) = header.split_at(8);
@@ -85,16 +86,16 @@ fn congestion(traffic_class: u8) -> u16 {
     if traffic_class & ECN_CE == ECN_CE { SegmentFlags::ECN_CE } else { 0 }
 }
 
-/// What an IP header is followed by.
+/// The content after an IP header.
 pub(super) enum Inner<'a> {
-    /// A transport header (or what the protocol says) of a whole packet.
+    /// The payload of a complete packet; its protocol is in [`Network`].
     Whole(Network),
-    /// A piece of a packet.
+    /// A fragment.
     Piece(Fragment<'a>),
 }
 
 impl<'a> Walk<'a> {
-    /// Takes an IPv4 or IPv6 header, whichever the version nibble says.
+    /// Parses an IPv4 or IPv6 header, according to the version nibble.
     #[inline(always)]
     pub(super) fn ip(&mut self) -> Result<Inner<'a>, DecodeError> {
         let [first] = self.header(DecodeError::IpTruncated)?;
@@ -131,15 +132,16 @@ impl<'a> Walk<'a> {
         let header: &[u8; 40] = self.header(DecodeError::IpTruncated)?;
         let mut network = Network::from_ipv6(header, self.facts);
         let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        // Zero is a jumbogram (RFC 2675) or a super-packet, except where nothing follows at all.
+        // Zero means a jumbogram (RFC 2675) or a super-packet, unless nothing follows at all.
         let total_len = if payload_len == 0 { 0 } else { payload_len + 40 };
         self.set_end(total_len, &mut network);
         self.skip(40, DecodeError::IpTruncated)?;
         self.extensions(network)
     }
 
-    /// The packet ends where its header says, or with the frame that carries it. A total length of zero is a super-packet captured
-    /// before TSO cut it: it ends with the frame.
+    /// Sets the end of the packet: the end stated in its header, or that of the frame that carries
+    /// it. A total length of zero is a super-packet captured before TSO split it: it ends with the
+    /// frame.
     #[inline(always)]
     fn set_end(&mut self, total_len: usize, network: &mut Network) {
         if total_len == 0 {
@@ -208,7 +210,8 @@ impl<'a> Walk<'a> {
     ) -> Result<Inner<'a>, DecodeError> {
         let payload = self.rest();
         let payload_len = self.end - self.at;
-        // RFC 791 §3.2: all but the last are a multiple of eight bytes, and none ends beyond 65535.
+        // RFC 791 §3.2: all but the last are a multiple of eight bytes, and none ends after byte
+        // 65535.
         let aligned = !more || payload_len.is_multiple_of(8);
         if payload_len == 0 || !aligned || payload_len > usize::from(u16::MAX) - offset as usize {
             return Err(DecodeError::FragmentImpossible);

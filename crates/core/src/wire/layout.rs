@@ -1,5 +1,5 @@
-//! Where the headers of a frame lie: for what changes frames. The layers are taken by the same steps that
-//! decode them.
+//! The positions of a frame's headers, for code that changes frames. The layers are parsed by the
+//! same steps that decode them.
 
 use super::icmp;
 use super::ip::{Inner, protocol};
@@ -9,55 +9,56 @@ use super::walk::{Origin, Step, TUNNELS_MAX, Walk};
 use super::{DecodeError, Packet};
 use crate::capture::Frame;
 
-/// What a header is.
+/// The type of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderKind {
-    /// Begins with two MAC addresses.
+    /// A header that begins with two MAC addresses.
     Ethernet,
     /// Linux cooked capture, version 1.
     Sll,
     /// Linux cooked capture, version 2.
     Sll2,
-    /// A link header without addresses, or that of a tunnel.
+    /// A link or tunnel header without addresses.
     Plain,
     Ipv4,
-    /// With its extension headers.
+    /// IPv6 with its extension headers.
     Ipv6,
     Tcp,
     Udp,
     Icmp,
 }
 
-/// A header's place in a frame.
+/// The position of a header in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub kind: HeaderKind,
     pub begin: usize,
-    /// Where it ends, at most where the captured bytes do.
+    /// End of the header, limited to the captured bytes.
     pub end: usize,
-    /// Where the packet ends that it begins, at most where the captured bytes do.
+    /// End of the packet that begins with the header, limited to the captured bytes.
     pub packet_end: usize,
 }
 
-/// What lies behind the last header.
+/// The content after the last header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// The payload of TCP.
     Tcp,
     /// The payload of a UDP datagram from or to port 53.
     Dns,
-    /// A protocol whose payload the decoder does not look at, or the rest of a packet that an error quotes.
+    /// The payload of a protocol that is not decoded, or the rest of a packet quoted by an ICMP
+    /// error.
     Other,
-    /// A link type or a protocol that is not understood, or a frame that is damaged.
+    /// The content after an unknown link type or protocol, or of a damaged frame.
     Unknown,
 }
 
-/// The headers of a frame from the outside in.
+/// The headers of a frame from the outermost to the innermost.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub headers: Vec<Header>,
     pub content: Content,
-    /// Where the content begins and ends; what lies behind it fills the frame.
+    /// Begin and end of the content; bytes after it are padding.
     pub begin: usize,
     pub end: usize,
 }
@@ -67,20 +68,20 @@ struct Laying<'a> {
     headers: Vec<Header>,
 }
 
-/// The layout of `frame`, as far as it can be understood.
+/// Returns the layout of `frame`, as far as it can be parsed.
 pub(crate) fn layout(frame: &Frame<'_>) -> Layout {
     let end = frame.bytes.len().max(frame.original_len as usize);
     let origin = Origin { time_ns: frame.time_ns, frame: frame.id };
     let walk = Walk { origin, bytes: frame.bytes, at: 0, end, claimed_end: 0, facts: 0 };
     let mut laying = Laying { walk, headers: Vec::new() };
     let content = match Layer::of(frame.link) {
-        // Their headers hold more than addresses, in fields without end.
+        // Their headers contain more than addresses, in a variable number of fields.
         None | Some(Layer::Ppi | Layer::Nflog | Layer::Fddi) => Content::Unknown,
         Some(layer) => laying.layers(layer).unwrap_or(Content::Unknown),
     };
     let Laying { walk, headers } = laying;
     let end = walk.end.min(frame.bytes.len());
-    // A header that is damaged is content, from its first byte on.
+    // A damaged header is content, from its first byte on.
     let begin = headers.last().map_or(0, |header| header.end).min(end);
     Layout { headers, content, begin, end }
 }
@@ -118,7 +119,7 @@ impl Laying<'_> {
         }
     }
 
-    /// Takes an IP header; answers which protocol follows, unless this is a later fragment.
+    /// Parses an IP header; returns the protocol that follows, unless this is a later fragment.
     fn ip(&mut self) -> Result<Option<u8>, DecodeError> {
         let begin = self.walk.at;
         let kind = match self.walk.rest().first().map(|first| first >> 4) {
@@ -134,7 +135,8 @@ impl Laying<'_> {
         })
     }
 
-    /// Takes what follows an IP header: the content behind it, or the layer that a tunnel leads to.
+    /// Parses the header after an IP header: returns the content after it, or the first layer in a
+    /// tunnel.
     fn transport(&mut self, of: u8) -> Result<Result<Content, Layer>, DecodeError> {
         let begin = self.walk.at;
         let step = match of {
@@ -147,7 +149,7 @@ impl Laying<'_> {
                 let mut beyond = self.walk;
                 let step = udp::datagram(&mut beyond, &network)?;
                 self.walk.skip(udp::HEADER_LEN, DecodeError::UdpTruncated)?;
-                // A first fragment's length is that of the whole datagram.
+                // The length in a first fragment is that of the whole datagram.
                 self.walk.end = self.walk.end.min(beyond.end);
                 self.add(HeaderKind::Udp, begin);
                 let tunnel_begin = self.walk.at;
@@ -172,7 +174,7 @@ impl Laying<'_> {
         })
     }
 
-    /// A TCP header, or what there is of it: an error quotes but its beginning.
+    /// Parses a TCP header, or its available part: an ICMP error quotes only the beginning.
     fn tcp(&mut self) {
         const DATA_OFFSET_AT: usize = 12;
         let (begin, rest) = (self.walk.at, self.walk.rest());

@@ -1,10 +1,10 @@
-//! Link layers: what stands before the IP header.
+//! Link layers: the headers before the IP header.
 
 use super::DecodeError;
 use super::walk::Walk;
 use crate::capture::LinkType;
 
-/// EtherTypes (IEEE) that are looked into.
+/// EtherTypes (IEEE) that are decoded.
 pub(super) mod ether_type {
     pub const IPV4: u16 = 0x0800;
     pub const VLAN: u16 = 0x8100;
@@ -18,21 +18,21 @@ pub(super) mod ether_type {
     pub const ETHERNET: u16 = 0x6558;
 }
 
-/// VLAN tags or MPLS labels in a row; real stacks have two or three.
+/// Maximum number of VLAN tags or MPLS labels in a row; real networks use two or three.
 const STACK_MAX: usize = 16;
 
-/// What a run of bytes begins with.
+/// The layer with which bytes begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Layer {
     /// An Ethernet header (IEEE 802.3 §3).
     Ethernet,
-    /// What this EtherType announces.
+    /// The header announced by this EtherType.
     EtherType(u16),
     /// Linux cooked capture, version 1.
     Sll,
     /// Linux cooked capture, version 2.
     Sll2,
-    /// A BSD loopback header: an address family, in the byte order of whoever captured.
+    /// A BSD loopback header: an address family, in the byte order of the capturing host.
     Loopback,
     /// A PPP frame (RFC 1661, RFC 1662).
     Ppp,
@@ -44,18 +44,18 @@ pub(super) enum Layer {
     Hdlc,
     /// An FDDI frame.
     Fddi,
-    /// Per-Packet Information, and a frame behind it.
+    /// Per-Packet Information, followed by a frame.
     Ppi,
-    /// A message of Linux' netfilter log.
+    /// A message of the Linux netfilter log.
     Nflog,
     /// An IP header.
     Ip,
 }
 
 impl Layer {
-    /// The first layer of frames of a link type, if it is known here.
+    /// Returns the first layer of frames of a link type, if it is supported.
     pub fn of(link: LinkType) -> Option<Self> {
-        /// Raw IP as OpenBSD numbers it.
+        /// Raw IP with the number used by OpenBSD.
         const RAW_OPENBSD: LinkType = LinkType(14);
         Some(match link {
             LinkType::ETHERNET => Self::Ethernet,
@@ -78,7 +78,7 @@ impl Layer {
 }
 
 impl<'a> Walk<'a> {
-    /// Goes through the link layers to an IP header; false where they carry something else.
+    /// Parses the link layers up to an IP header; returns `false` if they carry something else.
     pub(super) fn link(&mut self, layer: Layer) -> Result<bool, DecodeError> {
         match layer {
             Layer::Ethernet => self.ethernet(),
@@ -114,8 +114,8 @@ impl<'a> Walk<'a> {
         self.ether_type(u16::from_be_bytes([header[12], header[13]]))
     }
 
-    /// What an EtherType announces. Values below 0x0600 are lengths of LLC frames, which carry no
-    /// IP on any network of today.
+    /// Parses the headers that an EtherType announces. Values below 0x0600 are lengths of LLC
+    /// frames, which carry no IP in today's networks.
     pub(super) fn ether_type(&mut self, ether_type: u16) -> Result<bool, DecodeError> {
         use ether_type::*;
         let mut ether_type = ether_type;
@@ -138,8 +138,9 @@ impl<'a> Walk<'a> {
         Err(DecodeError::LinkTooDeep)
     }
 
-    /// Labels up to the bottom of the stack (RFC 3032 §2.1). What follows is not announced: IP is
-    /// recognised by its version, a pseudowire's control word begins with zero (RFC 4385 §3).
+    /// Parses labels up to the bottom of the stack (RFC 3032 §2.1). The type of the payload is not
+    /// announced: IP is recognised by its version; a pseudowire's control word begins with zero
+    /// (RFC 4385 §3).
     fn mpls(&mut self) -> Result<bool, DecodeError> {
         for _ in 0..STACK_MAX {
             let [_, _, label_end, _] = *self.link_header()?;
@@ -153,7 +154,7 @@ impl<'a> Walk<'a> {
 
     fn loopback(&mut self) -> Result<bool, DecodeError> {
         let family = u32::from_le_bytes(*self.link_header()?);
-        // A family is a small number: in the wrong byte order it is a large one.
+        // A family is a small number, which is large in the wrong byte order.
         let family = if family > 0xffff { family.swap_bytes() } else { family };
         // AF_INET; AF_INET6 of Linux, NetBSD and OpenBSD, FreeBSD, macOS.
         Ok(matches!(family, 2 | 10 | 24 | 28 | 30))
@@ -165,15 +166,15 @@ impl<'a> Walk<'a> {
         if [first, second] != SESSION {
             return Ok(false);
         }
-        // What lies behind it pads an Ethernet frame.
+        // Bytes after it are padding of an Ethernet frame.
         self.hold(u16::from_be_bytes([l, n]).into());
         self.ppp()
     }
 
-    /// Address and control bytes, and the protocol field's first byte (RFC 1661 §6.5), may both
-    /// be left out.
+    /// Parses a PPP header. Address and control bytes, and the protocol field's first byte (RFC
+    /// 1661 §6.5), may be left out.
     pub(super) fn ppp(&mut self) -> Result<bool, DecodeError> {
-        // All stations (RFC 1662 §3.1): no protocol begins with it.
+        // The all-stations address (RFC 1662 §3.1); no protocol number begins with it.
         if let Ok([0xff]) = self.header(DecodeError::LinkTruncated) {
             self.skip(2, DecodeError::LinkTruncated)?;
         }

@@ -1,4 +1,4 @@
-//! Frames to typed packets: link layers, IP, tunnels, TCP, UDP and ICMP errors.
+//! Parses frames to typed packets: link layers, IP, tunnels, TCP, UDP and ICMP errors.
 //!
 //! Raw bytes are judged once, here; what leaves this module cannot be malformed. A
 //! [`Segment`] is the unit that crosses to `tcp`: fixed width, keyed by connection, ordered by

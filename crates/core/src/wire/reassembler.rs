@@ -1,4 +1,4 @@
-//! Whole packets from fragments, within bounds of number, bytes and age.
+//! Reassembles packets from fragments, within limits of number, bytes and age.
 
 mod partial;
 
@@ -8,71 +8,71 @@ use super::walk::Origin;
 use partial::Partial;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Completed packets whose fragments are known again when they are captured a second time. A copy
-/// follows its original within moments, so that few packets lie between.
+/// Number of completed packets whose fragments are recognised when they are captured a second time.
+/// A copy follows its original immediately, so few packets come between.
 const COMPLETED_MAX: usize = 64;
 
-/// How much an unfinished reassembly may hold.
+/// Limits of unfinished reassemblies.
 #[derive(Clone, Copy, Debug)]
 pub struct ReassemblyLimits {
-    /// Packets in the making.
+    /// Number of incomplete packets.
     pub packets: usize,
     /// Captured bytes of all of them.
     pub bytes: usize,
-    /// Age of the oldest fragment in capture time, nanoseconds.
+    /// Age of the oldest fragment in capture time, ns.
     pub age_ns: u64,
 }
 
 impl Default for ReassemblyLimits {
-    /// 1,024 packets, 4 MiB and 30 s (Linux's `ipfrag_time`).
+    /// Returns 1,024 packets, 4 MiB and 30 s (`ipfrag_time` of Linux).
     fn default() -> Self {
         Self { packets: 1024, bytes: 4 << 20, age_ns: 30_000_000_000 }
     }
 }
 
-/// What became of a fragment.
+/// The result of adding a fragment.
 #[derive(Clone, Debug)]
 pub enum Reassembly {
-    /// Others are missing.
+    /// Other fragments are missing.
     Pending,
-    /// It was the last that was missing.
+    /// The packet is complete.
     Complete(Reassembled),
-    /// It contradicts the others; the packet is given up.
+    /// The fragment contradicts the others; the packet is dropped.
     Refused(DecodeError),
 }
 
-/// Puts packets together from their fragments, within limits; the oldest is given up first.
+/// Reassembles packets from their fragments, within limits; the oldest are dropped first.
 #[derive(Clone, Default)]
 pub struct Reassembler {
     limits: ReassemblyLimits,
-    /// Serial numbers of the packets in the making.
+    /// Serial numbers of the incomplete packets.
     index: HashMap<FragmentKey, u64>,
-    /// By serial number, which is the order in which they began.
+    /// Incomplete packets by serial number, which is the order in which they began.
     partials: BTreeMap<u64, Partial>,
     next_serial: u64,
     /// Bytes held, with overhead.
     bytes: usize,
-    /// Packets completed last, latest at the end.
+    /// The packets completed last, the latest at the end.
     completed: VecDeque<Completed>,
     packet_count: u64,
     incomplete_count: u64,
 }
 
-/// A packet whose fragments were all there.
+/// A packet whose fragments have all arrived.
 #[derive(Clone)]
 struct Completed {
     key: FragmentKey,
-    /// Of each of its fragments.
+    /// Fingerprints of its fragments.
     fingerprints: Vec<u64>,
 }
 
 impl Reassembler {
-    /// A reassembler that holds no more than `limits`.
+    /// Creates a reassembler with these limits.
     pub fn new(limits: ReassemblyLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes a fragment, in order of capture.
+    /// Takes a fragment, in capture order.
     pub fn insert(&mut self, fragment: &Fragment<'_>) -> Reassembly {
         self.give_up_old(fragment.origin.time_ns);
         if self.is_copy(fragment) {
@@ -100,24 +100,24 @@ impl Reassembler {
         }
     }
 
-    /// Whether the packet of `fragment` is in the making, and its first fragment is not there.
+    /// Returns whether the packet of `fragment` is incomplete and lacks its first fragment.
     pub fn lacks_beginning(&self, fragment: &Fragment<'_>) -> bool {
         let serial = self.index.get(&fragment.key);
         let partial = serial.and_then(|serial| self.partials.get(serial));
         partial.is_some_and(|partial| !partial.refused && !partial.has_beginning())
     }
 
-    /// Ends all that is unfinished, at the end of the capture.
+    /// Drops all incomplete packets at the end of the capture.
     pub fn finish(&mut self) {
         while self.give_up_oldest() {}
     }
 
-    /// How many packets there were fragments of.
+    /// Returns the number of packets of which there were fragments.
     pub fn packet_count(&self) -> u64 {
         self.packet_count
     }
 
-    /// How many packets were given up ([`DecodeError::FragmentIncomplete`]).
+    /// Returns the number of packets that were dropped ([`DecodeError::FragmentIncomplete`]).
     pub fn incomplete_count(&self) -> u64 {
         self.incomplete_count
     }
@@ -132,8 +132,8 @@ impl Reassembler {
         partial.into_reassembled(origin).map_or(Reassembly::Pending, Reassembly::Complete)
     }
 
-    /// Whether this fragment of a completed packet was captured twice. Identifications are used
-    /// again (RFC 6864 §4), so the bytes have to be the same, too.
+    /// Returns whether this fragment of a completed packet was captured twice. Identifications are
+    /// reused (RFC 6864 §4), so the bytes have to be identical, too.
     fn is_copy(&self, fragment: &Fragment<'_>) -> bool {
         let latest = self.completed.iter().rev().find(|whole| whole.key == fragment.key);
         latest.is_some_and(|whole| whole.fingerprints.contains(&fragment.fingerprint()))

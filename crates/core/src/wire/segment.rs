@@ -1,22 +1,22 @@
-//! The fixed-width record of one TCP segment: what crosses from `wire` to `tcp`.
+//! The fixed-width record of one TCP segment, which `wire` passes to `tcp`.
 
 use crate::capture::FrameId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// One end of a flow. IPv4 addresses are kept IPv4-mapped (RFC 4291 §2.5.5.2).
+/// One end of a flow. IPv4 addresses are stored IPv4-mapped (RFC 4291 §2.5.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[repr(C)]
 pub struct Endpoint {
-    /// The address, network byte order, IPv4-mapped where it is IPv4.
+    /// The address, network byte order, IPv4-mapped for IPv4.
     pub address: [u8; 16],
     /// The port.
     pub port: u16,
 }
 
 impl Endpoint {
-    /// The address as users write it.
+    /// Returns the address as users write it.
     pub fn ip(&self) -> IpAddr {
         Ipv6Addr::from(self.address).to_canonical()
     }
@@ -33,7 +33,7 @@ impl From<SocketAddr> for Endpoint {
 }
 
 impl Hash for Endpoint {
-    /// As two numbers: bytes would be hashed one by one.
+    /// Hashes two numbers: bytes would be hashed one by one.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u128(u128::from_ne_bytes(self.address));
@@ -42,7 +42,7 @@ impl Hash for Endpoint {
 }
 
 impl fmt::Display for Endpoint {
-    /// `10.0.0.1:80`, `[2001:db8::1]:80`.
+    /// Formats as `10.0.0.1:80` or `[2001:db8::1]:80`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         std::net::SocketAddr::new(self.ip(), self.port).fmt(f)
     }
@@ -54,9 +54,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A connection's four-tuple in canonical order: `low < high`, whoever sent the packet.
-/// VLAN and tunnel identifiers are not part of it: a packet seen inside and outside of a tunnel
-/// is the same packet twice, which the tracker recognises.
+/// A connection's four-tuple in canonical order: `low < high`, whichever end sent the packet. VLAN
+/// and tunnel identifiers are not part of it: a packet captured inside and outside of a tunnel is
+/// the same packet twice, which the tracker recognises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(C)]
 pub struct FlowKey {
@@ -89,13 +89,13 @@ impl TcpFlags {
     /// Congestion window reduced (RFC 3168).
     pub const CWR: u8 = 0x80;
 
-    /// Whether all bits of `mask` are set.
+    /// Returns whether all bits of `mask` are set.
     pub fn has(self, mask: u8) -> bool {
         self.0 & mask == mask
     }
 }
 
-/// What is known about a [`Segment`] besides its header fields.
+/// Facts about a [`Segment`] besides its header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct SegmentFlags(pub u16);
@@ -113,11 +113,11 @@ impl SegmentFlags {
     pub const SACK_PERMITTED: u16 = 1 << 4;
     /// Carried by IPv4 (`ip_id` is set).
     pub const IPV4: u16 = 1 << 5;
-    /// The capture cut the TCP header or its options: options may be missing.
+    /// The capture cut the TCP header: options may be missing.
     pub const TRUNCATED_HEADER: u16 = 1 << 6;
     /// Found inside a tunnel.
     pub const TUNNELLED: u16 = 1 << 7;
-    /// Put together from IP fragments.
+    /// Reassembled from IP fragments.
     pub const REASSEMBLED: u16 = 1 << 8;
     /// Congestion experienced was marked on the path (RFC 3168 §5).
     pub const ECN_CE: u16 = 1 << 9;
@@ -126,7 +126,7 @@ impl SegmentFlags {
     /// [`FrameEntry::clock_set`](crate::capture::FrameEntry::clock_set) of its frame.
     pub const CLOCK_SET: u16 = 1 << 11;
 
-    /// Whether all bits of `mask` are set.
+    /// Returns whether all bits of `mask` are set.
     pub fn has(self, mask: u16) -> bool {
         self.0 & mask == mask
     }
@@ -144,20 +144,20 @@ pub struct SackBlock {
 
 /// One TCP segment: a fixed-width record without pointers.
 ///
-/// `payload_offset` and `captured_len` say where its payload lies in the buffer that travels
-/// with it (a [`Block`](crate::capture::Block) inside one process, a binary column elsewhere).
+/// `payload_offset` and `captured_len` are the position of its payload in the accompanying buffer
+/// (a [`Block`](crate::capture::Block) inside one process, a binary column elsewhere).
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Segment {
     /// Capture time, nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// The frame it came in.
+    /// The frame that carried it.
     pub frame: FrameId,
     /// Hash of `flow`, the same for both directions; seeded per run.
     pub flow_hash: u64,
     /// The connection.
     pub flow: FlowKey,
-    /// Facts beside the header fields.
+    /// Facts besides the header fields.
     pub facts: SegmentFlags,
     /// Sequence number of the first payload byte (of the SYN, if set).
     pub seq: u32,
@@ -165,9 +165,9 @@ pub struct Segment {
     pub ack: u32,
     /// Payload length on the wire, bytes (a super-packet's whole length).
     pub payload_len: u32,
-    /// Where the captured payload begins in the accompanying buffer.
+    /// Start of the captured payload in the accompanying buffer.
     pub payload_offset: u32,
-    /// Captured payload, bytes; less than `payload_len` where the snap length cut it.
+    /// Captured payload, bytes; less than `payload_len` if the snap length cut it.
     pub captured_len: u32,
     /// Timestamp value (RFC 7323 §3.2).
     pub tsval: u32,
@@ -179,7 +179,7 @@ pub struct Segment {
     pub mss: u16,
     /// Window scale option's shift count (RFC 7323 §2).
     pub window_scale: u8,
-    /// How many of `sack` are set.
+    /// Number of valid blocks in `sack`.
     pub sack_count: u8,
     /// The window field, unscaled.
     pub window: u16,
@@ -192,28 +192,28 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Who sent it.
+    /// Returns the endpoint that sent it.
     pub fn source(&self) -> &Endpoint {
         if self.from_high() { &self.flow.high } else { &self.flow.low }
     }
 
-    /// Whom it was sent to.
+    /// Returns the endpoint that it was sent to.
     pub fn destination(&self) -> &Endpoint {
         if self.from_high() { &self.flow.low } else { &self.flow.high }
     }
 
-    /// Whether `flow.high` sent it.
+    /// Returns whether `flow.high` sent it.
     pub fn from_high(&self) -> bool {
         self.facts.has(SegmentFlags::FROM_HIGH)
     }
 
-    /// Whether it acknowledges and offers no window, in the midst of a connection.
+    /// Returns whether it is an ACK with a zero window, without SYN, FIN or RST.
     pub fn closes_window(&self) -> bool {
         let ends = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
         self.window == 0 && self.flags.0 & (ends | TcpFlags::ACK) == TcpFlags::ACK
     }
 
-    /// Whether a connection is followed from it on, if none is known.
+    /// Returns whether a connection that is not known yet is followed from this segment on.
     pub fn may_begin(&self) -> bool {
         self.flags.has(TcpFlags::SYN)
             || self.payload_len > 0
@@ -221,32 +221,33 @@ impl Segment {
             || self.only_ends()
     }
 
-    /// Whether it ends a connection, and says nothing else.
+    /// Returns whether it ends a connection (FIN or RST) and carries no data.
     pub fn only_ends(&self) -> bool {
         self.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0
             && !self.flags.has(TcpFlags::SYN)
             && self.payload_len == 0
     }
 
-    /// The timestamp that it echoes, if it does: of the last segment in order that had come to its sender
-    /// (RFC 7323 §4.3). Zero says nothing, to Linux neither: that is what middleboxes leave which keep the
-    /// option and not what is in it.
+    /// Returns the timestamp that it echoes, if any: that of the last in-order segment received by
+    /// its sender (RFC 7323 §4.3). Zero is ignored, as in Linux: middleboxes that keep the option
+    /// and clear its content leave zero.
     pub fn echoes(&self) -> Option<u32> {
         let echoes = self.facts.has(SegmentFlags::TIMESTAMPS) && self.flags.has(TcpFlags::ACK);
         Some(self.tsecr).filter(|&tsecr| echoes && tsecr != 0)
     }
 
-    /// Whether `flow.high` opened the connection, as far as this segment shows: only SYNs tell.
+    /// Returns whether `flow.high` opened the connection, as far as this segment shows: only SYNs
+    /// do.
     pub fn is_client_high(&self) -> bool {
         match (self.flags.has(TcpFlags::SYN), self.flags.has(TcpFlags::ACK)) {
             (true, false) => self.from_high(),
             (true, true) => !self.from_high(),
-            // Services have the lower port number more often than not.
+            // The server usually has the lower port number.
             _ => self.flow.high.port > self.flow.low.port,
         }
     }
 
-    /// SEG.LEN of RFC 9293 §3.3.1: payload plus one each for SYN and FIN.
+    /// Returns SEG.LEN of RFC 9293 §3.3.1: payload plus one each for SYN and FIN.
     pub fn seg_len(&self) -> u32 {
         let control =
             u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN));

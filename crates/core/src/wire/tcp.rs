@@ -1,5 +1,5 @@
 //! The TCP header and its options (RFC 9293 §3.1–3.2, RFC 7323, RFC 2018). Checksums are not
-//! verified: with offload, what is captured at the sender has none yet.
+//! verified: with offload, segments captured at the sender have none yet.
 
 use super::flow::Way;
 use super::ip::Network;
@@ -8,14 +8,15 @@ use super::{DecodeError, SackBlock, Segment, SegmentFlags, TcpFlags};
 
 /// Length of the header without options, bytes.
 const FIXED_LEN: usize = 20;
-/// RFC 7323 §2.3: a larger shift count is to be taken as 14.
+/// Maximum shift count; a larger one is treated as 14 (RFC 7323 §2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
-/// TCP header and payload in an IPv4 packet as long as the least that Ethernet carries (IEEE 802.3 §3.2.7,
-/// RFC 894): 46 bytes, and 42 behind a VLAN tag.
+/// Length of TCP header and payload in an IPv4 packet of the minimum length of an Ethernet payload
+/// (IEEE 802.3 §3.2.7, RFC 894): 46 bytes, and 42 after a VLAN tag.
 const ETHERNET_LEAST_LENS: [usize; 2] = [46 - 20, 42 - 20];
 
-/// Where a segment's payload lies in the frame's bytes, and where it would end if all were captured.
+/// The position of a segment's payload in the frame's bytes, with its captured end and its end on
+/// the wire.
 #[derive(Clone, Copy)]
 struct Payload {
     at: usize,
@@ -24,14 +25,14 @@ struct Payload {
 }
 
 impl Payload {
-    /// There is none.
+    /// Returns an empty payload at the same position.
     fn none(self) -> Self {
         Self { end: self.at, captured_end: self.captured_end.min(self.at), ..self }
     }
 }
 
-/// Whether what looks like payload fills a short frame: some devices count the zeros that Ethernet needs
-/// behind an ACK in the IP length. A sender that has no more than these to say sets PSH behind them.
+/// Returns whether apparent payload is Ethernet padding: some devices include the padding zeros
+/// after an ACK in the IP length. A sender whose data ends with these bytes sets PSH.
 #[inline(always)]
 fn is_padding(
     network: &Network,
@@ -48,8 +49,8 @@ fn is_padding(
         && bytes[payload.at..payload.end].iter().all(|&byte| byte == 0)
 }
 
-/// The same as [`segment`] for a header that was captured whole, but for the [way](set_way); returns
-/// the ports, by which that is told. `None` leaves all else to `segment`.
+/// Like [`segment`] for a completely captured header, without the [way](set_way); returns the
+/// ports, from which the caller determines it. `None` leaves the segment to `segment`.
 #[inline(always)]
 pub(super) fn common(
     network: &Network,
@@ -70,9 +71,10 @@ pub(super) fn common(
     Some(ports(header))
 }
 
-/// Decodes the segment that begins at `at` of `bytes` and ends, on the wire, at the first of `ends`. The
-/// second is where it ends by its IP header, if that is behind the frame: a tool that takes payload out of a
-/// capture may leave frames that end with the TCP header, and then only the IP header knows how long they were.
+/// Decodes the segment that begins at `at` of `bytes` and ends, on the wire, at the first of
+/// `ends`. The second is the end stated by the IP header, if that is after the end of the frame:
+/// tools that remove payload from a capture may leave frames that end with the TCP header, and then
+/// only the IP header has the original length.
 pub(super) fn segment(
     origin: Origin,
     network: &Network,
@@ -118,16 +120,16 @@ fn header_len(header: &[u8; FIXED_LEN]) -> usize {
     usize::from(header[12] >> 4) * 4
 }
 
-/// Of the source and of the destination.
+/// Returns the source and the destination port.
 #[inline(always)]
 fn ports(header: &[u8; FIXED_LEN]) -> [u16; 2] {
     let both = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
     [(both >> 16) as u16, both as u16]
 }
 
-/// Writes the record of a segment: all but its [way](set_way) and where it came from, whatever stood
-/// there. One field after the other, each as soon as it is known: all at once would be more than
-/// registers hold.
+/// Writes all fields of a segment's record except its [way](set_way) and origin, whatever they
+/// contained before. Each field is written as soon as it is known: keeping all of them would need
+/// more registers than there are.
 #[inline(always)]
 fn write(
     network: &Network,
@@ -179,7 +181,7 @@ fn write(
     }
 }
 
-/// Writes whose segment it is.
+/// Writes flow, hash and direction of a segment.
 #[inline(always)]
 pub(super) fn set_way(way: &Way, segment: &mut Segment) {
     segment.flow = way.flow;
@@ -187,7 +189,8 @@ pub(super) fn set_way(way: &Way, segment: &mut Segment) {
     segment.facts.0 |= u16::from(way.from_high) * SegmentFlags::FROM_HIGH;
 }
 
-/// `NOP NOP TS 10`: the layout that nearly every segment after the SYN has (RFC 7323 appendix A).
+/// Recognises `NOP NOP TS 10`, the layout of nearly every segment after the SYN (RFC 7323 appendix
+/// A).
 #[inline(always)]
 fn begins_timestamps(options: &[u8; 12]) -> bool {
     u32::from_be_bytes([options[0], options[1], options[2], options[3]]) == 0x0101_080a
@@ -202,7 +205,8 @@ fn set_timestamps(value: &[u8], segment: &mut Segment) {
     }
 }
 
-/// Options in any order, up to the first that is impossible: what follows it has no beginning.
+/// Parses options in any order, up to the first that is invalid, after which no boundaries are
+/// known.
 #[inline(never)]
 fn walk_options(mut options: &[u8], segment: &mut Segment) {
     while let Some((&kind, rest)) = options.split_first() {
@@ -220,7 +224,7 @@ fn walk_options(mut options: &[u8], segment: &mut Segment) {
 }
 
 fn set_option(kind: u8, value: &[u8], segment: &mut Segment) {
-    // RFC 9293 §3.2, RFC 7323 §2.2, RFC 2018 §2: these three mean something in a SYN only.
+    // RFC 9293 §3.2, RFC 7323 §2.2, RFC 2018 §2: these three are valid in a SYN only.
     let syn = segment.flags.has(TcpFlags::SYN);
     match (kind, value) {
         (2, &[high, low]) if syn => {

@@ -11,7 +11,7 @@ const VXLAN_HEADER_LEN: usize = 8;
 const GENEVE_HEADER_LEN: usize = 8;
 
 impl<'a> Walk<'a> {
-    /// GRE version 0 with any of its optional fields; of version 1 (PPTP) only that it is one.
+    /// Parses GRE version 0 with any of its optional fields; version 1 (PPTP) is only counted.
     pub(super) fn gre(&mut self) -> Result<Step<'a>, DecodeError> {
         const CHECKSUM: u8 = 0x80;
         const ROUTING: u8 = 0x40;
@@ -25,7 +25,7 @@ impl<'a> Walk<'a> {
         self.skip(4 + optional * 4, DecodeError::TunnelTruncated)?;
         match u16::from_be_bytes([high, low]) {
             ERSPAN => {
-                // Type II counts its frames and has a header of its own; type I has neither.
+                // Type II has sequence numbers and a header of its own; type I has neither.
                 let header_len = if flags & SEQUENCE != 0 { 8 } else { 0 };
                 self.skip(header_len, DecodeError::TunnelTruncated)?;
                 Ok(Step::Tunnel(Layer::Ethernet))
@@ -34,7 +34,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// VXLAN after its UDP header, if it is one: the port alone proves nothing.
+    /// Parses VXLAN after its UDP header, if it is VXLAN: the port alone is no proof.
     pub(super) fn vxlan(&mut self) -> Result<Option<Layer>, DecodeError> {
         const IDENTIFIER_PRESENT: u8 = 0x08;
         if self.end - self.at < VXLAN_HEADER_LEN {
@@ -48,7 +48,7 @@ impl<'a> Walk<'a> {
         Ok(Some(Layer::Ethernet))
     }
 
-    /// Geneve after its UDP header, if it is one.
+    /// Parses Geneve after its UDP header, if it is Geneve.
     pub(super) fn geneve(&mut self) -> Result<Option<Layer>, DecodeError> {
         if self.end - self.at < GENEVE_HEADER_LEN {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The UDP header (RFC 768): DNS is handed out, tunnels are entered, the rest is counted.
+//! The UDP header (RFC 768): DNS is returned, tunnels are followed, the rest is counted.
 
 use super::ip::Network;
 use super::walk::{Step, Walk};
@@ -6,7 +6,7 @@ use super::{Datagram, DecodeError, Endpoint, Other, Packet};
 
 pub(super) const HEADER_LEN: usize = 8;
 const DNS: u16 = 53;
-/// IANA's port, and the one Linux used before.
+/// IANA's port, and the earlier one of Linux.
 const VXLAN: [u16; 2] = [4789, 8472];
 const GENEVE: u16 = 6081;
 
@@ -22,8 +22,8 @@ pub(super) fn datagram<'a>(
         if length < HEADER_LEN {
             return Err(DecodeError::UdpLength);
         }
-        // The header's word counts even beyond the IP packet: of a datagram whose first fragment
-        // alone was captured it is the only one that knows the length.
+        // The header's length is used even if it exceeds the IP packet: if only the first fragment
+        // of a datagram was captured, no other field has its length.
         walk.set_len(length);
     }
     walk.skip(HEADER_LEN, DecodeError::UdpTruncated)?;

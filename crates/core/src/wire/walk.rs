@@ -1,14 +1,14 @@
-//! The way through a frame: a position, an end, and the layers one after the other.
+//! Parses a frame layer by layer, with a position and an end.
 
 use super::ip::{Inner, Network, protocol};
 use super::link::Layer;
 use super::{DecodeError, FlowHasher, Other, Packet, Segment, SegmentFlags, icmp, tcp, udp};
 use crate::capture::FrameId;
 
-/// Tunnels in tunnels: more are refused, so that a crafted frame costs no more than a real one.
+/// Maximum depth of nested tunnels, so that a crafted frame costs no more than a real one.
 pub(super) const TUNNELS_MAX: u32 = 4;
 
-/// Where a packet came from: what every record of it repeats.
+/// Time and frame of a packet, which all its records repeat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub time_ns: u64,
@@ -23,37 +23,37 @@ pub(super) struct Walk<'a> {
     pub origin: Origin,
     /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Where the next header begins.
+    /// Start of the next header.
     pub at: usize,
-    /// Where the innermost packet ends on the wire; beyond `bytes` where the snap length cut it.
+    /// End of the innermost packet on the wire; beyond `bytes` if the snap length cut it.
     pub end: usize,
-    /// Where it ends by its own length, where the whole frame is shorter than that; else 0.
+    /// End of the packet by its own length if that is after the end of the frame; otherwise 0.
     pub claimed_end: usize,
-    /// [`SegmentFlags`] that hold for whatever is inside.
+    /// [`SegmentFlags`] that apply to all inner packets.
     pub facts: u16,
 }
 
-/// Where segments go, and with which hash.
+/// The destination of segments, and the hasher of their flows.
 pub(super) struct Output<'o> {
     pub hasher: &'o FlowHasher,
     pub segment: &'o mut Segment,
 }
 
-/// What a transport header led to.
+/// The result of parsing a transport header.
 pub(super) enum Step<'a> {
     Done(Packet<'a>),
-    /// A tunnel: what it carries begins with this layer.
+    /// A tunnel, whose content begins with this layer.
     Tunnel(Layer),
 }
 
 impl<'a> Walk<'a> {
-    /// The next `N` bytes, if captured and part of the packet. Does not move.
+    /// Returns the next `N` bytes, if captured and part of the packet. Does not advance.
     #[inline]
     pub fn header<const N: usize>(&self, short: DecodeError) -> Result<&'a [u8; N], DecodeError> {
         self.rest().first_chunk().ok_or(short)
     }
 
-    /// Moves `len` bytes on, which must be captured and part of the packet.
+    /// Advances by `len` bytes, which must be captured and part of the packet.
     #[inline]
     pub fn skip(&mut self, len: usize, short: DecodeError) -> Result<(), DecodeError> {
         if len > self.rest().len() {
@@ -63,32 +63,32 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The packet that begins here is `len` bytes long, whatever the layer around it says; but
-    /// what lies beyond that layer's end (padding, trailers) is not its.
+    /// Sets the length of the packet that begins here to `len`, whatever the outer layer states;
+    /// bytes after the end of the outer layer (padding, trailers) are not part of it.
     pub fn set_len(&mut self, len: usize) {
         self.bytes = self.bytes.get(..self.end).unwrap_or(self.bytes);
         self.end = self.at + len;
     }
 
-    /// The packet that begins here is `len` bytes long, or as long as the layer around it has room for,
-    /// which is less where that layer's length is wrong or the packet's own is.
+    /// Sets the length of the packet that begins here to `len`, limited to the end of the outer
+    /// layer, which comes first if one of the two lengths is wrong.
     #[inline]
     pub fn hold(&mut self, len: usize) {
         self.end = self.end.min(self.at + len);
     }
 
-    /// The captured rest of the packet.
+    /// Returns the captured rest of the packet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..self.bytes.len().min(self.end)).unwrap_or_default()
     }
 
-    /// Decodes what begins with `layer`.
+    /// Decodes a packet that begins with `layer`.
     pub fn decode_layer(mut self, layer: Layer, mut output: Output<'_>) -> Packet<'a> {
         self.try_layers(layer, &mut output).unwrap_or_else(Packet::Malformed)
     }
 
-    /// Decodes what follows an IP header, for packets put together from fragments.
+    /// Decodes the content after an IP header, for reassembled packets.
     pub fn decode_network(mut self, network: Network, mut output: Output<'_>) -> Packet<'a> {
         self.try_network(network, &mut output).unwrap_or_else(Packet::Malformed)
     }

@@ -38,7 +38,8 @@ pub(super) fn postgres() -> Vec<Push<'static>> {
     ]
 }
 
-/// `modern`: without EOF after definitions (CLIENT_DEPRECATE_EOF).
+/// Returns a MySQL conversation; with `modern` without EOF after definitions
+/// (CLIENT_DEPRECATE_EOF).
 pub(super) fn mysql(modern: bool) -> Vec<Push<'static>> {
     let (login, eof, rows_end): (&[u8], &[u8], &[u8]) = if modern {
         (&[5, 0, 0, 1, 0, 0, 0, 1, b'u'], b"", b"\x07\0\0\x04\xfe\0\0\x02\0\0\0")
@@ -75,7 +76,7 @@ pub(super) fn dns() -> Vec<Push<'static>> {
     ]
 }
 
-/// The kinds of a conversation, all of whose exchanges are complete.
+/// Returns the kinds of a conversation, all of whose exchanges must be complete.
 fn kinds(port: u16, pushes: &[Push<'_>], exchanges: usize) -> Vec<String> {
     let told = story(port, pushes);
     let count = |word| told.split(", ").filter(|mark| *mark == word).count();
@@ -196,7 +197,7 @@ fn dns_over_tcp_is_framed_by_its_lengths() {
 
 #[test]
 fn postgres_flush_and_void_sync_ask_for_nothing() {
-    // Of a pipeline: a batch, its Sync, and Flush after that.
+    // A pipeline: a batch, its Sync, and Flush after that.
     let pipeline: &[Push] = &[
         (C, b"\0\0\0\x0d\0\x03\0\0user\0", 0),
         (S, b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", 0),
@@ -206,7 +207,7 @@ fn postgres_flush_and_void_sync_ask_for_nothing() {
         (S, b"C\0\0\0\x04Z\0\0\0\x05I", 0),
     ];
     assert_eq!(kinds(5432, pipeline, 3), ["[startup]", "[SELECT]", "[SELECT]"]);
-    // COPY by the extended protocol: its first Sync is ignored, the one after the data is not.
+    // COPY by the extended protocol: the first Sync is ignored, the one after the data is not.
     let copy: &[Push] = &[
         (C, b"\0\0\0\x0d\0\x03\0\0user\0", 0),
         (S, b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", 0),

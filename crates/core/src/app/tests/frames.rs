@@ -51,7 +51,7 @@ fn web_socket_messages_are_turns_and_control_frames_are_not() {
         (C, b"\x81\x82\0\0\0\0yo", 0),
     ];
     let places = marks_with(&mut framer, pushes);
-    // Marks stand after the header of the frame that they are about.
+    // Marks come after the header of the frame that they concern.
     let answered = ["C6 request", "S4 /request", "S4 response", "S204 /response"];
     let unasked = ["S206 response", "S210 /response", "C20 request"];
     assert_eq!(places, [&answered[..], &unasked].concat());
@@ -93,10 +93,10 @@ fn greeting_of_another_protocol_that_begins_with_a_zero() {
 }
 
 const PREFACE: Push = (C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
-/// HEADERS on stream 1 that announce events, coded (RFC 7541 Appendix B).
+/// HEADERS on stream 1 that announce events, Huffman-coded (RFC 7541 Appendix B).
 const EVENTS: &[u8] =
     b"\0\0\x0f\x01\x04\0\0\0\x01\x88\x5f\x8c\x49\x7c\xa5\x82\xf7\x2d\x49\x59\x09\xb0\xa3\xa7";
-/// HEADERS on stream 1 that announce messages of gRPC.
+/// HEADERS on stream 1 that announce gRPC messages.
 const MESSAGES: &[u8] = b"\0\0\x13\x01\x04\0\0\0\x01\x88\x5f\x10application/grpc";
 
 #[test]
@@ -135,7 +135,7 @@ fn grpc_messages_behind_the_first_answer_nothing() {
     assert!(framer.is_set_aside());
     assert!(marks_with(&mut framer, &[(S, b"\0\0\x01\x01\x05\0\0\0\x01\xbf", 0)]).is_empty());
     assert!(framer.is_set_aside(), "nor for the end of the stream");
-    // A word on a stream under way asks for the next.
+    // A client's message on an open stream asks for another message.
     let more: &[Push] = &[
         (C, b"\0\0\x01\x01\x04\0\0\0\x03\x82", 0),
         (S, b"\0\0\x02\x01\x04\0\0\0\x03\x88\xbe", 0),

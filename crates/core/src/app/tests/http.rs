@@ -41,7 +41,7 @@ fn chunks_may_be_split_anywhere() {
         (S, b"HTTP/1.1 200 OK\r\nTransfer-Enco", 0),
         (S, b"ding: gzip, chunked\r\n\r\n1", 0),
         (S, b"0;name=value\r\n0123456789", 0),
-        // Inside a chunk missing bytes do no harm.
+        // Missing bytes inside a chunk do no harm.
         (S, b"", 6),
         (S, b"\r\n0\r\nTrailer: x\r", 0),
         (S, b"\n\r\n", 0),
@@ -175,8 +175,8 @@ fn values_are_shown_only_where_they_may_be() {
     assert!(!story(80, &[(C, GET, 0), (S, OK, 0)]).contains("42"));
 }
 
-/// Headers that repeat the last one, to the byte or nearly, mean what they mean when they come
-/// byte by byte.
+/// Headers that repeat the last one, exactly or nearly, give the same marks as those pushed byte by
+/// byte.
 #[test]
 fn repeated_headers_give_the_same_marks_as_new_ones() {
     const HEAD: &[u8] = b"HEAD /items/42 HTTP/1.1\r\n\r\n";
@@ -192,8 +192,8 @@ fn repeated_headers_give_the_same_marks_as_new_ones() {
     assert_eq!(marks(80, &whole), marks(80, &in_bytes));
 }
 
-/// Every kind of message that a repeated header may belong to, each three times, whole, with its
-/// body apart, and with the next behind it.
+/// Every kind of message that a repeated header may belong to, three times each: complete, with the
+/// body in another push, and with the next message behind it.
 #[test]
 fn repeated_messages_give_the_same_marks_however_they_are_cut() {
     const POST: &[u8] = b"POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
@@ -241,8 +241,8 @@ fn headers_known_from_another_connection_say_the_same() {
     assert!(alone.iter().any(|mark| mark.ends_with("(nginx/1.22.1)")), "{alone:?}");
 }
 
-/// What begins a connection is known from another one, too: with names or without, one that is no text,
-/// two of them, with a body, and where it is no plain message.
+/// First messages are known from another connection, too: with and without software, with software
+/// that is not text, with two statements, with a body, and special cases.
 #[test]
 fn first_messages_known_from_another_connection_say_the_same() {
     const NAMED: &[u8] = b"POST /a HTTP/1.1\r\nUser-Agent: x\r\nContent-Length: 2\r\n\r\nhi";

@@ -3,7 +3,7 @@
 use super::super::{Framer, KnownHeaders, LABEL_BYTES, Mark, Side};
 use super::{C, Push, S, marks, parts};
 
-/// A small generator (Marsaglia's xorshift64), so that failures repeat.
+/// A small generator of random numbers (Marsaglia's xorshift64), so that failures are reproducible.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -174,7 +174,7 @@ fn any_bytes_give_marks_in_order() {
     }
 }
 
-/// A push of the conversation with a byte changed, a part lost, or from the other side.
+/// Returns a push of the conversation with a byte changed, a part lost, or from the other side.
 fn disturbed(pushes: &[Push<'_>], random: &mut Random) -> (Side, Vec<u8>, u32) {
     let (from, bytes, missing) = pushes[random.below(pushes.len())];
     let mut bytes = bytes.to_vec();

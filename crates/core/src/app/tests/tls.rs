@@ -1,4 +1,4 @@
-//! TLS conversations: record headers, with contents left out as a snap length would.
+//! TLS conversations: record headers, with payload left out as by a snap length.
 
 use super::{C, Push, S, marks_with, story};
 use crate::app::{Framer, Protocol};
@@ -25,7 +25,7 @@ pub(super) fn tls13() -> Vec<Push<'static>> {
     ]
 }
 
-/// A full TLS 1.2 handshake, one exchange in two records each, and a plain alert.
+/// A full TLS 1.2 handshake, one exchange with two records each, and an unencrypted alert.
 pub(super) fn tls12() -> Vec<Push<'static>> {
     vec![
         (C, b"\x16\x03\x01\x01\x00\x01", 255),
@@ -96,7 +96,7 @@ fn a_resumed_tls12_handshake_ends_with_the_client() {
         (C, b"\x16\x03\x03\x00\x28\x00", 39),
         (S, b"\x17\x03\x03\x00\x28\x00", 39),
     ];
-    // Here the server speaks first, as a mail server does.
+    // Here the server speaks first, like a mail server.
     assert_eq!(story(993, pushes), "handshake, /handshake resumed 0, response");
 }
 

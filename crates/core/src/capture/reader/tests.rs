@@ -1,12 +1,12 @@
-//! The short way over records and blocks against the long one.
+//! Compares the fast path over records and blocks with the general one.
 
 use super::super::{Block, InputSummary};
 use super::Reader;
 use proptest::prelude::*;
 use std::io::Cursor;
 
-/// A packet: time step, what is added to the fraction or time, captured bytes, how much longer it
-/// was, and the kind of its record or block.
+/// A packet: time step, addition to the fraction or time, captured bytes, excess of the original
+/// length, and the type of its record or block.
 type Packet = (i8, u8, u8, i8, u8);
 
 fn packets() -> impl Strategy<Value = Vec<Packet>> {
@@ -65,7 +65,7 @@ fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     unpadded(order, kind, &[body, &padding].concat())
 }
 
-/// A block that is as long as `body` makes it.
+/// Returns a block whose length is that of `body`, without padding.
 fn unpadded(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     let length = order.u32(12 + body.len() as u32);
     [&order.u32(kind), &length, body, &length].concat()
@@ -108,7 +108,7 @@ fn pcapng(order: Order, resolutions: [u8; 3], packets: &[Packet]) -> Vec<u8> {
     file
 }
 
-/// All that is read of a capture in blocks of about `block_bytes`.
+/// Returns everything that is read of a capture in blocks of about `block_bytes`.
 fn read(file: &[u8], block_bytes: usize, disable_fast_path: bool) -> String {
     let mut reader = match Reader::open(Box::new(Cursor::new(file.to_vec())), false) {
         Ok(reader) => reader,
@@ -156,7 +156,7 @@ fn both_ways_refuse_a_block_that_is_longer_than_its_kind_can_be() {
     }
 }
 
-/// Time and clock of each frame of a capture that is read in blocks of about `block_bytes`.
+/// Returns time and clock of each frame of a capture that is read in blocks of about `block_bytes`.
 fn times(file: &[u8], block_bytes: usize) -> Vec<(u64, bool)> {
     let mut reader = Reader::open(Box::new(Cursor::new(file.to_vec())), false).expect("a capture");
     let (mut block, mut times) = (Block::default(), Vec::new());

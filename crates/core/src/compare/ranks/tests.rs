@@ -53,7 +53,7 @@ fn every_exchange_faster_has_a_bounded_delta() {
     assert!(low == -1.0 && high < -0.7, "{low} {high}");
 }
 
-/// By listing all pairs.
+/// Computes U and the shift by listing all pairs.
 fn slow_shift(before: &[u64], after: &[u64]) -> (f64, i64) {
     let mut all: Vec<i64> =
         before.iter().flat_map(|b| after.iter().map(|a| *a as i64 - *b as i64)).collect();
@@ -74,7 +74,7 @@ fn slow_shift(before: &[u64], after: &[u64]) -> (f64, i64) {
     (u, low + (high - low) / 2)
 }
 
-/// By dealing the values out in all ways.
+/// Computes the p-value by enumerating all assignments.
 fn slow_p(before: &[u64], after: &[u64]) -> f64 {
     let all: Vec<u64> = before.iter().chain(after).copied().collect();
     let middle = (before.len() * after.len()) as f64 / 2.0;

@@ -1,25 +1,27 @@
-//! Queries asked again, and look-ups that were given up: who keeps an identifier, who does not.
+//! Repeated queries and abandoned look-ups: resolvers that keep an identifier, and those that do
+//! not.
 
 use super::{Asked, Open, RETRY_MIN_NS, is_timeout};
 use crate::dns::lookup::Query;
 
-/// Timers that wait for the same time differ by less than this part of it: what a host takes, and what some take
-/// off at random.
+/// Timers of the same length differ by less than this fraction of it: by processing time, and by
+/// the random reduction that some apply.
 const EARLY: u64 = 8;
 
 impl Open {
-    /// Whether `asked` comes in place of `last`, which was in vain, and not for another look-up
-    /// of the same name. glibc, musl, c-ares, systemd-resolved and Windows send the same message
-    /// once more. Others (Go, Netty, browsers, resolvers that forward) number it anew, and then it is told by
-    /// its time: after a whole timeout, at once after a failure, or when their timer is due again.
+    /// Returns whether `asked` repeats the unsuccessful query `last`, instead of belonging to
+    /// another look-up of the same name. glibc, musl, c-ares, systemd-resolved and Windows send the
+    /// same message again. Others (Go, Netty, browsers, forwarding resolvers) use a new identifier;
+    /// their repetition is recognised by its time: after a whole timeout, immediately after a
+    /// failure, or when their timer expires again.
     pub(super) fn asks_again(&self, asked: &Asked<'_>, last: &Query) -> bool {
         let waited_ns = asked.query.sent_ns.saturating_sub(last.sent_ns);
         let in_time = last.is_failure() || is_timeout(waited_ns) || self.times_out(asked);
         self.knows(asked.id) || in_time && !self.keeps_ids(asked.query.client_port)
     }
 
-    /// Whether a timer sends `asked`: what was asked before, twice at least, is unanswered, and it comes after as
-    /// long as was waited last, or twice as long.
+    /// Returns whether `asked` was sent by a timer: at least two earlier attempts are unanswered,
+    /// and the time since the last one equals the previous wait or twice that.
     fn times_out(&self, asked: &Asked<'_>) -> bool {
         let attempts = self.attempts(asked.query.qtype);
         let silent = attempts.iter().all(|query| query.is_silent());
@@ -27,8 +29,9 @@ impl Open {
         silent && is_timer([before.sent_ns, last.sent_ns, asked.query.sent_ns])
     }
 
-    /// Whether `later`, another look-up by now, and `asked` repeat the only query of this one, at the times of a
-    /// timer: programs that ask for the same independently of each other do so at any time.
+    /// Returns whether `later`, so far another look-up, and `asked` repeat the only query of this
+    /// one at the times of a timer. Independent programs that query the same name do so at
+    /// arbitrary times.
     pub fn is_repeated_by(&self, later: &Self, asked: &Asked<'_>) -> bool {
         let only = |open: &Self| match &open.lookup.queries[..] {
             [query] if query.is_silent() && !query.flags.over_tcp => Some(query.sent_ns),
@@ -41,7 +44,7 @@ impl Open {
         same && !asked.query.flags.over_tcp && is_timer([first_ns, again_ns, asked.query.sent_ns])
     }
 
-    /// The queries of `later` belong to this look-up.
+    /// Adds the queries of `later` to this look-up.
     pub fn absorb(&mut self, later: Self) {
         self.lookup.queries.extend(later.lookup.queries);
         self.ids.extend(later.ids);
@@ -49,7 +52,7 @@ impl Open {
         (self.superseded_ns, self.went_on_ns) = (None, later.went_on_ns);
     }
 
-    /// How long the client waited before it asked for the same once more.
+    /// Returns how long the client waited before it repeated the query `asked`.
     pub fn waited_ns(&self, asked: &Asked<'_>) -> Option<u64> {
         let attempts = self.attempts(asked.query.qtype);
         let last = attempts.last().filter(|last| last.answered_ns.is_none())?;
@@ -57,8 +60,8 @@ impl Open {
         again.then(|| asked.query.sent_ns.saturating_sub(last.sent_ns))
     }
 
-    /// Its client begins another look-up. If that is for the same, it does not wait for this one
-    /// any more.
+    /// Records that the client begins another look-up. If that is for the same name and type, it no
+    /// longer waits for this one.
     pub fn supersede(&mut self, asked: &Asked<'_>) {
         self.went_on_ns.get_or_insert(asked.query.sent_ns);
         if self.name == asked.name
@@ -69,9 +72,9 @@ impl Open {
         }
     }
 
-    /// Whether this look-up's resolver library keeps the identifier of a query that it repeats: it
-    /// has done so, or it asked for both types from one socket, which is not `port`. Who makes a
-    /// socket for each look-up, makes the messages with it.
+    /// Returns whether this look-up's resolver library keeps the identifier of a repeated query: it
+    /// has done so, or it queried both types from one socket other than `port`. A library that
+    /// creates a socket for each look-up also creates new messages.
     fn keeps_ids(&self, port: u16) -> bool {
         let queries = || self.lookup.queries.iter().zip(&self.ids);
         let kept = queries().enumerate().any(|(at, (query, id))| {
@@ -86,8 +89,8 @@ impl Open {
     }
 }
 
-/// Whether three queries at these times are as far apart as a timer sends them, which waits for the same time
-/// again or doubles it (RFC 1035 §4.2.1).
+/// Returns whether three queries at these times have the intervals of a timer, which waits for the
+/// same time again or doubles it (RFC 1035 §4.2.1).
 fn is_timer([first_ns, again_ns, now_ns]: [u64; 3]) -> bool {
     let (before_ns, waited_ns) =
         (again_ns.saturating_sub(first_ns), now_ns.saturating_sub(again_ns));

@@ -1,5 +1,5 @@
-//! Answers of which the first IP fragment is known: the rest may follow, be lost on the way, or only
-//! be missing in the capture; and those of which the first fragment is lost.
+//! Answers of which the first IP fragment was captured and the rest may follow, be lost, or only be
+//! missing in the capture; and answers whose first fragment is missing.
 
 use super::{Open, has_answers};
 use crate::capture::FrameId;
@@ -10,7 +10,7 @@ use crate::wire::dns_message::Message;
 /// The first IP fragment of an answer.
 #[derive(Clone)]
 pub(super) struct Begun {
-    /// Which query it answers.
+    /// Index of the query that it answers.
     at: usize,
     time_ns: u64,
     frame: FrameId,
@@ -19,7 +19,7 @@ pub(super) struct Begun {
     has_answers: bool,
 }
 
-/// A later IP fragment of a datagram from a server whose answer is waited for.
+/// A later IP fragment of a datagram from a server whose answer is awaited.
 #[derive(Clone)]
 pub(super) struct Rest {
     server: [u8; 16],
@@ -29,11 +29,11 @@ pub(super) struct Rest {
     frame: FrameId,
 }
 
-/// Later fragments kept per look-up.
+/// Maximum number of later fragments kept per look-up.
 const RESTS_MAX: usize = 64;
 
 impl Open {
-    /// Takes note of a fragment from `server`: a later one whose datagram has not begun, or the first.
+    /// Records a fragment from `server`: a later one whose first is missing so far, or the first.
     pub fn note_fragment(
         &mut self,
         (time_ns, frame): (u64, FrameId),
@@ -53,8 +53,8 @@ impl Open {
         }
     }
 
-    /// Each datagram of which only later fragments came was the answer to one query: the first that
-    /// was waiting for one then, and never had another.
+    /// Assigns each datagram of which only later fragments arrived to one query: the first that was
+    /// unanswered then, and was never answered.
     pub fn settle_rests(&mut self) {
         for rest in std::mem::take(&mut self.rests) {
             let queries = &self.lookup.queries;
@@ -79,7 +79,7 @@ impl Open {
         }
     }
 
-    /// Takes the first fragment of an answer. Whether it answers a query of this look-up.
+    /// Records the first fragment of an answer. Returns whether it answers a query of this look-up.
     pub fn begin_answer(
         &mut self,
         (time_ns, frame, payload_bytes): (u64, FrameId, u32),
@@ -101,7 +101,8 @@ impl Open {
         true
     }
 
-    /// What was begun and not asked again had arrived.
+    /// Treats answers as arrived whose first fragment was captured and whose query was not
+    /// repeated.
     pub fn settle_begun(&mut self) {
         for begun in std::mem::take(&mut self.begun) {
             let Some(&id) = self.ids.get(begun.at) else { continue };

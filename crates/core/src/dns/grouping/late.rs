@@ -1,15 +1,15 @@
-//! Which of several attempts an answer is to, where nothing tells them apart: a resolver library that
-//! asks again sends the same message from the same socket.
+//! Assigns an answer to one of several identical attempts: a resolver library that repeats a query
+//! sends the same message from the same socket.
 
 use super::RETRY_MIN_NS;
 use crate::dns::lookup::{Query, QueryFlags, UNCACHED_NS};
 
-/// The one of the attempts `alike`, in the order sent, that an answer at `time_ns` is to; `None` if
-/// it is one that was seen before.
+/// Returns the attempt of `alike`, in the order sent, that an answer at `time_ns` belongs to;
+/// `None` if the answer was captured before.
 ///
-/// The last one, as long as a resolver may have taken what has passed since then; else the first: a
-/// server that takes longer than its client waits is slow, and nothing was lost. A second answer
-/// says that both attempts had arrived: answers come in the order of the questions.
+/// It is the last attempt, if the time since then is plausible for a resolver; otherwise the first:
+/// a server that takes longer than the client's timeout is slow, and nothing was lost. A second
+/// answer shows that both attempts had arrived: answers come in the order of the queries.
 pub(super) fn answered(mut alike: Vec<&mut Query>, time_ns: u64) -> Option<&mut Query> {
     let last_answer_ns = alike.iter().filter_map(|query| query.answered_ns).max();
     let is_open: Vec<bool> = alike.iter().map(|query| query.answered_ns.is_none()).collect();
@@ -38,7 +38,7 @@ pub(super) fn answered(mut alike: Vec<&mut Query>, time_ns: u64) -> Option<&mut 
     Some(alike.swap_remove(next))
 }
 
-/// What an answer has left in a query.
+/// The fields of a query that its answer has set.
 #[derive(Clone)]
 struct Answer {
     answered_ns: Option<u64>,

@@ -43,7 +43,8 @@ fn a_query_with_new_numbers_after_the_same_wait_repeats_them_too() {
     assert_eq!((lookup.queries.len(), lost(&lookup).as_str()), (4, "- 10, dns_timeout 2400"));
 }
 
-/// The twins: what is answered is not repeated, and programs that do not know of each other ask at any time.
+/// Negative twins: an answered query is not repeated, and independent programs query at arbitrary
+/// times.
 #[test]
 fn queries_with_new_numbers_at_any_time_are_lookups_of_their_own() {
     let answered = lookups(
@@ -130,7 +131,7 @@ fn a_query_without_an_answer_at_the_end_of_the_capture_shows_no_timeout() {
                      0.500 q 4001 10.0.0.53 2 AAAA www.example.com\n";
         lookups(&format!("{trace}{end} end"))
     };
-    // The resolver's timer (resolv.conf(5)) has 5 s, and the capture has 1.8 s.
+    // The resolver's timer (resolv.conf(5)) is 5 s, and the capture ends after 1.8 s.
     assert!(until("2.300")[1].is_abandoned);
     assert!(!until("6.000")[1].is_abandoned, "5.5 s without an answer");
 }
@@ -159,7 +160,7 @@ fn a_query_numbered_anew_at_another_time_is_another_lookup() {
 
 #[test]
 fn a_lookup_that_is_not_asked_again_ends_when_its_client_goes_on() {
-    // A tool that asks again after two seconds was ended after a fifth of one.
+    // A tool with a timeout of two seconds was terminated after a fifth of a second.
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 PTR 1.0.0.10.in-addr.arpa
          2.000 q 4000 10.0.0.53 1 PTR 1.0.0.10.in-addr.arpa

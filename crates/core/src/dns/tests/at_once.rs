@@ -1,10 +1,10 @@
-//! Clients that ask all their servers at once, and take the first answer (musl).
+//! Clients that query all their servers at the same time, and take the first answer (musl).
 
 use super::*;
 
 #[test]
 fn a_dead_server_beside_one_that_answers_keeps_nobody_waiting() {
-    // Two look-ups, 2 s apart, that nothing tells apart but that the first had its answers.
+    // Two look-ups 2 s apart, which differ only in that the first was answered.
     let one = |at: u32, port: u32, id: u32| {
         format!(
             "{at}.0000 q {port} 10.0.0.55 {id} A db.example.com

@@ -1,4 +1,4 @@
-//! Answers that were stamped before their queries, and some that were not captured.
+//! Answers with earlier timestamps than their queries, and answers that were not captured.
 
 use super::*;
 
@@ -58,6 +58,6 @@ fn who_asks_for_the_next_name_at_once_has_heard_of_the_one_before() {
         ))
     };
     assert_eq!(lost(&search("0.02")), "- 2, dns_search 20");
-    // After a whole timeout he may have given up.
+    // After a whole timeout the client may have given up.
     assert!(lost(&search("5.02")).contains("dns_timeout 5020"), "{}", lost(&search("5.02")));
 }

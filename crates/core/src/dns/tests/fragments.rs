@@ -1,4 +1,4 @@
-//! Answers of which later IP fragments come and the first does not.
+//! Answers of which later IP fragments arrive and the first does not.
 
 use super::*;
 

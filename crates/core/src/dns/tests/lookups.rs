@@ -1,4 +1,4 @@
-//! Look-ups and what their waiting was made of.
+//! Look-ups and the parts of their waiting time.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn a_lone_unanswered_half_points_to_the_insert_race() {
 
 #[test]
 fn an_answered_query_asked_again_after_a_timeout_had_not_settled_it() {
-    // At the server: the other half of the pair was lost on its way.
+    // At the server: the other query of the pair was lost on its way.
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
@@ -102,7 +102,7 @@ fn search_domains_are_tried_in_vain() {
     assert_eq!(lookup.name.as_deref(), Some("api"));
 }
 
-/// What is known of the way to a resolver may be that to another host of its network.
+/// The known round trip to a resolver may be that of another host in its network.
 #[test]
 fn a_server_is_no_further_away_than_its_answers_take() {
     let lookup = lookup(
@@ -116,7 +116,7 @@ fn a_server_is_no_further_away_than_its_answers_take() {
         split.into_iter().find(|(cause, _)| *cause == Some(Cause::DnsSearch)).map(|(_, ns)| ns)
     };
     assert_eq!(searched(60_000_000, 0), Some(25_000_000));
-    // What the capture does not see of the way, its answers do not tell.
+    // The part of the path that the capture does not show is not bounded by the answers' times.
     assert_eq!(searched(60_000_000, 10_000_000), Some(15_000_000));
 }
 
@@ -404,7 +404,7 @@ fn open_lookups_are_bounded() {
 
 #[test]
 fn an_answer_that_comes_after_the_client_asked_again_is_late() {
-    // The resolver takes six seconds for each query; glibc asks again after five.
+    // The resolver takes six seconds for each query; glibc repeats the query after five.
     let first = "0.000 q 4000 10.0.0.53 1 A db.example.com
          5.005 q 4000 10.0.0.53 1 A db.example.com
          6.022 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1";

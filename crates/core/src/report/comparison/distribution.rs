@@ -1,4 +1,4 @@
-//! Both distributions side by side, as bars over ever longer times.
+//! Both distributions side by side, as bars over increasing times.
 
 use super::label_columns;
 use crate::compare::{Comparison, Sample};
@@ -6,10 +6,10 @@ use crate::model::units;
 use crate::report::layout::{Page, left, right};
 use crate::report::style::Paint;
 
-/// Rows, at most, of fine steps.
+/// Maximum number of rows with fine steps.
 const ROWS_MAX: usize = 14;
 
-/// A row per span of time, from the shortest to the longest, with the shares of both runs in it.
+/// Writes a row for each span of time, in ascending order, with the shares of both runs in it.
 pub(super) fn render(page: &mut Page<'_>, comparison: &Comparison) {
     let samples = comparison.before.sample.as_ref().zip(comparison.after.sample.as_ref());
     let Some((before, after)) = samples else { return };
@@ -38,8 +38,8 @@ pub(super) fn render(page: &mut Page<'_>, comparison: &Comparison) {
     }
 }
 
-/// From and past-the-end times of the rows, ns: 1, 2, 5, 10, …, or 1, 10, … where these are too
-/// many.
+/// Returns the start and end (exclusive) of each row, ns: 1, 2, 5, 10, …, or 1, 10, … if those are
+/// too many.
 fn spans(pooled: &Sample) -> Vec<[u64; 2]> {
     let ends = pooled.points().first().zip(pooled.points().last());
     let Some((&(least, _), &(most, _))) = ends else { return Vec::new() };

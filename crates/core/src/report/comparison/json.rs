@@ -4,10 +4,10 @@ use super::sentence;
 use crate::compare::{CONFIDENCE, Comparison, Found, Measured};
 use serde_json::{Value, json};
 
-/// Version of the contract.
+/// Version of the schema.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The whole comparison.
+/// Renders the whole comparison.
 pub fn to_json(comparison: &Comparison, tool_version: &str) -> Value {
     let (before, after) = (&comparison.before, &comparison.after);
     let new = after.findings.iter().filter(|found| before.found(found).is_none());
@@ -54,7 +54,7 @@ fn run(run: &Measured) -> Value {
     })
 }
 
-/// What a cause cost a mean exchange on either side; null where it is no finding.
+/// Returns the cost of a cause per mean exchange before and after; null where it is not a finding.
 fn cause(comparison: &Comparison, found: &Found) -> Value {
     let side = |run: &Measured| {
         let lost_ns = run.found(found).map(|found| found.lost_ns);

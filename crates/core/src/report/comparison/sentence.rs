@@ -4,7 +4,7 @@ use super::signed;
 use crate::compare::{Comparison, Found, Look, OnlyIn, Ranks, Tail, Verdict};
 use crate::model::units;
 
-/// What became of the latency and of the faults.
+/// Returns the verdict: how the latency changed, and which faults are gone, remain or are new.
 pub fn sentence(comparison: &Comparison) -> String {
     let mut clauses = vec![latency(comparison)];
     clauses.extend(unshown(comparison));
@@ -64,7 +64,7 @@ fn word(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// Where the middle says it, the shift; else the slow end alone.
+/// Describes the shift if it agrees with the verdict; otherwise only the slow end.
 fn changed(comparison: &Comparison, ranks: &Ranks, p50: &str) -> String {
     let slower = comparison.verdict == Verdict::Slower;
     let word = word(comparison);
@@ -87,7 +87,7 @@ fn by(ranks: &Ranks) -> String {
     format!("{ns} {word}")
 }
 
-/// The tail that differs most surely.
+/// Describes the tail whose difference is most significant.
 fn slow_end(comparison: &Comparison) -> String {
     let surest = |one: &&Tail, other: &&Tail| one.p_value.total_cmp(&other.p_value);
     let Some(tail) = comparison.tails.iter().min_by(surest) else { return String::new() };
@@ -115,7 +115,8 @@ fn nothing_shown(comparison: &Comparison, p50: &str) -> String {
     )
 }
 
-/// What the figures look like where they show nothing, and how many exchanges would.
+/// Describes how the figures look if no difference is significant, and how many exchanges would
+/// show one.
 fn unshown(comparison: &Comparison) -> Vec<String> {
     let looks = match comparison.looks.first() {
         Some(look) => Some(format!("{} looks {}", name(look), difference(look))),
@@ -135,7 +136,7 @@ fn name(look: &Look) -> String {
     format!("p{:.0}", look.quantile * 100.0)
 }
 
-/// `10 times slower (1.20 ms → 12.0 ms)`.
+/// Formats a difference: `10 times slower (1.20 ms → 12.0 ms)`.
 fn difference(look: &Look) -> String {
     let word = if look.is_slower() { "slower" } else { "faster" };
     let factor = look.factor();
@@ -148,14 +149,14 @@ fn difference(look: &Look) -> String {
     format!("{by} ({before} → {after})")
 }
 
-/// Up to two digits that count.
+/// Rounds up to two significant digits.
 fn rounded(count: u64) -> u64 {
     let digits = count.checked_ilog10().unwrap_or(0).saturating_sub(1);
     let unit = 10u64.saturating_pow(digits);
     count.div_ceil(unit).saturating_mul(unit)
 }
 
-/// Differences of load that are named.
+/// Maximum number of differences in load that are named.
 const ONLY_NAMED: usize = 3;
 
 fn other_load(comparison: &Comparison, p50: &str) -> String {
@@ -165,7 +166,7 @@ fn other_load(comparison: &Comparison, p50: &str) -> String {
     )
 }
 
-/// What only one of the runs has.
+/// Lists the requests that only one of the runs has.
 pub(super) fn differences(only_in: &[OnlyIn]) -> String {
     let named = |it: &OnlyIn| {
         let what = match &it.kind {
@@ -188,7 +189,7 @@ pub(super) fn differences(only_in: &[OnlyIn]) -> String {
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Lists the names: `a`, `a and b`, `a, b and c`.
 fn names(found: &[Found]) -> String {
     let mut names: Vec<&str> = found.iter().map(|found| found.cause.as_str()).collect();
     names.dedup();

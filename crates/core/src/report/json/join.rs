@@ -1,10 +1,10 @@
-//! Two places in JSON: `join`, and what each finding has of it.
+//! Two places in JSON: `join`, and the places of each finding.
 
 use super::{Report, vantage_id};
 use crate::model::{Crossing, Join, Sight};
 use serde_json::{Value, json};
 
-/// How the captures were joined.
+/// Returns how the captures were joined.
 pub(super) fn join(join: &Join) -> Value {
     let clocks = join.clocks.map(|clocks| {
         json!({
@@ -35,7 +35,7 @@ fn crossed(crossing: &Crossing) -> Value {
     })
 }
 
-/// What each place says of a finding.
+/// Returns how each place sees a finding.
 pub(super) fn places(sights: &[Sight], report: &Report) -> Vec<Value> {
     let vantage = |sight: &Sight| {
         let join = report.join.as_ref()?;

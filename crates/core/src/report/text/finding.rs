@@ -1,4 +1,4 @@
-//! One finding: who, how much, what, the proof, the look-alikes, the fix, the check.
+//! One finding: culprit, cost, description, evidence, similar causes, fixes, and how to check them.
 
 use super::{counted, join};
 use crate::app::Side;
@@ -10,13 +10,13 @@ use crate::report::style::{Look, Paint};
 use crate::report::{draw, phrases, treat, verify};
 use crate::wire::Endpoint;
 
-/// Look-alikes told of each finding; JSON has all.
+/// Similar causes shown for each finding; JSON has all.
 const RULED_OUT_MAX: usize = 3;
 
-/// Fixes shown of each finding; the manual has all.
+/// Fixes shown for each finding; the manual has all.
 const FIXES_MAX: usize = 3;
 
-/// A finding in full.
+/// Writes a finding in full.
 pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
     heading(page, report, finding);
     page.labelled("what", &phrases.what);
@@ -43,7 +43,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
     }
 }
 
-/// Class, cause, culprit, loss, extent, confidence: one line where it fits.
+/// Writes class, cause, culprit, cost, extent and confidence, in one line if it fits.
 fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     let affected = &finding.affected;
     let mut facts = vec![culprit(finding)];
@@ -85,16 +85,16 @@ pub(super) fn is_fault(finding: &Finding) -> bool {
     finding.cause.class() == Class::Fault
 }
 
-/// Who has to change something.
+/// Names the party that has to change something.
 pub(super) fn culprit(finding: &Finding) -> String {
     let (endpoint, at) = (finding.culprit.endpoint, place(&finding.culprit.endpoint));
     match finding.culprit.role {
-        // What a server had to repeat was lost on the way from it.
+        // Data that a server had to retransmit was lost on the way from the server.
         Role::Network if is_from_server(finding) => format!("network from {at}"),
         Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => {
             format!("network of {at}")
         }
-        // A router, where it says so itself.
+        // A router that identified itself (by ICMP).
         Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => {
             format!("network at {at}")
         }
@@ -103,7 +103,7 @@ pub(super) fn culprit(finding: &Finding) -> String {
     }
 }
 
-/// One line per frame of the chain, then the filter that shows them in Wireshark.
+/// Writes one line per frame of the chain, then the filter that shows them in Wireshark.
 fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
     let Some(first) = finding.evidence.first() else { return };
     let rows: Vec<[String; 4]> = finding.evidence.iter().enumerate().map(columns).collect();
@@ -135,7 +135,7 @@ fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &P
     page.labelled("wireshark", &phrases::wireshark_filter(finding, first.frame.file()));
 }
 
-/// What the state of the system says for or against it.
+/// Writes the state of the system that supports or contradicts the finding.
 fn state(page: &mut Page<'_>, finding: &Finding) {
     for evidence in &finding.state {
         let label = if evidence.agrees { "state" } else { "but state" };
@@ -145,7 +145,7 @@ fn state(page: &mut Page<'_>, finding: &Finding) {
     }
 }
 
-/// What experiments say for or against it, and that no packet shows it.
+/// Writes the experiments that support or refute the finding, and a note if no packet shows it.
 fn experiments(page: &mut Page<'_>, finding: &Finding) {
     for evidence in &finding.experiments {
         let label = if evidence.agrees { "experiment" } else { "but exp." };
@@ -157,7 +157,7 @@ fn experiments(page: &mut Page<'_>, finding: &Finding) {
     }
 }
 
-/// Number, sender, payload, and time since the frame before, of one frame of a chain.
+/// Returns number, sender, payload, and time since the previous frame of the chain, of one frame.
 fn columns((index, link): (usize, &Evidence)) -> [String; 4] {
     let from = match link.from {
         Side::Client => "client",

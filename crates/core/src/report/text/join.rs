@@ -1,9 +1,10 @@
-//! Two places in the text: where, how their clocks differ, what was lost between them.
+//! Two places in the text: where they are, the difference between their clocks, and the packets
+//! lost between them.
 
 use crate::model::{Clocks, Crossing, Finding, Report, Vantage, units};
 use crate::report::layout::Page;
 
-/// The lines below what was read.
+/// Writes the lines about two places, below the inputs.
 pub(super) fn render(page: &mut Page<'_>, report: &Report) {
     let Some(join) = &report.join else { return };
     let at_ends = join.vantages == [Vantage::Client, Vantage::Server];
@@ -29,7 +30,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report) {
     }
 }
 
-/// How the clocks differ, and how well that is known.
+/// Describes the difference between the clocks, and its uncertainty.
 fn clocks_differ(clocks: &Clocks, at_ends: bool) -> String {
     let uncertainty_ns = clocks.rtt_min_ns / 2;
     let within = units::duration(uncertainty_ns);
@@ -51,7 +52,7 @@ fn clocks_differ(clocks: &Clocks, at_ends: bool) -> String {
     )
 }
 
-/// A duration with the digits that are known to within `uncertainty_ns`.
+/// Formats a duration with the digits that `uncertainty_ns` allows.
 fn told_to(ns: u64, uncertainty_ns: u64) -> String {
     if ns < 1_000_000_000 {
         return units::duration(ns);
@@ -60,7 +61,7 @@ fn told_to(ns: u64, uncertainty_ns: u64) -> String {
     format!("{:.*} s", known.min(6) as usize, ns as f64 / 1e9)
 }
 
-/// Which places a finding was seen at.
+/// Writes the places at which a finding was seen.
 pub(super) fn sights(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     let Some(join) = &report.join else { return };
     let seen = finding.sights.iter().map(|sight| {

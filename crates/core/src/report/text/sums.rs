@@ -1,9 +1,9 @@
-//! How the findings' figures follow from those of the bar: whose time each finding's cost is part of.
+//! Relates the costs of the findings to the owners' shares in the bar.
 
 use crate::model::{Cause, Finding, Owner, Report};
 use crate::report::phrases::share_of;
 
-/// Owners whose time the same findings are part of, and what each of these causes has of it, ns.
+/// Owners whose time is shared by the same findings, and the time of each of these causes, ns.
 #[derive(Debug, Default)]
 struct Sum {
     owners: Vec<Owner>,
@@ -19,14 +19,14 @@ impl Sum {
     }
 }
 
-/// A line for each owner of the bar that the findings call by another name, or have another part of:
+/// Returns a line for each owner of the bar whose findings have another name or another share:
 /// `connect 87 % = accept_queue_overflow 52 % + 35 % outside the findings`.
 pub(super) fn lines(report: &Report) -> Vec<String> {
     let whole_ns = report.ledger.total_ns();
     sums(&report.findings).iter().filter_map(|sum| line(sum, report, whole_ns)).collect()
 }
 
-/// The findings by the owners of their time.
+/// Groups the findings by the owners of their time.
 fn sums(findings: &[Finding]) -> Vec<Sum> {
     let mut sums: Vec<Sum> = Vec::new();
     let told = findings.iter().filter(|it| it.lost_ns > 0 && !it.cause.owners().is_empty());
@@ -54,7 +54,7 @@ fn line(sum: &Sum, report: &Report, whole_ns: u64) -> Option<String> {
     let mut left = format!("{} {}", names.join(" + "), share_of(owned_ns, whole_ns));
     let shown = |(cause, ns): &(Cause, u64)| format!("{} {}", cause.id(), share_of(*ns, whole_ns));
     let mut right: Vec<String> = sum.causes.iter().map(shown).collect();
-    // What rounds to nothing needs no word.
+    // Differences that round to nothing are left out.
     let differs = |ns: u64| ns as f64 >= DIFFERENCE_MIN * whole_ns as f64;
     let (rest_ns, more_ns) = (owned_ns.saturating_sub(told_ns), told_ns.saturating_sub(owned_ns));
     if differs(rest_ns) {
@@ -63,7 +63,7 @@ fn line(sum: &Sum, report: &Report, whole_ns: u64) -> Option<String> {
     if differs(more_ns) {
         left += &format!(" + {} of others that follow from it", share_of(more_ns, whole_ns));
     }
-    // `server` and `server_think`, `tls` and `tls_handshake` are one word for the same time.
+    // `server` and `server_think`, `tls` and `tls_handshake` mean the same time.
     let alike = match (names.as_slice(), sum.causes.as_slice()) {
         ([name], [(cause, _)]) => cause.id().starts_with(name),
         _ => false,
@@ -72,5 +72,5 @@ fn line(sum: &Sum, report: &Report, whole_ns: u64) -> Option<String> {
     (!names.is_empty() && !same).then(|| format!("{left} = {}", right.join(" + ")))
 }
 
-/// Half a per cent is the least that changes a figure.
+/// Smallest difference that is shown: half a per cent.
 const DIFFERENCE_MIN: f64 = 0.005;

@@ -1,4 +1,4 @@
-//! Where the time went, as a bar, and how long exchanges took, as a table.
+//! The ledger as a bar, and the latency of exchanges as a table.
 
 use super::counted;
 use super::is_predicted;
@@ -10,15 +10,15 @@ use crate::report::phrases::share_of;
 use crate::report::style::{Look, Paint};
 use crate::wire::Endpoint;
 
-/// Endpoints and kinds shown in the latency table.
+/// Endpoints, and kinds of requests of each, shown in the latency table.
 const ENDPOINTS_MAX: usize = 8;
 const KINDS_MAX: usize = 4;
-/// What a time takes with the blank before it, unless it is a long one.
+/// Columns of a time and the blank before it, except for long times.
 const TIME_COLUMNS: usize = 10;
-/// Owners below this share are summed up in the bar's legend.
+/// Owners with a smaller share are summed up in the bar's legend.
 const LEGEND_SHARE_MIN: f64 = 0.001;
 
-/// The ledger as a bar with a legend; `unknown` is always shown.
+/// Writes the ledger as a bar with a legend; `unknown` is always shown.
 pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
     let whole_ns = report.ledger.total_ns();
     if whole_ns == 0 {
@@ -48,7 +48,7 @@ pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
     }
 }
 
-/// Owners by time; `unknown` last, even if it has none.
+/// Returns the owners by time, descending; `unknown` last, even if it has none.
 fn ranked(ledger: &Ledger) -> Vec<(Owner, u64)> {
     let mut owners: Vec<_> = ledger.iter().filter(|(owner, _)| *owner != Owner::Unknown).collect();
     owners.sort_by_key(|&(owner, ns)| (std::cmp::Reverse(ns), owner));
@@ -61,7 +61,7 @@ fn bar(look: &Look, owners: &[(Owner, u64)], whole_ns: u64) -> String {
     let (mut text, mut done_ns, mut done) = (String::new(), 0u64, 0);
     for (rank, &(_, ns)) in owners.iter().enumerate() {
         done_ns += ns;
-        // Ends are rounded, not lengths: the lengths then sum to the width.
+        // End positions are rounded, not lengths, so that the lengths sum to the width.
         let end = (done_ns as f64 / whole_ns as f64 * width as f64).round() as usize;
         let length = end.min(width).saturating_sub(done);
         let piece = look.segment(rank).to_string().repeat(length);
@@ -73,7 +73,7 @@ fn bar(look: &Look, owners: &[(Owner, u64)], whole_ns: u64) -> String {
     text
 }
 
-/// Legend entries side by side, as many as fit in a line.
+/// Writes legend entries side by side, as many as fit in a line.
 fn legend(page: &mut Page<'_>, entries: &[(usize, String, String)]) {
     let (mut line, mut columns) = (String::new(), 0);
     for (rank, sign, text) in entries {
@@ -89,7 +89,8 @@ fn legend(page: &mut Page<'_>, entries: &[(usize, String, String)]) {
     page.line(&format!("  {line}"));
 }
 
-/// Percentiles per endpoint, under each what they would be without its faults, and its kinds.
+/// Writes the percentiles of each endpoint, those predicted without its faults, and those of its
+/// kinds of requests.
 pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
     if report.totals.exchanges == 0 {
         return;
@@ -115,7 +116,8 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
     }
 }
 
-/// The latency table's columns: as many times as leave room for a name, each with a blank before it.
+/// Layout of the latency table: as many times as leave room for a name, each with a blank before
+/// it.
 struct Columns {
     name: usize,
     time: usize,
@@ -138,7 +140,7 @@ impl Columns {
         Self { name, time, times }
     }
 
-    /// Of p50, p90, p99 and max those that are shown.
+    /// Returns those of p50, p90, p99 and maximum that are shown.
     fn shown(&self, cells: [String; 4]) -> String {
         let cells = self.times.iter().filter_map(|&at| cells.get(at));
         cells.map(|cell| right(cell, self.time)).collect()
@@ -169,13 +171,13 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
     }
 }
 
-/// Faults without which the latency of as many exchanges can be told.
+/// Returns the faults whose prediction covers this number of exchanges.
 fn predicted(report: &Report, exchanges: u64) -> impl Iterator<Item = &Finding> {
     let faults = report.findings.iter().filter(|finding| is_predicted(finding));
     faults.filter(move |finding| finding.affected.of_exchanges == exchanges)
 }
 
-/// The server that a finding's packets go to or come from.
+/// Returns the server of a finding's packets.
 fn server(finding: &Finding) -> &Endpoint {
     finding.evidence_flow.as_ref().map_or(&finding.culprit.endpoint, |(_, server)| server)
 }

@@ -1,12 +1,12 @@
-//! Frames that were left out because they could not be read.
+//! Frames that were left out because they could not be decoded.
 
 use super::{Page, Report, counted, link_type, units};
 use crate::wire::DecodeError;
 
-/// Names of link types that are listed.
+/// Maximum number of link types that are named.
 const NAMED_MAX: usize = 3;
 
-/// Frames of a link type that is not read.
+/// Warns of frames whose link type is not supported.
 pub(super) fn warn_of_links(page: &mut Page<'_>, report: &Report) {
     let mut errors = report.totals.decode_errors.errors();
     let unread = errors.find(|(kind, _)| *kind == DecodeError::LinkTypeUnsupported);
@@ -19,7 +19,7 @@ pub(super) fn warn_of_links(page: &mut Page<'_>, report: &Report) {
     ));
 }
 
-/// The link types that are not read, in brackets; only those that are read have a name.
+/// Returns the unsupported link types in brackets; supported ones have a name.
 fn named_links(report: &Report) -> String {
     let links = report.inputs.iter().flat_map(|input| &input.link_types);
     let named = links.map(|&link| link_type(link));
@@ -35,8 +35,8 @@ fn named_links(report: &Report) -> String {
     }
 }
 
-/// Why nothing can be judged where no TCP connection and no look-up was read. What could not be read may
-/// have been one.
+/// Explains why nothing can be diagnosed if no TCP connection and no look-up was decoded; frames
+/// that could not be decoded may contain some.
 pub(super) fn nothing_read(report: &Report) -> String {
     let errors = report.totals.decode_errors.errors();
     let left_out: u64 = errors.map(|(_, count)| count).sum();

@@ -10,7 +10,8 @@ fn end(port: u16, last: u8) -> Endpoint {
     Endpoint { address, port }
 }
 
-/// A finding about client 10.0.0.1:50000 and server 10.0.0.2:80, in which the server was silent.
+/// Returns a report with a finding about client 10.0.0.1:50000 and server 10.0.0.2:80, in which the
+/// server was silent.
 fn report(cause: Cause, facts: Vec<(&'static str, Fact)>) -> Report {
     let culprit = Culprit { role: Role::Server, endpoint: end(80, 2) };
     let finding = Finding {
@@ -29,7 +30,7 @@ fn state(sockets: Value, netns: Value) -> State {
     State::parse(document.to_string().as_bytes()).expect("a state")
 }
 
-/// A server's socket with the options that matter.
+/// Returns a server's socket with the given options.
 fn server_socket(options: Value) -> Value {
     let mut socket = json!({
         "local": "10.0.0.2:80", "peer": "10.0.0.1:50000", "is_server": true,
@@ -40,7 +41,7 @@ fn server_socket(options: Value) -> Value {
     socket
 }
 
-/// What the state says of a finding of `cause` at the server, and the finding.
+/// Returns a finding of `cause` at the server after weighing.
 fn weighed_by(cause: Cause, sockets: Value) -> Finding {
     weighed_with(report(cause, Vec::new()), sockets)
 }
@@ -55,7 +56,7 @@ fn says(finding: &Finding) -> (Option<bool>, f64) {
     (finding.state.first().map(|it| it.agrees), finding.confidence)
 }
 
-/// Odds of 4 doubled are 8 of 9; halved, 2 of 3.
+/// Odds of 4, doubled, are a confidence of 8/9; halved, 2/3.
 const SURER: f64 = 0.89;
 const LESS_SURE: f64 = 0.67;
 

@@ -1,31 +1,31 @@
-//! One packet in the making: which of its fragments are there, and what they contradict.
+//! One incomplete packet: its fragments so far, and contradictions between them.
 
 use super::super::fragment::{Fragment, FragmentKey, Reassembled};
 use super::super::ip::Network;
 use super::super::walk::Origin;
 use super::super::{DecodeError, SegmentFlags};
 
-/// Fragments per packet: a 64 KiB packet over the smallest usual MTU (576) makes 120.
+/// Maximum number of fragments per packet: 64 KiB with the smallest usual MTU (576) make 120.
 const PIECES_MAX: usize = 256;
-/// What keeping a fragment costs beside its bytes, about.
+/// Approximate memory cost of a fragment besides its bytes.
 const PIECE_OVERHEAD: usize = 64;
 
-/// A packet in the making.
+/// An incomplete packet.
 #[derive(Clone)]
 pub(super) struct Partial {
     pub key: FragmentKey,
-    /// Of the fragment that arrived first.
+    /// Origin of the fragment that arrived first.
     pub origin: Origin,
-    /// Of the fragment at offset 0.
+    /// Header fields of the fragment at offset 0.
     network: Option<Network>,
-    /// By offset, without overlap.
+    /// The fragments by offset, without overlap.
     pieces: Vec<Piece>,
     captured_bytes: usize,
-    /// Length of the whole, once the last fragment is there.
+    /// Length of the whole packet, once the last fragment has arrived.
     len: Option<u32>,
-    /// Congestion experienced by any of them is experienced by the whole (RFC 3168 §5.3).
+    /// Congestion experienced by any fragment applies to the whole packet (RFC 3168 §5.3).
     congestion: u16,
-    /// Contradictory: what else arrives of it is ignored.
+    /// `true` if fragments contradict each other: later ones are ignored.
     pub refused: bool,
 }
 
@@ -55,17 +55,17 @@ impl Partial {
         self.captured_bytes + self.pieces.len() * PIECE_OVERHEAD
     }
 
-    /// Whether the fragment at offset 0 is there.
+    /// Returns whether the fragment at offset 0 has arrived.
     pub fn has_beginning(&self) -> bool {
         self.network.is_some()
     }
 
-    /// Of each of the fragments.
+    /// Returns the fingerprints of the fragments.
     pub fn fingerprints(&self) -> impl Iterator<Item = u64> + '_ {
         self.pieces.iter().map(|piece| piece.fingerprint)
     }
 
-    /// Adds a fragment; true when it was the last that was missing.
+    /// Adds a fragment; returns `true` if the packet is complete.
     pub fn add(&mut self, fragment: &Fragment<'_>) -> Result<bool, DecodeError> {
         let added = self.try_add(fragment);
         if added.is_err() {
@@ -106,7 +106,7 @@ impl Partial {
         Ok(self.len == Some(self.contiguous_len()))
     }
 
-    /// How far the fragments reach from offset 0 without a hole, bytes.
+    /// Returns the length of the contiguous data from offset 0, bytes.
     fn contiguous_len(&self) -> u32 {
         let next = |reach, piece: &Piece| if piece.start == reach { piece.end } else { reach };
         self.pieces.iter().fold(0, next)
