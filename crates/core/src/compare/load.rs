@@ -1,12 +1,9 @@
 //! What was asked in a run, and what one of two runs asked that the other did not: latencies of
 //! different requests show the difference of the requests.
 
+use crate::compare::thresholds::LOAD_SHARE_MIN;
 use crate::model::Report;
 use std::collections::BTreeMap;
-
-/// The least share of the exchanges of either run that makes it another load: the 99th percentile,
-/// the slowest point that is compared, is then theirs.
-const SHARE_MIN: f64 = 0.01;
 
 /// Labels of what is no request: how an exchange began, or several kinds together.
 const NO_REQUESTS: [&str; 5] = ["", "under way", "greeting", "connect", "TLS handshake"];
@@ -121,7 +118,7 @@ pub fn is_another(differences: &[OnlyIn]) -> bool {
         let here = differences.iter().filter(|it| it.run == run);
         let (sum, of) =
             here.fold((0.0, 0), |(sum, _), it| (sum + it.exchanges as f64, it.of_exchanges));
-        sum > 0.0 && sum >= SHARE_MIN * of as f64
+        sum > 0.0 && sum >= LOAD_SHARE_MIN * of as f64
     })
 }
 

@@ -3,6 +3,7 @@
 
 use super::Sample;
 use super::normal::{Z, two_sided};
+use crate::compare::thresholds::CONFIDENCE;
 
 /// Up to so many durations on both sides the distribution of U is counted out, ties included.
 const EXACT_MAX: u64 = 60;
@@ -22,11 +23,11 @@ pub struct Ranks {
     /// Chance that an exchange after takes longer than one before, less the chance that it takes
     /// less time: −1 if all are faster, 1 if all are slower.
     pub cliffs_delta: f64,
-    /// Where that lies with [`super::CONFIDENCE`]; none for a single exchange.
+    /// Where that lies with [`CONFIDENCE`]; none for a single exchange.
     pub cliffs_delta_interval: Option<[f64; 2]>,
     /// Median of all differences between a duration after and one before, ns.
     pub shift_ns: i64,
-    /// Where that lies with [`super::CONFIDENCE`]; none where these are too few to bound it.
+    /// Where that lies with [`CONFIDENCE`]; none where these are too few to bound it.
     pub shift_interval_ns: Option<[i64; 2]>,
 }
 
@@ -204,12 +205,12 @@ fn choose(n: usize, k: usize) -> f64 {
 }
 
 /// The rank, from either end, of the differences that bound the shift with
-/// [`super::CONFIDENCE`].
+/// [`CONFIDENCE`].
 fn critical(before: u64, after: u64) -> Option<f64> {
     if before + after <= EXACT_MAX {
         let ways = Ties::none(before, after).ways();
         let total: f64 = ways.iter().sum();
-        let half = (1.0 - super::CONFIDENCE) / 2.0 * total;
+        let half = (1.0 - CONFIDENCE) / 2.0 * total;
         let mut below = 0.0;
         // Without ties 2·U is even.
         let within = ways.iter().step_by(2).take_while(|&&ways| {

@@ -2,11 +2,9 @@
 //! two interfaces or processors do not stamp what passes in the order in which it does.
 
 use crate::capture::FrameId;
+use crate::dns::thresholds::EARLY_QUERY_MAX_NS;
 use crate::wire::Endpoint;
 use std::collections::VecDeque;
-
-/// A query that follows its answer later than this is another, ns.
-const EARLY_NS: u64 = 300_000;
 
 /// Answers to nothing that are remembered.
 const ANSWERS_MAX: usize = 16;
@@ -41,7 +39,7 @@ impl Early {
     pub fn take(&mut self, now_ns: u64, server: &Endpoint, client: &Endpoint) -> Option<Answer> {
         let is_of = |answer: &Answer| {
             (&answer.server, &answer.client) == (server, client)
-                && answer.time_ns + EARLY_NS >= now_ns
+                && answer.time_ns + EARLY_QUERY_MAX_NS >= now_ns
         };
         let at = self.0.iter().position(is_of)?;
         self.0.remove(at)

@@ -2,26 +2,12 @@
 
 use super::at_once::{self, Attempt};
 use crate::capture::FrameId;
+use crate::dns::thresholds::{
+    BASELINE_MAX_NS, NEARBY_CACHE_NS, RESOLVER_TIMEOUT_MIN_NS, SLOW_FACTOR, SLOW_MIN_NS,
+};
 use crate::model::Cause;
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{qtype, rcode};
-
-/// An answer faster than this is never slow, whatever the server's baseline: a resolver that
-/// has to ask others needs as long.
-pub const SLOW_MIN_NS: u64 = 60_000_000;
-/// A slow answer takes at least so many times the server's baseline.
-const SLOW_FACTOR: u64 = 3;
-/// A server whose fastest answer took longer has shown nothing: a resolver that is always slow is
-/// not excused by that.
-const BASELINE_MAX_NS: u64 = 10_000_000;
-/// What an answer may take where neither the server has shown better nor the way to it is known:
-/// as long as from a cache nearby, which is the fix.
-const NEARBY_NS: u64 = 1_000_000;
-/// Longer than a resolver takes to ask those who know a name, one after the other, ns.
-pub const UNCACHED_NS: u64 = 1_000_000_000;
-/// When a client gives up on its only query, if the capture does not show it: the timeout of
-/// resolv.conf(5).
-pub(super) const TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// How a look-up ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,9 +173,6 @@ pub(super) struct Known {
     pub is_silent: bool,
 }
 
-/// The shortest timeout that resolv.conf(5) knows.
-pub(super) const TIMEOUT_MIN_NS: u64 = 1_000_000_000;
-
 /// A stretch of time and what it was lost to.
 type Span = (u64, u64, Option<Cause>);
 
@@ -199,7 +182,7 @@ impl Lookup {
     /// known, and that from its client to the vantage, `unseen_ns`. Causes that took nothing are there with 0.
     pub fn split(&self, rtt_ns: Option<u64>, unseen_ns: u64) -> [(Option<Cause>, u64); 5] {
         let fair = |rtt_ns: u64| rtt_ns.min(self.quickest_ns()) + unseen_ns;
-        let fair_ns = rtt_ns.map_or(NEARBY_NS, fair);
+        let fair_ns = rtt_ns.map_or(NEARBY_CACHE_NS, fair);
         let timeout = if self.is_reverse { Cause::ReverseDnsTimeout } else { Cause::DnsTimeout };
         let mut split = [
             (None, 0),
@@ -455,7 +438,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
 /// Who asks for the next name at `end_ns` has heard of the one before, unless he has waited for a timeout: what is
 /// shorter than any is an answer that was not captured.
 fn hear_of((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
-    if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < TIMEOUT_MIN_NS {
+    if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < RESOLVER_TIMEOUT_MIN_NS {
         *cause = None;
     }
 }

@@ -1,12 +1,9 @@
 //! Look-ups that were captured at two places.
 
 use super::Lookup;
+use crate::dns::thresholds::SIGHTINGS_APART_MAX_NS;
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
-
-/// A client's port comes again for another query of the same kind after longer than this, ns: both
-/// sightings of one query are as far apart as the path is long and the clocks are uncertain.
-const APART_MAX_NS: u64 = 2_000_000_000;
 
 /// Those of `more`, seen at the second place, that the first has not seen.
 pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
@@ -16,7 +13,7 @@ pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     }
     let is_known = |(question, sent_ns): (Question, u64)| {
         let times = known.get(&question).map_or(&[][..], Vec::as_slice);
-        times.iter().any(|time_ns| time_ns.abs_diff(sent_ns) < APART_MAX_NS)
+        times.iter().any(|time_ns| time_ns.abs_diff(sent_ns) < SIGHTINGS_APART_MAX_NS)
     };
     more.into_iter().filter(|lookup| !questions(lookup).any(is_known)).collect()
 }

@@ -3,12 +3,9 @@
 
 use crate::capture::{FrameId, InputSummary};
 use crate::findings;
+use crate::findings::thresholds::SLIGHT_SHARE;
 use crate::model::units::counted;
 use crate::model::{Class, Finding, Load, Report, Role};
-
-/// A fault that takes less of the time of a load, and meets fewer of its exchanges and connections,
-/// is not told.
-const SLIGHT: f64 = 0.01;
 
 /// Adds to `report`, of requests that were asked alone, the faults that only a load of so many
 /// connections shows, as the `loaded` report of its packets has them. Costs are not added: where
@@ -59,9 +56,9 @@ fn is_same(known: &Finding, found: &Finding) -> bool {
 fn is_slight(finding: &Finding, connections: u64) -> bool {
     let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
     let affected = &finding.affected;
-    finding.share < SLIGHT
-        && part(affected.exchanges, affected.of_exchanges) < SLIGHT
-        && part(affected.connections, connections) < SLIGHT
+    finding.share < SLIGHT_SHARE
+        && part(affected.exchanges, affected.of_exchanges) < SLIGHT_SHARE
+        && part(affected.connections, connections) < SLIGHT_SHARE
 }
 
 #[cfg(test)]

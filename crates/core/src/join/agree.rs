@@ -6,6 +6,7 @@ use super::judge::{ENDINGS, Settled, witness};
 use super::pairs::{Pairs, Resets};
 use crate::app::Side;
 use crate::findings::Tally;
+use crate::findings::thresholds::CONFIDENCE_MAX;
 use crate::join::Sites;
 use crate::model::{
     Cause, Class, Clocks, Crossing, Culprit, Fact, Finding, Join, Observation, Place, Report, Role,
@@ -13,9 +14,6 @@ use crate::model::{
 };
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
-
-/// No two views make a finding surer than this.
-const CONFIDENCE_MAX: f64 = 0.99;
 
 /// What both places of an input saw, over all its shards.
 #[derive(Default)]

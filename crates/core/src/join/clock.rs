@@ -5,6 +5,7 @@
 //! difference between both times of a packet is the difference of the clocks and the path's own
 //! delay, added in one direction, subtracted in the other.
 
+use crate::join::thresholds::{DRIFT_CLEAR, DRIFT_PPM_MAX, DRIFT_WINDOWS};
 use crate::model::Clocks;
 use std::collections::BTreeMap;
 
@@ -21,13 +22,6 @@ pub enum Way {
 const WINDOWS_MAX: u64 = 64;
 /// The shortest window is 2^20 ns, about a millisecond.
 const WIDTH_BITS_MIN: u32 = 20;
-
-/// Windows from which on a drift is told from queues that grow.
-const DRIFT_WINDOWS: usize = 8;
-/// Crystals differ by less, parts per million.
-const DRIFT_PPM_MAX: f64 = 1_000.0;
-/// A drift moves the clocks this many times as far as what the windows differ from its line.
-const DRIFT_CLEAR: f64 = 4.0;
 
 /// A packet's time at the second place less that at the first, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,6 +3,7 @@
 //! What one place has seen waits for the other: of data it is bytes that are compared, because
 //! offload cuts and joins segments differently at both ends.
 
+use crate::join::thresholds::REORDERING_DEPTH_MAX;
 use crate::model::{Crossing, Place};
 use crate::tcp::Copies;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -11,9 +12,6 @@ use std::collections::VecDeque;
 /// Packets of one direction that wait to be seen at the other place: what is under way at most, in
 /// the widest of usual windows.
 pub(super) const WAITING_MAX: usize = 8192;
-/// A packet that so many later ones have passed, or one that came so many later, does not come any
-/// more: reordering is not as deep.
-const PASSED_MAX: u16 = 512;
 /// One in so many is looked for further behind: after a hole in a capture.
 const FAR_LOOK: u32 = 64;
 /// Segments that one packet of offload is cut into at most have identifications this close.
@@ -134,7 +132,7 @@ impl Lane {
         let (mut new, mut twin_ns) = (Waiting { is_covered, ..Waiting::of(segment) }, None);
         let (mut index, mut last) = (0, None);
         let is_far_look = self.misses.is_multiple_of(FAR_LOOK);
-        let depth = if is_far_look { WAITING_MAX } else { PASSED_MAX.into() };
+        let depth = if is_far_look { WAITING_MAX } else { REORDERING_DEPTH_MAX.into() };
         while index < self.waiting[other].len().min(depth) {
             let old = &mut self.waiting[other][index];
             let Some(shared) = old.shares(&new) else {
@@ -177,12 +175,14 @@ impl Lane {
     /// What stands before `index` was passed by a later packet.
     fn pass(&mut self, place: Place, index: usize) {
         let queue = &mut self.waiting[place];
-        for waiting in queue.drain(..index.saturating_sub(PASSED_MAX.into())) {
+        for waiting in queue.drain(..index.saturating_sub(REORDERING_DEPTH_MAX.into())) {
             Self::count(&mut self.only[place], &waiting);
         }
-        let behind = queue.iter_mut().take(index.min(PASSED_MAX.into()));
+        let behind = queue.iter_mut().take(index.min(REORDERING_DEPTH_MAX.into()));
         behind.for_each(|waiting| waiting.passed += 1);
-        while let Some(oldest) = queue.front().filter(|oldest| oldest.passed >= PASSED_MAX) {
+        while let Some(oldest) =
+            queue.front().filter(|oldest| oldest.passed >= REORDERING_DEPTH_MAX)
+        {
             let oldest = *oldest;
             queue.pop_front();
             Self::count(&mut self.only[place], &oldest);

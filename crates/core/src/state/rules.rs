@@ -3,12 +3,8 @@
 use super::{Listener, Socket, State, is_at};
 use crate::app::Side;
 use crate::model::{Cause, Fact, Finding, StateEvidence};
+use crate::state::thresholds::{BUFFER_ROOM_FACTOR, UNREAD_MIN_NS};
 use crate::wire::Endpoint;
-
-/// The kernel states twice the size that was asked for (socket(7)), and of that it spends as much again on
-/// its own structures when segments are small: a buffer of more than four times what was ever in flight was
-/// not what limited it.
-const ROOM: u64 = 4;
 
 /// What `state` says of `finding`, where it holds a socket that took part; the strongest first.
 pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
@@ -115,7 +111,7 @@ fn limits_sending(finding: &Finding, sockets: &[&Socket]) -> Option<StateEvidenc
     })?;
     let socket = sockets.iter().min_by_key(|it| it.sndbuf_bytes)?;
     let is_known = sockets.iter().all(|it| it.sndbuf_locked == Some(false));
-    (is_known && socket.sndbuf_bytes > ROOM * ceiling).then(|| {
+    (is_known && socket.sndbuf_bytes > BUFFER_ROOM_FACTOR * ceiling).then(|| {
         let facts = vec![("sndbuf_bytes", Fact::Bytes(socket.sndbuf_bytes))];
         let value = socket.sndbuf_bytes.to_string();
         evidence(false, "sndbuf_grows", ("SO_SNDBUF", value), socket, facts)
@@ -132,10 +128,6 @@ fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
     let value = socket.hooked.sndbuf_wait_ns.to_string();
     Some(evidence(true, "sndbuf_waited", ("sndbuf_wait_ns", value), socket, facts))
 }
-
-/// Data that lay unread for longer than a process that waits for it takes to be woken: one period of the
-/// scheduler's slowest clock tick, 10 ms at `HZ=100`.
-const UNREAD_MIN_NS: u64 = 10_000_000;
 
 /// A kernel hook at the arrival of data and at its reading.
 fn lay_unread(sockets: &[&Socket]) -> Option<StateEvidence> {

@@ -4,21 +4,9 @@ use super::rules::{ask, overflows, server};
 use super::{Conntrack, LocalPorts, Netns, State};
 use crate::findings;
 use crate::model::{Cause, Culprit, Fact, Finding, Report, Role, StateEvidence};
+use crate::state::thresholds::{LIKELIHOOD_RATIO, TIME_WAIT_S, UNREPLIED_S};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
-
-/// How much likelier what the state shows is with the cause than without it. A setting that two states are
-/// possible of is as a cause needs it in at most half of the sockets that do not have the cause, where
-/// nothing else is known of them; it is so in all that do.
-const LIKELIHOOD_RATIO: f64 = 2.0;
-
-/// A port in TIME-WAIT is free again after 60 s: while the list is read, which takes less than a second, at
-/// most a 60th of them becomes free.
-const TIME_WAIT_S: u64 = 60;
-
-/// An entry of a UDP query without an answer is removed after 30 s, of a SYN after 120 s: within a second, at
-/// most a 30th of the entries goes.
-const UNREPLIED_S: u64 = 30;
 
 /// Adds to the findings of `report` what `state` says for or against each, with the confidence that follows,
 /// and names causes that only the state can tell. Findings that were weighed before stay as they are.

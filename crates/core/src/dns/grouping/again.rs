@@ -1,11 +1,8 @@
 //! Queries asked again, and look-ups that were given up: who keeps an identifier, who does not.
 
-use super::{Asked, Open, RETRY_MIN_NS, is_timeout};
+use super::{Asked, Open, is_timeout};
 use crate::dns::lookup::Query;
-
-/// Timers that wait for the same time differ by less than this part of it: what a host takes, and what some take
-/// off at random.
-const EARLY: u64 = 8;
+use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, TIMER_ALIKE_PART};
 
 impl Open {
     /// Whether `asked` comes in place of `last`, which was in vain, and not for another look-up
@@ -91,6 +88,6 @@ impl Open {
 fn is_timer([first_ns, again_ns, now_ns]: [u64; 3]) -> bool {
     let (before_ns, waited_ns) =
         (again_ns.saturating_sub(first_ns), now_ns.saturating_sub(again_ns));
-    let is_due = |due_ns: u64| waited_ns.abs_diff(due_ns) <= due_ns / EARLY;
-    before_ns >= RETRY_MIN_NS && (is_due(before_ns) || is_due(2 * before_ns))
+    let is_due = |due_ns: u64| waited_ns.abs_diff(due_ns) <= due_ns / TIMER_ALIKE_PART;
+    before_ns >= QUERY_RETRY_MIN_NS && (is_due(before_ns) || is_due(2 * before_ns))
 }
