@@ -19,8 +19,7 @@ use tcpwhy_core::filter::Filter;
 use tcpwhy_core::model::{Asked, Report};
 use tcpwhy_core::picture::Picture;
 #[cfg(target_os = "linux")]
-use tcpwhy_core::pipeline::Analysis;
-use tcpwhy_core::pipeline::Options;
+use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::json;
 
 pub const EXAMPLES: &str = "\

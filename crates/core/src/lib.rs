@@ -1,10 +1,10 @@
 //! Packet captures in, causes of latency out: the pure core of tcpwhy.
 //!
-//! Five hops, one direction, no way around:
+//! Hops in one direction; each module imports only those below it (ARCHITECTURE.md has the picture):
 //!
 //! ```text
-//! bytes -> capture -> wire -> tcp ------------> cause -> report
-//!          Frame      Segment  Exchange, Ledger  Finding  text, JSON
+//! bytes -> capture -> wire -> tcp (asks judge) -> findings -> report
+//!          Frame      Segment  Exchange, Ledger    Finding     text, JSON
 //! ```
 //!
 //! No sockets, no clock, no threads of its own making and no `unsafe`: time comes in as the

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module may import those before it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 23] = [
     "queue",
     "capture",
     "wire",
@@ -30,7 +30,6 @@ const ORDER: [&str; 24] = [
     "picture",
     "tables",
     "anonymize",
-    "lib",
 ];
 
 fn source() -> PathBuf {
@@ -73,43 +72,86 @@ fn sources() -> BTreeMap<String, String> {
     found.iter().map(|path| (name(path), code(path))).filter(|(name, _)| !is_test(name)).collect()
 }
 
-/// The module at the top that a file belongs to.
-fn top(name: &str) -> &str {
-    let first = name.split('/').next().unwrap_or_default();
-    first.strip_suffix(".rs").unwrap_or(first)
+/// The module that a file is, from the root: `["tcp", "sender", "losses"]`.
+fn module(name: &str) -> Vec<&str> {
+    let mut path: Vec<&str> = name.trim_end_matches(".rs").split('/').collect();
+    if matches!(path.last(), Some(&"mod" | &"lib")) {
+        path.pop();
+    }
+    path
 }
 
-/// The modules at the top that `code` names, as `crate::module` or in `use crate::{module, …}`.
-fn imports(code: &str) -> BTreeSet<String> {
-    let mut named = BTreeSet::new();
-    for part in code.split("crate::").skip(1) {
-        if let Some(list) = part.strip_prefix('{') {
-            let mut depth = 0;
-            let mut word = String::new();
-            for letter in list.chars() {
-                match letter {
-                    '{' => depth += 1,
-                    '}' if depth == 0 => break,
-                    '}' => depth -= 1,
-                    ',' if depth == 0 => word.clear(),
-                    _ if depth > 0 => {}
-                    _ if letter.is_alphanumeric() || letter == '_' => word.push(letter),
-                    ':' if !word.is_empty() => {
-                        named.insert(std::mem::take(&mut word));
-                    }
-                    _ => {}
-                }
-                if !word.is_empty() && depth == 0 {
-                    named.insert(word.clone());
-                }
-            }
+/// The paths of a `use` with its groups taken apart: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expanded(path: &str) -> Vec<String> {
+    let path = path.trim();
+    let Some((start, group)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let group = group.trim_end().strip_suffix('}').unwrap_or(group);
+    let (mut parts, mut part, mut depth) = (Vec::new(), String::new(), 0);
+    for letter in group.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if letter == ',' && depth == 0 {
+            parts.push(std::mem::take(&mut part));
         } else {
-            let end = part.find(|it: char| !it.is_alphanumeric() && it != '_');
-            named.insert(part[..end.unwrap_or(part.len())].to_owned());
+            part.push(letter);
         }
     }
-    named.retain(|name| ORDER.contains(&name.as_str()));
-    named
+    parts.push(part);
+    let parts = parts.iter().filter(|part| !part.trim().is_empty());
+    parts.flat_map(|part| expanded(part)).map(|part| format!("{start}{part}")).collect()
+}
+
+/// The module at the top that a path in the file `name` leads to, if it leads to this crate.
+fn target(name: &str, path: &str) -> Option<String> {
+    let mut base = module(name);
+    let mut words = path.split("::").map(str::trim).peekable();
+    match *words.peek()? {
+        "crate" => {
+            words.next();
+            return words.next().map(str::to_owned);
+        }
+        "super" | "self" => {}
+        _ => return None,
+    }
+    while let Some(word @ ("super" | "self")) = words.peek().copied() {
+        if word == "super" {
+            base.pop();
+        }
+        words.next();
+    }
+    base.first().copied().or_else(|| words.next()).map(str::to_owned)
+}
+
+/// The paths of the `use` statements of `code`.
+fn uses(code: &str) -> Vec<String> {
+    let starts = ["use ", "pub use ", "pub(crate) use ", "pub(super) use "];
+    let statements = code.split(['\n', ';']).map(str::trim_start).filter(|line| {
+        starts.iter().any(|start| line.starts_with(start)) || line.starts_with("pub(in ")
+    });
+    let mut found = Vec::new();
+    let mut rest = code;
+    for statement in statements {
+        // A group goes on over lines: up to the semicolon.
+        let Some(at) = rest.find(statement) else { continue };
+        rest = &rest[at..];
+        let whole = rest.split(';').next().unwrap_or_default();
+        if let Some((_, path)) = whole.split_once("use ") {
+            found.extend(expanded(&path.replace('\n', " ")));
+        }
+    }
+    found
+}
+
+/// The modules at the top that the file `name` with `code` names in `use` statements and in paths.
+fn imports(name: &str, code: &str) -> BTreeSet<String> {
+    let is_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+    let inline = code.split(|letter| !is_path(letter)).filter(|word| word.contains("::"));
+    let paths = uses(code).into_iter().chain(inline.map(str::to_owned));
+    let named = paths.filter_map(|path| target(name, &path));
+    named.filter(|module| ORDER.contains(&module.as_str())).collect()
 }
 
 #[test]
@@ -117,10 +159,11 @@ fn modules_import_in_one_direction() {
     let place = |module: &str| ORDER.iter().position(|it| *it == module);
     let mut back = Vec::new();
     for (name, code) in sources() {
-        let own = top(&name);
+        let path = module(&name);
+        let Some(own) = path.first() else { continue };
         let own_place = place(own).unwrap_or_else(|| panic!("{own} has no place in the order"));
-        for module in imports(&code) {
-            if place(&module) > Some(own_place) && own != "lib" {
+        for module in imports(&name, &code) {
+            if place(&module) > Some(own_place) {
                 back.push(format!("{name} imports {module}"));
             }
         }
@@ -130,18 +173,36 @@ fn modules_import_in_one_direction() {
 
 #[test]
 fn names_are_imported_one_by_one_from_other_files() {
-    let globs: Vec<String> = sources()
-        .into_iter()
-        .filter(|(_, code)| code.lines().any(|line| line == "use super::*;"))
-        .map(|(name, _)| name)
-        .collect();
-    assert!(globs.is_empty(), "`use super::*` outside of tests: {}", globs.join(", "));
+    let is_glob = |path: &String| path.ends_with("::*");
+    // A module may pass on all of a child of its own.
+    let of_others = |path: &String| path.starts_with("crate::") || path.starts_with("super::");
+    let mut globs = Vec::new();
+    for (name, code) in sources() {
+        let found = uses(&code).into_iter().filter(is_glob).filter(of_others);
+        globs.extend(found.map(|path| format!("{name}: use {path}")));
+    }
+    assert!(globs.is_empty(), "globs outside of tests:\n{}", globs.join("\n"));
 }
 
 #[test]
-fn an_arrow_back_is_found() {
-    let code = "use crate::report::Report;\nuse crate::{findings, tcp::Tracker};\n";
-    let found = imports(code);
-    let expected = ["findings", "report", "tcp"].map(str::to_owned);
-    assert_eq!(found, BTreeSet::from(expected));
+fn every_form_of_an_import_is_found() {
+    let found = |code: &str| {
+        let all: Vec<String> = imports("wire/tcp.rs", code).into_iter().collect();
+        all.join(" ")
+    };
+    assert_eq!(
+        found("use crate::report::Report;\nuse crate::{findings, tcp::Tracker};"),
+        "findings report tcp"
+    );
+    assert_eq!(
+        found("use crate::{\n    wire::tcp,\n    model::{Cause, report},\n};"),
+        "model wire"
+    );
+    assert_eq!(
+        found("fn f() { crate::judge::judge(gap); super::super::dns::link(); }"),
+        "dns judge"
+    );
+    assert_eq!(found("use super::super::report::x;\nuse super::segment;"), "report wire");
+    let globs = uses("pub(super) use super::*;\n    use crate::judge::*;\npub use report::*;");
+    assert_eq!(globs, ["super::*", "crate::judge::*", "report::*"]);
 }

@@ -67,8 +67,8 @@ pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, 
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::app::Side;
-    use crate::findings::client_isolated::*;
     use crate::findings::tally::{CauseTally, Key};
 
     /// So many hosts that one client did not reach.

@@ -103,7 +103,7 @@ fn rounded(share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::confidence::*;
+    use super::*;
 
     fn seen(exchanges: u64) -> CauseTally {
         CauseTally { exchanges, ..CauseTally::default() }

@@ -109,8 +109,8 @@ pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::app::Side;
-    use crate::findings::refusals::*;
 
     /// The refused ports of one host, each with the client that asked.
     fn refused(ports: u16, client: impl Fn(u16) -> u8) -> Vec<(Key, CauseTally)> {

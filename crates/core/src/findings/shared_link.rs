@@ -77,9 +77,9 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::app::Side;
     use crate::capture::FrameId;
-    use crate::findings::shared_link::*;
     use crate::wire::Endpoint;
 
     const S: u64 = 1_000_000_000;

@@ -159,7 +159,7 @@ fn tell(finding: &mut Finding, outer: Endpoint) {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::upstream_wait::*;
+    use super::*;
 
     const MS: u64 = 1_000_000;
 

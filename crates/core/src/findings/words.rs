@@ -225,7 +225,7 @@ fn cells(line: &'static str) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::words::*;
+    use super::*;
 
     #[test]
     fn every_cause_has_a_complete_manual() {

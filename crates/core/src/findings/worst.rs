@@ -210,7 +210,7 @@ fn direction(connection: &Connection, sender: Side) -> DirectionReport {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::worst::*;
+    use super::*;
     use crate::model::Cause;
     use crate::wire::{Segment, TcpFlags};
 

@@ -311,7 +311,7 @@ pub struct Affected {
     pub connections: u64,
 }
 
-/// A value that goes into a cause's words; `cause/<cause>.md` names it as `{name}`.
+/// A value that goes into a cause's words; `findings/<cause>.md` names it as `{name}`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A duration, shown in ms or s.

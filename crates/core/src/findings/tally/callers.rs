@@ -39,7 +39,7 @@ impl Callers {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::tally::callers::*;
+    use super::*;
 
     fn callers(counts: &[(u8, u64)]) -> Callers {
         let mut callers = Callers::default();

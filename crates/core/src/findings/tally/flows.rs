@@ -137,7 +137,7 @@ fn opening_ns(window: u64, rate: u64, rtt_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::tally::flows::*;
+    use super::*;
 
     const S: u64 = 1_000_000_000;
 

@@ -41,7 +41,7 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::tally::heard::*;
+    use super::*;
 
     #[test]
     fn of_too_many_hosts_none_is_known_to_have_heard_nothing() {

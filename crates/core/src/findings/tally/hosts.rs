@@ -51,7 +51,7 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::tally::hosts::*;
+    use super::*;
 
     #[test]
     fn too_many_hosts_are_all_taken_for_known_in_any_order() {

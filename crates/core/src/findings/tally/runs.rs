@@ -2,10 +2,16 @@
 //! waiting. Most are such, and they are counted together before they are added to what is kept of
 //! their server; and so are the connections on which nothing else happened.
 
-use crate::findings::tally::culprits::Rank;
-use crate::findings::tally::*;
-use crate::model::{Culprit, Role, Sighting};
-use crate::tcp::{OneShot, set_up_late_ns};
+use crate::app::{Label, Side};
+use crate::capture::FrameId;
+use crate::findings::scene::Scene;
+use crate::findings::tally::Tally;
+use crate::findings::tally::culprits::{CauseTally, Key, Rank};
+use crate::findings::tally::endpoint::{EndpointTally, Group};
+use crate::findings::tally::waits::Waits;
+use crate::model::{Cause, Culprit, Owner, Role, Sighting};
+use crate::tcp::{Chain, Connection, Exchange, OneShot, Outcome, SimpleExchange, set_up_late_ns};
+use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
 /// Kinds that are counted so at a time.
