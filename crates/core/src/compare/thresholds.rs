@@ -1,6 +1,6 @@
 //! Every number that decides whether two captures differ, with its unit and its source.
 
-/// Least share of the exchanges of either run that makes it another load. Source: derivation:
+/// Least share of the exchanges of either run that makes it another load. Source: derivation;
 /// the 99th percentile, the slowest point that is compared, is then theirs.
 pub const LOAD_SHARE_MIN: f64 = 0.01;
 

@@ -89,7 +89,7 @@ pub(super) fn has_stopped(cause: &CauseTally, floors: &Floors) -> bool {
 pub(super) enum Bearable {
     /// A reader who works on what he reads is so late with each piece that a host hands him.
     Work {
-        /// See [`READ_BYTES`], ns.
+        /// Delay of the reader with each [`READ_BYTES`], ns.
         late_ns: u64,
     },
     /// Room of one height stands in the way, but a wait for it takes only so long, ns.

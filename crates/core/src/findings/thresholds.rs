@@ -1,11 +1,12 @@
-//! Every number that decides what is a finding and how sure it is, with its unit and its source. Bounds of
-//! memory stand beside what they bound.
+//! Every number that decides what is a finding and how sure it is, with its unit and its
+//! source. Bounds of memory stand beside what they bound.
 
 /// Least share of an endpoint's wall time from which a cost is a finding. Source: judgement.
 pub const COST_SHARE_MIN: f64 = 0.3;
 
-/// Least part of a typical exchange from which a cost is a finding, ns. Source: judgement: five
-/// of them are what a person notices (0.1 s, Miller 1968).
+/// Least part of a typical exchange from which a cost is a finding, ns. Source: judgement; five
+/// of them are what a person notices (0.1 s; Miller, "Response time in man-computer
+/// conversational transactions", 1968).
 pub const COST_MIN_NS: u64 = 20_000_000;
 
 /// Least share of an endpoint's wall time from which a fault is a finding. Source: judgement.
@@ -24,7 +25,7 @@ pub const DOMINANT_FACTOR: f64 = 5.0;
 pub const OFTEN_FACTOR: f64 = 2.5;
 
 /// Quick repairs are a finding from so many times the share on that makes a fault a finding,
-/// however few they are. Source: judgement: a quarter of the time.
+/// however few they are. Source: judgement; a quarter of the time.
 pub const REPAIR_FACTOR: f64 = 12.5;
 
 /// Least share of one exchange that makes a fault a finding, however few exchanges it hits.
@@ -45,15 +46,15 @@ pub const DOMINANT_COST_SHARE: f64 = 0.5;
 /// judgement.
 pub const MOST_SHARE: f64 = 0.8;
 
-/// Greatest confidence of a finding. Source: judgement: what was measured a few hundred times
+/// Greatest confidence of a finding. Source: judgement; what was measured a few hundred times
 /// cannot be surer.
 pub const CONFIDENCE_MAX: f64 = 0.99;
 
 /// Number of findings of all causes that count beside a cause's own in its confidence. Source:
-/// measurement: variance 0.14 of one finding over the variance 0.2² between causes.
+/// measurement; variance 0.14 of one finding over the variance 0.2² between causes.
 pub const CONFIDENCE_PRIOR: f64 = 4.0;
 
-/// Greatest confidence of a finding that may as well be another. Source: derivation: one of
+/// Greatest confidence of a finding that may as well be another. Source: derivation; one of
 /// two.
 pub const AMBIGUOUS_CONFIDENCE_MAX: f64 = 0.5;
 
@@ -86,7 +87,7 @@ pub const READ_BYTES: u64 = 1 << 16;
 /// times the delay that makes a fault one. Source: judgement.
 pub const SLOW_READER_FACTOR: u64 = 5;
 
-/// Number of unreached hosts from which on the client is cut off. Source: judgement: so many
+/// Number of unreached hosts from which on the client is cut off. Source: judgement; so many
 /// are not down at the same time.
 pub const UNREACHED_HOSTS_MIN: usize = 4;
 
@@ -97,11 +98,11 @@ pub const CROSS_TRAFFIC_MIN: u64 = 3;
 /// judgement.
 pub const ACCEPTED_TOGETHER_NS: u64 = 5_000_000;
 
-/// Number of refused ports of one host that make a scan. Source: judgement: no client has so
+/// Number of refused ports of one host that make a scan. Source: judgement; no client has so
 /// many services to reach at one host.
 pub const SCANNED_PORTS_MIN: u64 = 16;
 
-/// Number of hosts that refuse one client that make a scan. Source: judgement: no client has so
+/// Number of hosts that refuse one client that make a scan. Source: judgement; no client has so
 /// many hosts to reach of which none accepts.
 pub const SCANNED_HOSTS_MIN: usize = 64;
 
@@ -125,14 +126,14 @@ pub const FAR_SENDER_NS: u64 = 1_000_000;
 /// judgement.
 pub const LATE_ACK_PART: u64 = 8;
 
-/// Share of its rate that a full link carries. Source: judgement: headers and the beginnings of
+/// Share of its rate that a full link carries. Source: judgement; headers and the beginnings of
 /// other transfers take the rest.
 pub const FULL_LINK_SHARE: f64 = 0.8;
 
 /// Least share of a wait in which the link carried other transfers. Source: judgement.
 pub const SHARED_LINK_EXPLAINED: f64 = 0.5;
 
-/// A tail that percentiles show has one exchange in so many. Source: judgement: the 99th
+/// A tail that percentiles show has one exchange in so many. Source: judgement; the 99th
 /// percentile.
 pub const TAIL_ONE_IN: u64 = 100;
 
@@ -159,7 +160,7 @@ pub const IDLE_CLOSE_MIN_NS: u64 = 250_000_000;
 /// Source: judgement.
 pub const SENDER_STOPPED_NS: u64 = 20_000_000;
 
-/// Number of exchanges from which on a row is a sequence. Source: judgement: made as one, they
+/// Number of exchanges from which on a row is a sequence. Source: judgement; made as one, they
 /// would cost a tenth of their round trips.
 pub const SEQUENCE_MIN: u32 = 10;
 
@@ -167,7 +168,7 @@ pub const SEQUENCE_MIN: u32 = 10;
 pub const WAIT_MIN_NS: u64 = 20_000_000;
 
 /// Greatest distance of the ends of a proxy's and its server's wait, as a part of the outer one
-/// (1/10). Source: judgement: the proxy's work and the path.
+/// (1/10). Source: judgement; the proxy's work and the path.
 pub const UPSTREAM_APART_PART: u64 = 10;
 
 /// Number of pairs of waits that are no chance. Source: judgement.

@@ -4,7 +4,7 @@
 /// judgement.
 pub const DRIFT_WINDOWS: usize = 8;
 
-/// Greatest drift between two clocks, parts per million. Source: judgement: crystals differ by
+/// Greatest drift between two clocks, parts per million. Source: judgement; crystals differ by
 /// less.
 pub const DRIFT_PPM_MAX: f64 = 1_000.0;
 
@@ -12,6 +12,6 @@ pub const DRIFT_PPM_MAX: f64 = 1_000.0;
 /// line. Source: judgement.
 pub const DRIFT_CLEAR: f64 = 4.0;
 
-/// A packet that so many later ones have passed does not come any more. Source: judgement:
+/// A packet that so many later ones have passed does not come any more. Source: judgement;
 /// reordering is not as deep.
 pub const REORDERING_DEPTH_MAX: u16 = 512;

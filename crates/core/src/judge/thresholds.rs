@@ -25,24 +25,24 @@ pub const DELAYED_ACK_MIN_NS: u64 = 36_000_000;
 /// and hosts (judgement).
 pub const RTO_MIN_NS: u64 = LINUX_RTO_MIN_NS - LINUX_RTO_MIN_NS / 10;
 
-/// Least hold that is attributed to Nagle's algorithm, ns. Source: judgement: an ACK in a local
+/// Least hold that is attributed to Nagle's algorithm, ns. Source: judgement; an ACK in a local
 /// network takes as long.
 pub const HOLD_FLOOR_NS: u64 = 1_000_000;
 
-/// Number of holds after which a sender is known to use Nagle's algorithm. Source: judgement:
+/// Number of holds after which a sender is known to use Nagle's algorithm. Source: judgement;
 /// one or two may be chance.
 pub const KNOWN_HOLDS: u32 = 3;
 
-/// Least delay of an ACK that is no longer prompt, ns. Source: judgement: half of
+/// Least delay of an ACK that is no longer prompt, ns. Source: judgement; half of
 /// `TCP_DELACK_MIN`.
 pub const DELAY_FLOOR_NS: u64 = 20_000_000;
 
 /// Number of late ACKs that ended a silence at once, after which a sender is known to wait for
-/// ACKs. Source: judgement: one or two may be chance.
+/// ACKs. Source: judgement; one or two may be chance.
 pub const KNOWN_WAITS: u32 = 3;
 
 /// Least time from a segment to its retransmission, ns; a sender that waited for less did not
-/// wait for a retransmission. Source: judgement: a tail loss probe waits two round trips (RFC
+/// wait for a retransmission. Source: judgement; a tail loss probe waits two round trips (RFC
 /// 8985 §7.2), an RTO longer.
 pub const RETRANSMISSION_MIN_NS: u64 = 10_000_000;
 
@@ -51,12 +51,12 @@ pub const RETRANSMISSION_MIN_NS: u64 = 10_000_000;
 /// `TCP_RTO_MIN`.
 pub const UNSEEN_ANSWER_NS: u64 = LINUX_RTO_MIN_NS;
 
-/// Least time for which a closed window counts, ns. Source: judgement: a reader that is a
+/// Least time for which a closed window counts, ns. Source: judgement; a reader that is a
 /// little behind.
 pub const CLOSED_FLOOR_NS: u64 = 1_000_000;
 
 /// Longest ordinary delay of a host, ns. A shorter silence needs no explanation; beyond it an
-/// application paused, or a link lies between host and vantage. Source: judgement: a busy host
+/// application paused, or a link lies between host and vantage. Source: judgement; a busy host
 /// is scheduled within a millisecond.
 pub const HOST_DELAY_MAX_NS: u64 = 1_000_000;
 
@@ -68,12 +68,12 @@ pub const HOST_DELAY_NS: u64 = 500_000;
 /// segment that it triggers, ns. Source: judgement.
 pub const TRIGGER_VARIATION_MAX_NS: u64 = 1_500_000;
 
-/// ACKs closer than this may have been processed together, ns. Source: judgement: GRO and
+/// ACKs closer than this may have been processed together, ns. Source: judgement; GRO and
 /// interrupt moderation of network cards.
 pub const ACKS_MERGED_NS: u64 = 200_000;
 
 /// Least queueing delay that is recorded, and least time of an exchange that may have waited in
-/// a queue, ns. Source: judgement: a shorter queue is what keeps a link busy.
+/// a queue, ns. Source: judgement; a shorter queue is what keeps a link busy.
 pub const QUEUE_DELAY_MIN_NS: u64 = 50_000_000;
 
 /// Longest interval between two samples across which the queueing delay is interpolated, ns.

@@ -1,4 +1,5 @@
-//! Every number that decides how the state of the host is weighed, with its unit and its source.
+//! Every number that decides how the state of the host is weighed, with its unit and its
+//! source.
 
 /// A buffer of more than so many times the greatest flight was not the limit. Source:
 /// socket(7): the kernel doubles the size that was asked for, and spends as much again on its
@@ -9,7 +10,7 @@ pub const BUFFER_ROOM_FACTOR: u64 = 4;
 /// Source: kernel, one tick at `HZ=100`.
 pub const UNREAD_MIN_NS: u64 = 10_000_000;
 
-/// How much likelier the observed state is with the cause than without it. Source: derivation:
+/// How much likelier the observed state is with the cause than without it. Source: derivation;
 /// a setting with two states is as a cause needs it in at most half of the sockets without the
 /// cause.
 pub const LIKELIHOOD_RATIO: f64 = 2.0;

@@ -397,6 +397,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::tcp::ORIGIN;
+    use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 
     #[test]
     fn what_a_fin_takes_of_the_stream_is_no_hole() {

@@ -1,5 +1,5 @@
-//! Every number of this layer that decides how a connection is understood, with its unit and its source.
-//! Bounds of memory stand beside what they bound.
+//! Every number of this layer that decides how a connection is understood, with its unit and
+//! its source. Bounds of memory stand beside what they bound.
 
 use crate::judge::thresholds::RTO_MIN_NS;
 
@@ -7,7 +7,7 @@ use crate::judge::thresholds::RTO_MIN_NS;
 pub const CEILING_LEVEL_ROUNDS: u32 = 3;
 
 /// Number of such rounds if the sender had nothing more buffered each time, though more data
-/// followed: an opening window holds back data that is buffered. Source: judgement: a single
+/// followed: an opening window holds back data that is buffered. Source: judgement; a single
 /// such round may be a write that fitted.
 pub const CEILING_DRAINED_ROUNDS: u32 = 2;
 
@@ -29,7 +29,7 @@ pub const TIMESTAMP_PROOF_NS: u64 = 100_000_000;
 /// judgement.
 pub const TIMESTAMP_PROOF_TICKS: u32 = 200;
 
-/// Departures closer than this need no explanation, ns. Source: judgement: the time that a
+/// Departures closer than this need no explanation, ns. Source: judgement; the time that a
 /// kernel takes to send the next packet.
 pub const KERNEL_SEND_NS: u64 = 30_000;
 
@@ -61,16 +61,16 @@ pub const AT_ONCE_PART: u64 = 8;
 /// judgement.
 pub const ACK_TRAIN_PART: u64 = 4;
 
-/// Least queueing delay that may come from a step of the clock, ns. Source: judgement: a
+/// Least queueing delay that may come from a step of the clock, ns. Source: judgement; a
 /// shorter queue may exist in both directions, and a smaller step does little harm.
 pub const CLOCK_STEP_MIN_NS: u64 = 100_000_000;
 
-/// Greatest difference between two clocks about the same step, ns. Source: judgement: two
+/// Greatest difference between two clocks about the same step, ns. Source: judgement; two
 /// clocks that tick in milliseconds.
 pub const CLOCK_STEP_SAME_NS: u64 = 4_000_000;
 
 /// Longest time between a TCP or TLS handshake and a request that waited for it, ns. Source:
-/// judgement: after a longer time the connection came from a pool or was opened in advance.
+/// judgement; after a longer time the connection came from a pool or was opened in advance.
 pub const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
 
 /// A SYN-ACK that passes this long after the client's ACK can have reached the server did not
@@ -90,14 +90,14 @@ pub const CLOSED_OFTEN: u32 = 3;
 /// to 2 (`tcp_pacing_ca_ratio`, `tcp_pacing_ss_ratio`).
 pub const PACE_TENTHS: u128 = 14;
 
-/// Longest credible round trip, ns. Source: judgement: a longer sample comes from a clock that
+/// Longest credible round trip, ns. Source: judgement; a longer sample comes from a clock that
 /// was set or from a missing packet.
 pub const RTT_MAX_NS: u64 = 60_000_000_000;
 
 /// Below this round trip the vantage is on the host itself, ns. Source: judgement.
 pub const VANTAGE_ON_HOST_NS: u64 = 60_000;
 
-/// Shortest pause within a response that is examined, ns. Source: judgement: a shorter one is
+/// Shortest pause within a response that is examined, ns. Source: judgement; a shorter one is
 /// work of the server in any case.
 pub const STREAM_PAUSE_MIN_NS: u64 = 20_000_000;
 
@@ -109,11 +109,11 @@ pub const STREAM_PAUSES: u32 = 2;
 pub const RATE_BYTES_MIN: u64 = 8_000;
 
 /// Least path time of an exchange that counts in a row of exchanges, ns: saving a shorter round
-/// trip gains nothing worth reporting. Source: judgement: no fault has so small a cost.
+/// trip gains nothing worth reporting. Source: judgement; no fault has so small a cost.
 pub const ROW_PATH_MIN_NS: u64 = 1_000_000;
 
 /// Least wait after which a loss repaired without duplicate ACKs counts as found by a timer,
-/// ns. Source: judgement: Linux's RTO is at least 200 ms, its tail loss probe waits two round
+/// ns. Source: judgement; Linux's RTO is at least 200 ms, its tail loss probe waits two round
 /// trips.
 pub const TIMER_MIN_NS: u64 = 2_000_000;
 
@@ -130,10 +130,10 @@ pub const WINDOW_MAX_BYTES: u64 = 1 << 30;
 pub const SKB_MAX_BYTES: u64 = 1 << 16;
 
 /// Longest delay of a copy of a packet that is recognised by its header alone, ns. Source:
-/// judgement: retransmissions take longer.
+/// judgement; retransmissions take longer.
 pub const COPY_DELAY_MAX_NS: u64 = 2_000_000;
 
-/// Longest delay of a copy whose IP identification is equal as well, ns. Source: judgement:
+/// Longest delay of a copy whose IP identification is equal as well, ns. Source: judgement;
 /// more than the delay of a switch; some middleboxes give retransmissions the same number.
 pub const NUMBERED_COPY_DELAY_MAX_NS: u64 = 20_000_000;
 
@@ -160,7 +160,7 @@ pub const MSS_DEFAULT_BYTES: u64 = 536;
 /// Most retransmissions of a segment within a minute. Source: RFC 6298 §5.5: the timer doubles.
 pub const REPETITIONS_MAX: u64 = 8;
 
-/// Least length of a segment that may be a full one, bytes. Source: judgement: near the default
+/// Least length of a segment that may be a full one, bytes. Source: judgement; near the default
 /// of 536 bytes (RFC 9293 §3.7.1).
 pub const FULL_SEGMENT_MIN_BYTES: u64 = 500;
 
@@ -191,7 +191,7 @@ pub const IDENTIFICATION_JUMP_MAX: u16 = 64;
 /// Upper limit of the trust in the IP identification as a count of packets. Source: judgement.
 pub const IDENTIFICATION_TRUST_MAX: i8 = 20;
 
-/// Trust that is lost with a missing number where no data was lost. Source: judgement: a pure
+/// Trust that is lost with a missing number where no data was lost. Source: judgement; a pure
 /// ACK is lost there only rarely.
 pub const IDENTIFICATION_REFUTED: i8 = 4;
 
@@ -204,10 +204,10 @@ pub const LONG_WRITE_SEGMENTS: u64 = 8;
 pub const WRITE_SIZE_CHANGED: u8 = 3;
 
 /// Fraction of a window (1/16) by which the send buffer is smaller if a message is written in
-/// pieces. Source: measurement: it was that much or more in four of five transfers in the lab.
+/// pieces. Source: measurement; it was that much or more in four of five transfers in the lab.
 pub const BUFFER_SHORT_PART: u64 = 16;
 
-/// Number of consecutive silences at a window's edge that show its scale. Source: judgement: a
+/// Number of consecutive silences at a window's edge that show its scale. Source: judgement; a
 /// growing flight may be there once by chance, but not twice.
 pub const SCALE_MET_MIN: u8 = 2;
 
@@ -244,7 +244,7 @@ pub const SPACING_REMEMBERED_NS: u64 = 64_000_000;
 pub const BURST_FACTOR: u64 = 4;
 
 /// Two IP identifications no further apart come from one counter, which shows the order of
-/// sending. Source: judgement: random numbers are that close with a probability of 1/32.
+/// sending. Source: judgement; random numbers are that close with a probability of 1/32.
 pub const IDENTIFICATIONS_NEAR: u16 = 1_024;
 
 /// A packet that fills a hole within this time was overtaken, however short the path is, ns.
