@@ -7,8 +7,8 @@ TCPWHY_DEV := $(TARGET)/debug/tcpwhy
 CAPTURE ?= testdata/captures/nginx_nodelay_off.pcap
 FUZZ_SECONDS ?= 20
 PREFIX ?= /usr/local
-# A target of the machine's own kind: with a target named, build scripts are not linked statically, too.
-STATIC = $(shell rustc -vV | sed -n 's/^host: //p')
+# musl is linked into the binary; glibc would still look for libraries of the system at run time.
+STATIC := $(shell uname -m)-unknown-linux-musl
 
 # rustup's cargo, where there is one, goes before an older one of the system.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -89,9 +89,9 @@ deb: build ## build a Debian package in TARGET
 	TCPWHY=$(TCPWHY) packaging/deb.sh $(TARGET)
 
 # The C library is linked statically. The kernel hooks are in the binary where clang is installed.
-static: ## build a binary that needs no library of the system, for Linux of any distribution
-	@scripts/setup.sh build
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked -p tcpwhy --target $(STATIC)
+static: ## build a binary that needs no library of the system, for Linux of any distribution (musl; rustup)
+	@scripts/setup.sh build static
+	CC_$(subst -,_,$(STATIC))=musl-gcc cargo build --release --locked -p tcpwhy --target $(STATIC)
 	@ls -l $(TARGET)/$(STATIC)/release/tcpwhy
 
 completions: build ## write completion scripts for bash, zsh and fish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh build|lint|fuzz|test|web     `test` is everything that `make test` can use.
+# Usage: setup.sh build|lint|fuzz|static|test|web     `test` is everything that `make test` can use.
 set -euo pipefail
 
 rust_min=1.88
@@ -75,6 +75,10 @@ for what in "$@"; do
     case $what in
     build | lint) ;;
     fuzz) need c++ g++ ;;
+    static)
+        need musl-gcc musl-tools
+        wants_musl=1
+        ;;
     test)
         need c++ g++
         need nginx nginx-light
@@ -98,7 +102,7 @@ for what in "$@"; do
         need chromium chromium
         ;;
     *)
-        echo "usage: setup.sh build|lint|fuzz|test|web" >&2
+        echo "usage: setup.sh build|lint|fuzz|static|test|web" >&2
         exit 2
         ;;
     esac
@@ -129,6 +133,17 @@ if [ -n "${wants_duckdb:-}" ]; then
 fi
 if [ -n "${toolchain:-}" ]; then
     rustup default "$toolchain"
+fi
+
+if [ -n "${wants_musl:-}" ]; then
+    target=$(uname -m)-unknown-linux-musl
+    if ! [ -e "$(rustc --print target-libdir --target "$target")" ]; then
+        if ! command -v rustup >/dev/null || ! rustup target add "$target"; then
+            echo "setup: Rust for $target is missing: install Rust with https://rustup.rs and call" \
+                'make again' >&2
+            exit 2
+        fi
+    fi
 fi
 
 if [[ " $* " == *" lint "* || " $* " == *" test "* ]]; then

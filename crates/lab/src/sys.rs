@@ -116,7 +116,7 @@ pub fn open_tun(name: &str) -> io::Result<OwnedFd> {
         *slot = byte;
     }
     // SAFETY: `request` has the size and layout of struct ifreq (40 bytes).
-    check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &mut request) })?;
+    check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as libc::Ioctl, &mut request) })?;
     Ok(file.into())
 }
 
@@ -149,7 +149,7 @@ pub fn wait_readable(fds: [&OwnedFd; 2], timeout_ns: u64) {
     let mut polls =
         fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (timeout_ns / 1_000_000_000) as _,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: `polls` and `timeout` live across the call.

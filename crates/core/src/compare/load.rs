@@ -1,14 +1,11 @@
 //! The requests of a run, and those that only one of two runs has: comparing latencies of different
 //! requests would show the difference between the requests.
 
+use crate::compare::thresholds::LOAD_SHARE_MIN;
 use crate::model::Report;
 use std::collections::BTreeMap;
 
-/// Minimum share of different exchanges in a run for it to have another load: these then reach the
-/// 99th percentile, the slowest point compared.
-const SHARE_MIN: f64 = 0.01;
-
-/// Labels that do not name a request: how an exchange began, or several kinds together.
+/// Labels of what is no request: how an exchange began, or several kinds together.
 const NO_REQUESTS: [&str; 5] = ["", "under way", "greeting", "connect", "TLS handshake"];
 
 /// The label for kinds of requests beyond those listed.
@@ -123,7 +120,7 @@ pub fn is_another(differences: &[OnlyIn]) -> bool {
         let here = differences.iter().filter(|it| it.run == run);
         let (sum, of) =
             here.fold((0.0, 0), |(sum, _), it| (sum + it.exchanges as f64, it.of_exchanges));
-        sum > 0.0 && sum >= SHARE_MIN * of as f64
+        sum > 0.0 && sum >= LOAD_SHARE_MIN * of as f64
     })
 }
 

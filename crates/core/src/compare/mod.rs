@@ -22,6 +22,7 @@ mod normal;
 mod ranks;
 mod sample;
 mod tails;
+pub mod thresholds;
 
 pub use load::{Load, OnlyIn};
 pub use looks::Look;
@@ -30,11 +31,9 @@ pub use ranks::Ranks;
 pub use sample::Sample;
 pub use tails::Tail;
 
+use crate::compare::thresholds::CONFIDENCE;
 use crate::model::Latency;
 use std::collections::BTreeSet;
-
-/// Confidence level of intervals, and probability of claiming no difference if there is none.
-pub const CONFIDENCE: f64 = 0.95;
 
 /// Points of the distribution at which the slow end is compared.
 const TAILS: [f64; 2] = [0.9, 0.99];

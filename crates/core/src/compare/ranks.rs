@@ -3,6 +3,7 @@
 
 use super::Sample;
 use super::normal::{Z, two_sided};
+use crate::compare::thresholds::CONFIDENCE;
 
 /// Maximum number of durations on both sides for which the distribution of U is computed exactly,
 /// including ties.
@@ -23,12 +24,11 @@ pub struct Ranks {
     /// Probability that an exchange after takes longer than one before, less the probability that
     /// it takes less time: −1 if all are faster, 1 if all are slower.
     pub cliffs_delta: f64,
-    /// Interval of `cliffs_delta` with [`super::CONFIDENCE`]; `None` for a single exchange.
+    /// Where that lies with [`CONFIDENCE`]; none for a single exchange.
     pub cliffs_delta_interval: Option<[f64; 2]>,
     /// Median of all differences between a duration after and one before, ns.
     pub shift_ns: i64,
-    /// Interval of `shift_ns` with [`super::CONFIDENCE`]; `None` if there are too few differences
-    /// to bound it.
+    /// Where that lies with [`CONFIDENCE`]; none where these are too few to bound it.
     pub shift_interval_ns: Option<[i64; 2]>,
 }
 
@@ -205,13 +205,13 @@ fn choose(n: usize, k: usize) -> f64 {
     (0..k).fold(1.0, |ways, index| ways * (n - index) as f64 / (index + 1) as f64)
 }
 
-/// Returns the rank, from either end, of the differences that bound the shift with
-/// [`super::CONFIDENCE`].
+/// The rank, from either end, of the differences that bound the shift with
+/// [`CONFIDENCE`].
 fn critical(before: u64, after: u64) -> Option<f64> {
     if before + after <= EXACT_MAX {
         let ways = Ties::none(before, after).ways();
         let total: f64 = ways.iter().sum();
-        let half = (1.0 - super::CONFIDENCE) / 2.0 * total;
+        let half = (1.0 - CONFIDENCE) / 2.0 * total;
         let mut below = 0.0;
         // Without ties 2·U is even.
         let within = ways.iter().step_by(2).take_while(|&&ways| {

@@ -1,8 +1,8 @@
 //! Servers queried at the same time: musl sends a query to every server of resolv.conf(5) and takes
 //! the first conclusive answer.
 
-use super::grouping::RETRY_MIN_NS;
 use super::lookup::Query;
+use crate::dns::thresholds::QUERY_RETRY_MIN_NS;
 
 /// Queries for one type that were sent at the same time and count as one.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(super) fn attempts<'a>(queries: &[&'a Query]) -> Vec<Attempt<'a>> {
 fn is_at_once(query: &Query, later: &Query) -> bool {
     query.server != later.server
         && query.client_port == later.client_port
-        && later.sent_ns.saturating_sub(query.sent_ns) < RETRY_MIN_NS
+        && later.sent_ns.saturating_sub(query.sent_ns) < QUERY_RETRY_MIN_NS
         && query.answered_ns.is_none_or(|at_ns| at_ns > later.sent_ns)
 }
 

@@ -2,13 +2,11 @@
 //! microseconds, and two interfaces or processors may not timestamp packets in their true order.
 
 use crate::capture::FrameId;
+use crate::dns::thresholds::EARLY_QUERY_MAX_NS;
 use crate::wire::Endpoint;
 use std::collections::VecDeque;
 
-/// Maximum time from an answer to its query, ns; a later query is another one.
-const EARLY_NS: u64 = 300_000;
-
-/// Maximum number of remembered answers without a query.
+/// Answers to nothing that are remembered.
 const ANSWERS_MAX: usize = 16;
 
 /// An answer, or an ICMP error, without a query so far.
@@ -42,7 +40,7 @@ impl Early {
     pub fn take(&mut self, now_ns: u64, server: &Endpoint, client: &Endpoint) -> Option<Answer> {
         let is_of = |answer: &Answer| {
             (&answer.server, &answer.client) == (server, client)
-                && answer.time_ns + EARLY_NS >= now_ns
+                && answer.time_ns + EARLY_QUERY_MAX_NS >= now_ns
         };
         let at = self.0.iter().position(is_of)?;
         self.0.remove(at)

@@ -5,20 +5,12 @@ mod begun;
 mod late;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
+use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, SEQUEL_MAX_NS, SILENCE_MAX_NS};
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{Answer, Message, qtype};
 use begun::{Begun, Rest};
 use std::hash::{DefaultHasher, Hasher};
 
-/// Silence after which a look-up is over, ns: resolv.conf(5) allows longer timeouts, but they are
-/// not used in practice.
-const SILENCE_MAX_NS: u64 = 15_000_000_000;
-/// Maximum time from an answer to the next query of the look-up, ns: resolver libraries continue
-/// immediately, and path and load take some time.
-const SEQUEL_MAX_NS: u64 = 250_000_000;
-/// Minimum time between repeated queries, ns: no library repeats a query sooner, so an earlier
-/// repetition is the same packet captured twice.
-pub(super) const RETRY_MIN_NS: u64 = 100_000_000;
 const QUERIES_MAX: usize = 64;
 const ADDRESSES_MAX: usize = 16;
 
@@ -181,11 +173,11 @@ impl Open {
         let same_query = last.client_port == query.client_port
             && self.ids_of(query.qtype).any(|id| id == asked.id)
             && last.flags.over_tcp == query.flags.over_tcp;
-        let is_quick = waited_ns < RETRY_MIN_NS;
+        let is_quick = waited_ns < QUERY_RETRY_MIN_NS;
         match last.answered_ns {
             // Not a second capture of the same packet: it goes to another server as well.
             None if is_quick && same_query && !self.has_asked(query) => Some(fit),
-            None if waited_ns >= RETRY_MIN_NS => self.asks_again(asked, last).then_some(fit),
+            None if waited_ns >= QUERY_RETRY_MIN_NS => self.asks_again(asked, last).then_some(fit),
             _ if same_query && is_quick && !last.is_failure() => Some(Fit::Duplicate),
             None => None,
             Some(_) if last.is_failure() => self.asks_again(asked, last).then_some(fit),
@@ -195,7 +187,8 @@ impl Open {
             Some(_) if query.flags.over_tcp && !last.flags.over_tcp && self.is_cut() => Some(fit),
             // Libraries repeat both queries of a pair when one of them remains unanswered.
             Some(_) => {
-                let repeats = same_socket && waited_ns >= RETRY_MIN_NS || is_timeout(waited_ns);
+                let repeats =
+                    same_socket && waited_ns >= QUERY_RETRY_MIN_NS || is_timeout(waited_ns);
                 let goes_on = !self.is_settled() && self.asks_again(asked, last);
                 (repeats && (same_query || goes_on)).then_some(fit)
             }
@@ -206,7 +199,7 @@ impl Open {
     fn has_asked(&self, query: &Query) -> bool {
         self.attempts(query.qtype).iter().any(|earlier| {
             earlier.server == query.server
-                && query.sent_ns.saturating_sub(earlier.sent_ns) < RETRY_MIN_NS
+                && query.sent_ns.saturating_sub(earlier.sent_ns) < QUERY_RETRY_MIN_NS
         })
     }
 

@@ -2,28 +2,14 @@
 
 use super::at_once::{self, Attempt};
 use crate::capture::FrameId;
+use crate::dns::thresholds::{
+    BASELINE_MAX_NS, NEARBY_CACHE_NS, RESOLVER_TIMEOUT_MIN_NS, SLOW_FACTOR, SLOW_MIN_NS,
+};
 use crate::model::Cause;
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{qtype, rcode};
 
-/// Minimum time of a slow answer, ns, whatever the server's baseline: a resolver that has to query
-/// other servers needs as long.
-pub const SLOW_MIN_NS: u64 = 60_000_000;
-/// Factor by which a slow answer exceeds the server's baseline, at least.
-const SLOW_FACTOR: u64 = 3;
-/// Maximum baseline, ns. A server whose fastest answer took longer has no valid baseline, so that a
-/// resolver that is always slow is found.
-const BASELINE_MAX_NS: u64 = 10_000_000;
-/// Expected time of an answer if neither a baseline nor the round trip to the server is known, ns:
-/// that of a nearby cache, which is the fix.
-const NEARBY_NS: u64 = 1_000_000;
-/// Longer than a resolver takes to query the authoritative servers one after the other, ns.
-pub const UNCACHED_NS: u64 = 1_000_000_000;
-/// Timeout assumed for a client's only query if the capture does not show it, ns: the default of
-/// resolv.conf(5).
-pub(super) const TIMEOUT_NS: u64 = 5_000_000_000;
-
-/// The result of a look-up.
+/// How a look-up ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was answered; without addresses if the name has no record of the requested types.
@@ -189,10 +175,7 @@ pub(super) struct Known {
     pub is_silent: bool,
 }
 
-/// The shortest timeout of resolv.conf(5), ns.
-pub(super) const TIMEOUT_MIN_NS: u64 = 1_000_000_000;
-
-/// Start and end of a time span, and the cause to which it was lost.
+/// A stretch of time and what it was lost to.
 type Span = (u64, u64, Option<Cause>);
 
 impl Lookup {
@@ -202,7 +185,7 @@ impl Lookup {
     /// time are included with 0.
     pub fn split(&self, rtt_ns: Option<u64>, unseen_ns: u64) -> [(Option<Cause>, u64); 5] {
         let fair = |rtt_ns: u64| rtt_ns.min(self.quickest_ns()) + unseen_ns;
-        let fair_ns = rtt_ns.map_or(NEARBY_NS, fair);
+        let fair_ns = rtt_ns.map_or(NEARBY_CACHE_NS, fair);
         let timeout = if self.is_reverse { Cause::ReverseDnsTimeout } else { Cause::DnsTimeout };
         let mut split = [
             (None, 0),
@@ -462,7 +445,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
 /// not captured if it is shorter than any timeout: without an answer, the client would have waited
 /// for the timeout.
 fn hear_of((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
-    if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < TIMEOUT_MIN_NS {
+    if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < RESOLVER_TIMEOUT_MIN_NS {
         *cause = None;
     }
 }

@@ -14,10 +14,11 @@ mod lookup;
 mod streams;
 #[cfg(test)]
 mod tests;
+pub mod thresholds;
 mod tracker;
 mod twice;
 
-pub use lookup::{Lookup, Outcome, Query, QueryFlags, SLOW_MIN_NS, UNCACHED_NS};
+pub use lookup::{Lookup, Outcome, Query, QueryFlags};
 pub use streams::{Streams, concerns};
 pub use tracker::{Carried, Carrier, DNS_PORT, Tracker};
 pub(crate) use twice::unknown_to;

@@ -2,8 +2,9 @@
 
 use super::early::{self, Early};
 use super::grouping::{Asked, Fit, Open, has_answers};
-use super::lookup::{Known, Lookup, Query, QueryFlags, TIMEOUT_MIN_NS, TIMEOUT_NS};
+use super::lookup::{Known, Lookup, Query, QueryFlags};
 use crate::capture::FrameId;
+use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, RESOLVER_TIMEOUT_NS};
 use crate::wire::Endpoint;
 use crate::wire::dns_message::Message;
 use std::cmp::Reverse;
@@ -328,17 +329,18 @@ impl Tracker {
         // another.
         let went_on_ns = open.went_on_ns.filter(|_| unrepeated);
         let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
-        let too_early = |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < TIMEOUT_MIN_NS;
-        // If the capture ends before the client would have repeated the query, no timeout was seen.
+        let too_early =
+            |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < RESOLVER_TIMEOUT_MIN_NS;
+        // Where the capture ends before the client would have asked again, no timeout was seen.
         let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
         let cut_short = lookup.was_asked_once(0, now_ns)
-            && now_ns.saturating_sub(asked_ns) < timeout_ns.unwrap_or(TIMEOUT_NS);
+            && now_ns.saturating_sub(asked_ns) < timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS);
         lookup.is_abandoned = unrepeated || cut_short || superseded_ns.is_some_and(too_early);
         let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
         lookup.conclude(&Known {
             seen_ns: now_ns,
             left_ns: [superseded_ns, went_on_ns].into_iter().flatten().min(),
-            timeout_ns: timeout_ns.unwrap_or(TIMEOUT_NS),
+            timeout_ns: timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS),
             is_silent: lookup.queries.iter().all(is_silent),
         });
         self.finished.push(lookup);

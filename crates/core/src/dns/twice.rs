@@ -1,14 +1,11 @@
 //! Look-ups that were captured at two places.
 
 use super::Lookup;
+use crate::dns::thresholds::SIGHTINGS_APART_MAX_NS;
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// Maximum time between two captures of one query, ns: path delay and clock uncertainty. After
-/// longer than this, a client may use the same port for another query of the same kind.
-const APART_MAX_NS: u64 = 2_000_000_000;
-
-/// Returns those of `more`, seen at the second place, that were not seen at the first.
+/// Those of `more`, seen at the second place, that the first has not seen.
 pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     let mut known: HashMap<Question, Vec<u64>> = HashMap::new();
     for (question, sent_ns) in all.iter().flat_map(questions) {
@@ -16,7 +13,7 @@ pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     }
     let is_known = |(question, sent_ns): (Question, u64)| {
         let times = known.get(&question).map_or(&[][..], Vec::as_slice);
-        times.iter().any(|time_ns| time_ns.abs_diff(sent_ns) < APART_MAX_NS)
+        times.iter().any(|time_ns| time_ns.abs_diff(sent_ns) < SIGHTINGS_APART_MAX_NS)
     };
     more.into_iter().filter(|lookup| !questions(lookup).any(is_known)).collect()
 }

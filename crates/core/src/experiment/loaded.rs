@@ -3,17 +3,14 @@
 
 use crate::capture::{FrameId, InputSummary};
 use crate::findings;
+use crate::findings::thresholds::SLIGHT_SHARE;
 use crate::model::units::counted;
 use crate::model::{Class, Finding, Load, Report, Role};
 
-/// Faults with a smaller share of the load's time, and of its exchanges and connections, are not
-/// reported.
-const SLIGHT: f64 = 0.01;
-
-/// Adds to `report`, which is about single requests, the faults that only a load of so many
-/// connections shows, as found in the `loaded` report of its packets. Costs are not added: when
-/// more is requested than a server can handle, requests wait for each other, which is no fault.
-/// Faults of the client are not added either, since the client creates the load.
+/// Adds to `report`, of requests that were asked alone, the faults that only a load of so many
+/// connections shows, as the `loaded` report of its packets has them. Costs are not added: where
+/// more is asked than a server can do, each request waits for the others, and nothing is wrong.
+/// What the client would have to change is not either: it is the one that makes the load.
 pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     let totals = loaded.totals;
     let mut found = loaded.findings;
@@ -59,9 +56,9 @@ fn is_same(known: &Finding, found: &Finding) -> bool {
 fn is_slight(finding: &Finding, connections: u64) -> bool {
     let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
     let affected = &finding.affected;
-    finding.share < SLIGHT
-        && part(affected.exchanges, affected.of_exchanges) < SLIGHT
-        && part(affected.connections, connections) < SLIGHT
+    finding.share < SLIGHT_SHARE
+        && part(affected.exchanges, affected.of_exchanges) < SLIGHT_SHARE
+        && part(affected.connections, connections) < SLIGHT_SHARE
 }
 
 #[cfg(test)]

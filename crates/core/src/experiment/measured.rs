@@ -7,6 +7,7 @@
 
 use super::median_ns;
 use crate::app::{Protocol, Side};
+use crate::experiment::thresholds::OPENING_TRIPS;
 use crate::findings::{self, Floors};
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, LINUX_RTO_MIN_NS};
 use crate::model::experiment::{Experiment, Verdict};
@@ -15,11 +16,6 @@ use crate::model::{
     Role, StateEvidence,
 };
 use crate::wire::Endpoint;
-
-/// Number of round trips after which a window counts as small if it has not grown: a window with
-/// automatic sizing doubles with each round trip that fills it (dynamic right-sizing,
-/// `tcp_rcv_space_adjust` of Linux).
-const OPENING_TRIPS: u64 = 3;
 
 /// Requests of one client to one server.
 #[derive(Clone, Debug, Default)]

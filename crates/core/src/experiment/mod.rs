@@ -29,3 +29,4 @@ pub fn median_ns(times_ns: impl IntoIterator<Item = u64>) -> u64 {
 
 #[cfg(test)]
 mod tests;
+pub mod thresholds;

@@ -1,15 +1,13 @@
 //! Adds the evidence of experiments to the findings of a report.
 
 use crate::findings;
+use crate::findings::thresholds::CONFIDENCE_MAX;
 use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
 use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 
-/// Maximum confidence.
-const MOST: f64 = 0.99;
-
-/// Adds to the findings of `report` the evidence of the experiments for or against each, adapts
-/// their confidence, and adds causes that only an experiment shows. All experiments are kept in the
-/// report.
+/// Adds to the findings of `report` what the experiments say for or against each, with the
+/// confidence that follows, and names causes that only an experiment shows. All experiments are
+/// kept in the report.
 pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
     let alone = alone(&experiments);
     for experiment in &experiments {
@@ -50,7 +48,7 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { ERROR_MAX.recip() } else { ERROR_MAX };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
     let share = with / (with + without).max(f64::MIN_POSITIVE);
-    (share.min(MOST) * 100.0).round() / 100.0
+    (share.min(CONFIDENCE_MAX) * 100.0).round() / 100.0
 }
 
 /// Returns the confidence in a cause that only one of the experiments shows. Before, all causes

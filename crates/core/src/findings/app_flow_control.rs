@@ -6,11 +6,8 @@
 //! sends, has waited for them: what it waited for is one more round trip.
 
 use crate::findings::tally::Tally;
+use crate::findings::thresholds::PROMPTED_PART;
 use crate::model::{Cause, Owner};
-
-/// For so many times that a sender went on with words it may have done so once with an ACK: words that a
-/// host took its time to act on cannot be told from none.
-const BUT_ONE_IN: u64 = 2;
 
 /// Takes what looks like a small send buffer and is what the peer grants for the path's time.
 pub(super) fn settle(tally: &mut Tally) {
@@ -31,5 +28,5 @@ pub(super) fn settle(tally: &mut Tally) {
 
 /// Whether a sender that went on so often `[with words of its peer, with an ACK]` waited for words.
 fn is_granted([with_words, with_ack]: [u64; 2]) -> bool {
-    with_words > BUT_ONE_IN * with_ack
+    with_words > PROMPTED_PART * with_ack
 }

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::app::Side;
-use crate::dns::UNCACHED_NS;
+use crate::dns::thresholds::UNCACHED_NS;
 use crate::findings::client_isolated::CutOff;
 use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
+use crate::findings::thresholds::{
+    COST_MIN_NS, COST_SHARE_MIN, DEEP_FACTOR, DEEP_SHARE, DOMINANT_COST_SHARE, DOMINANT_FACTOR,
+    FAULT_MIN_NS, FAULT_SHARE_MIN, OFTEN_FACTOR, REPAIR_FACTOR, SLIGHT_SHARE,
+};
 use crate::findings::{
     buffer_limits, client_isolated, confidence, costs, facts, lookup_proof, refusals, scans,
     settling, syn_flood, unblamed, upstream_wait,
@@ -32,7 +36,12 @@ pub struct Floors {
 
 impl Default for Floors {
     fn default() -> Self {
-        Self { cost_share: 0.3, cost_ns: 20_000_000, fault_share: 0.02, fault_ns: 1_000_000 }
+        Self {
+            cost_share: COST_SHARE_MIN,
+            cost_ns: COST_MIN_NS,
+            fault_share: FAULT_SHARE_MIN,
+            fault_ns: FAULT_MIN_NS,
+        }
     }
 }
 
@@ -101,13 +110,6 @@ fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
     slowest
 }
 
-/// A fault that takes less than this share of the time is slight where it also takes less than a cost must,
-/// unless it met as large a share of what was asked as a cost must take of the time.
-const SLIGHT: f64 = 0.01;
-
-/// A cost that takes this share is most of the time.
-const MOST: f64 = 0.5;
-
 /// Puts the findings in order: faults before costs, for what is wrong heads the report, not what
 /// distance and work take; lost time within a class; faults without lost time by severity. Costs that
 /// have a cost's share of all the time come before faults that lost none, or hardly any. What a
@@ -115,7 +117,7 @@ const MOST: f64 = 0.5;
 pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     let floors = Floors::default();
     let costs = findings.iter().filter(|finding| finding.cause.class() == Class::Cost);
-    let dominated = costs.clone().any(|cost| cost.share >= MOST);
+    let dominated = costs.clone().any(|cost| cost.share >= DOMINANT_COST_SHARE);
     findings.sort_by_key(|finding| {
         let rank = match finding.cause.class() {
             Class::Fault if !is_slight(finding, totals, &floors, dominated) => 0,
@@ -134,8 +136,9 @@ fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool)
     let of_connections = part(fault.affected.connections, totals.connections);
     // Nothing is asked on half-open connections.
     let met = if fault.cause == Cause::SynFlood { of_connections } else { of_exchanges };
-    let rare = dominated && of_exchanges < SLIGHT && of_connections < SLIGHT;
-    fault.share < SLIGHT && (rare || fault.lost_ns < floors.cost_ns && met < floors.cost_share)
+    let rare = dominated && of_exchanges < SLIGHT_SHARE && of_connections < SLIGHT_SHARE;
+    fault.share < SLIGHT_SHARE
+        && (rare || fault.lost_ns < floors.cost_ns && met < floors.cost_share)
 }
 
 fn order(finding: &Finding) -> impl Ord + use<> {
@@ -185,7 +188,7 @@ fn is_wrong(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
     let mean_ns = cause.lost_ns / cause.exchanges.max(1);
     let broad = share >= floors.fault_share && mean_ns >= floors.fault_ns;
     // One request that hung is one too many, however many did not.
-    let deep = cause.share_max >= 0.5 && cause.share_max_ns >= 50 * floors.fault_ns;
+    let deep = cause.share_max >= DEEP_SHARE && cause.share_max_ns >= DEEP_FACTOR * floors.fault_ns;
     match key.cause {
         // A resolver's work is part of a first visit: it is slow where it dominates. One late answer
         // that nobody is seen to wait for is a name that was not cached.
@@ -194,7 +197,7 @@ fn is_wrong(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             let kept = cause.shown.count(lookup_proof::FORWARDED) > 0;
             let seen = key.server != key.culprit.endpoint && !kept;
             let waited_for = seen || cause.exchanges >= 2;
-            let dominates = broad && share >= 5.0 * floors.fault_share;
+            let dominates = broad && share >= DOMINANT_FACTOR * floors.fault_share;
             dominates && (waited_for || cause.lost_ns >= UNCACHED_NS)
         }
         // A quick repair is what TCP is for.
@@ -202,11 +205,11 @@ fn is_wrong(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             // The smaller window that follows is the loss's doing as well.
             let after_ns = tally.cost_of(Cause::CongestionWindow, key.server);
             let with_window = (cause.lost_ns + after_ns) as f64 / wall_ns as f64;
-            let often = cause.count >= 3 && with_window >= 2.5 * floors.fault_share;
+            let often = cause.count >= 3 && with_window >= OFTEN_FACTOR * floors.fault_share;
             // One that takes a quarter of a transfer, and as long as a cost has to take to matter.
-            let of_one = cause.share_max >= 12.5 * floors.fault_share;
+            let of_one = cause.share_max >= REPAIR_FACTOR * floors.fault_share;
             let felt = key.cause == Cause::FastRecovery && cause.share_max_ns >= floors.cost_ns;
-            broad && (often || felt && of_one || with_window >= 12.5 * floors.fault_share)
+            broad && (often || felt && of_one || with_window >= REPAIR_FACTOR * floors.fault_share)
         }
         Cause::SendBuffer | Cause::ReceiveWindow => {
             broad && buffer_limits::is_short(key, cause, endpoint, floors)

@@ -4,23 +4,13 @@
 use crate::findings::assemble::Floors;
 use crate::findings::scene::{Scene, Shown};
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
+use crate::findings::thresholds::{
+    DOMINANT_FACTOR, READ_BYTES, SLOW_READER_FACTOR, WINDOW_CLOSED_MIN, WINDOW_STANDS_MIN,
+};
 use crate::model::Cause;
-
-/// A window that stood in the way fewer times is one that still opens.
-const WINDOW_STANDS: u32 = 6;
-
-/// A window that closed fewer times may have been a host's that was busy.
-const STOPS_MIN: u64 = 3;
 
 /// What was sent in exchanges that waited for room, bytes.
 pub(super) const READ: &str = "read_bytes";
-
-/// What receiving hosts put together (GRO), and readers ask for at a time.
-const PIECE_BYTES: u64 = 1 << 16;
-
-/// What a reader takes over what he reads is worth a word where a typical exchange waits for so many times
-/// what makes a cost worth one, and he is late with each piece by so many times what makes a fault worth one.
-const READER_COSTS: u64 = 5;
 
 /// A buffer below the bandwidth-delay product costs a round trip each time. Where that is short, it
 /// hardly shows, unless there are so many that it is worth as much as a cost has to be.
@@ -34,7 +24,7 @@ pub(super) fn is_short(
     let [fixed, stands] = match key.cause {
         Cause::ReceiveWindow => {
             let stands = endpoint.window_stands[sender];
-            [is_fixed(stands), stands[1] >= WINDOW_STANDS]
+            [is_fixed(stands), stands[1] >= WINDOW_STANDS_MIN]
         }
         _ => [endpoint.ceilings[sender] > 0; 2],
     };
@@ -44,7 +34,7 @@ pub(super) fn is_short(
     let long_waits = wait_ns >= 2 * floors.fault_ns;
     // The window of a reader who is behind moves, and a wider one would not help him with his work on
     // what he reads. That is worth a word where a cost would be.
-    let usual = fixed && long_waits && share >= 5.0 * floors.fault_share;
+    let usual = fixed && long_waits && share >= DOMINANT_FACTOR * floors.fault_share;
     let mean_ns = cause.lost_ns / cause.count.max(1);
     let held_up = mean_ns >= floors.cost_ns || is_read_slowly(cause, endpoint, floors);
     usual || costly && (fixed || stands && held_up)
@@ -66,19 +56,19 @@ fn typical_ns(cause: &CauseTally) -> u64 {
 /// stores them) is met by many such waits on a link that is faster, and nothing is wrong with that.
 fn is_read_slowly(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     share(cause, endpoint) >= floors.cost_share
-        && typical_ns(cause) >= READER_COSTS * floors.cost_ns
-        && late_ns(cause) >= READER_COSTS * floors.fault_ns
+        && typical_ns(cause) >= SLOW_READER_FACTOR * floors.cost_ns
+        && late_ns(cause) >= SLOW_READER_FACTOR * floors.fault_ns
 }
 
 /// By how much a reader was late over what a host hands to an application at once, ns.
 fn late_ns(cause: &CauseTally) -> u64 {
-    let pieces = cause.shown.count(READ) / PIECE_BYTES;
+    let pieces = cause.shown.count(READ) / READ_BYTES;
     cause.lost_ns / pieces.max(1)
 }
 
 /// Whether the window mostly stood in the way at one height, of the times that it did at one and at any.
 pub(super) fn is_fixed([level, all]: [u32; 2]) -> bool {
-    level >= WINDOW_STANDS && 2 * level >= all
+    level >= WINDOW_STANDS_MIN && 2 * level >= all
 }
 
 /// A reader that was late once or twice is a host that was busy. One that closes its window for less
@@ -86,7 +76,7 @@ pub(super) fn is_fixed([level, all]: [u32; 2]) -> bool {
 /// is worth a word where it takes long in all.
 pub(super) fn is_unread(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     let stops = cause.waits.quantile_ns(0.5) >= floors.cost_ns;
-    cause.count >= STOPS_MIN && (stops || is_read_slowly(cause, endpoint, floors))
+    cause.count >= WINDOW_CLOSED_MIN && (stops || is_read_slowly(cause, endpoint, floors))
 }
 
 /// Whether it stopped once for as long as a cost has to take to matter, or what it was late was felt.
@@ -99,7 +89,7 @@ pub(super) fn has_stopped(cause: &CauseTally, floors: &Floors) -> bool {
 pub(super) enum Bearable {
     /// A reader who works on what he reads is so late with each piece that a host hands him.
     Work {
-        /// See [`PIECE_BYTES`], ns.
+        /// Delay of the reader with each [`READ_BYTES`], ns.
         late_ns: u64,
     },
     /// Room of one height stands in the way, but a wait for it takes only so long, ns.
@@ -122,8 +112,8 @@ pub(super) fn bearable(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) 
         Cause::SendBuffer if endpoint.ceilings[sender] > 0 => Bearable::Short { wait_ns },
         Cause::SendBuffer => Bearable::Opens,
         Cause::ReceiveWindow if is_fixed(stands) => Bearable::Short { wait_ns },
-        Cause::ReceiveWindow if stands[1] < WINDOW_STANDS => Bearable::Opens,
-        Cause::ZeroWindow if cause.count < STOPS_MIN => Bearable::Few,
+        Cause::ReceiveWindow if stands[1] < WINDOW_STANDS_MIN => Bearable::Opens,
+        Cause::ZeroWindow if cause.count < WINDOW_CLOSED_MIN => Bearable::Few,
         Cause::ReceiveWindow | Cause::ZeroWindow => Bearable::Work { late_ns: late_ns(cause) },
         _ => Bearable::Few,
     }

@@ -5,12 +5,10 @@ use crate::findings::assemble::Part;
 use crate::findings::refusals::{client, clients_of_many};
 use crate::findings::set_up;
 use crate::findings::tally::First;
+use crate::findings::thresholds::UNREACHED_HOSTS_MIN;
 use crate::model::{Cause, Culprit, Fact, Role};
 use crate::wire::Endpoint;
 use hashbrown::HashSet;
-
-/// So many hosts are not down, or behind filters of their own, at the same time.
-const UNREACHED_HOSTS: usize = 4;
 
 /// Clients of which connection attempts to many hosts had to be repeated.
 pub(super) struct CutOff(HashSet<[u8; 16]>);
@@ -20,7 +18,7 @@ impl CutOff {
     /// connections or RSTs show: who reaches those has a way out.
     pub(super) fn of(faults: &[Part<'_>], firsts: &[First]) -> Self {
         let unreached = || faults.iter().filter(|part| is_unreached(part));
-        let mut clients = clients_of_many(unreached(), UNREACHED_HOSTS);
+        let mut clients = clients_of_many(unreached(), UNREACHED_HOSTS_MIN);
         clients.retain(|known| {
             let of_client = |part: &&Part<'_>| client(part.1) == Some(*known);
             let hosts = |parts: &mut dyn Iterator<Item = &Part<'_>>| -> HashSet<[u8; 16]> {
@@ -60,7 +58,7 @@ pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, 
     }
     let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
     // One server, or a host that calls itself, has nothing in common with others.
-    if hosts.len() < UNREACHED_HOSTS {
+    if hosts.len() < UNREACHED_HOSTS_MIN {
         return Vec::new();
     }
     let caller = culprit.endpoint.ip().to_string();

@@ -7,6 +7,7 @@
 //! that shows frames twice or one direction only. Causes differ.
 
 use crate::findings::tally::CauseTally;
+use crate::findings::thresholds::{CONFIDENCE_MAX, CONFIDENCE_PRIOR};
 use crate::model::Cause;
 
 /// Findings that were judged.
@@ -28,15 +29,9 @@ impl Judged {
     /// The share of those of one kind, with so many more that were right as often as
     /// `all` are: a few that were all right do not make the next one sure.
     fn share_among(self, all: Self) -> f64 {
-        (self.right + PRIOR * all.share()) / (self.all + PRIOR)
+        (self.right + CONFIDENCE_PRIOR * all.share()) / (self.all + CONFIDENCE_PRIOR)
     }
 }
-
-/// So many findings of all causes count beside a cause's own. The shares of causes seen once, three
-/// times or more judged, have a standard deviation of 0.27, of which chance makes about 0.18: 0.2 is how
-/// much causes differ. A single finding has a variance of 0.83 × 0.17 = 0.14, so that 0.14 / 0.2² ≈ 4
-/// of a cause's own know as much as the mean of all does.
-const PRIOR: f64 = 4.0;
 
 /// All causes, seen in one exchange.
 const ONCE: Judged = Judged::new(78, 94);
@@ -81,9 +76,6 @@ const BY_CAUSE: &[(Cause, Judged, Judged)] = &[
 const WHOLE: Judged = Judged::new(69, 80);
 const FLAWED: Judged = Judged::new(9, 14);
 
-/// Surer than this nothing can be said that was measured a few hundred times.
-const MOST: f64 = 0.99;
-
 /// How sure it is that `cause` is what `tally` shows.
 pub fn of(cause: Cause, tally: &CauseTally, flawed: bool) -> f64 {
     let trace = if flawed { FLAWED.share() / WHOLE.share() } else { 1.0 };
@@ -106,7 +98,7 @@ fn of_cause(cause: Cause, exchanges: u64) -> f64 {
 }
 
 fn rounded(share: f64) -> f64 {
-    (share.min(MOST) * 100.0).round() / 100.0
+    (share.min(CONFIDENCE_MAX) * 100.0).round() / 100.0
 }
 
 #[cfg(test)]
@@ -143,7 +135,7 @@ mod tests {
             assert!(once.right <= once.all && often.right <= often.all, "{cause:?}");
             for exchanges in [0, 1, 2, 1_000_000] {
                 let sure = of(cause, &seen(exchanges), false);
-                assert!((0.0..=MOST).contains(&sure), "{cause:?} {exchanges}: {sure}");
+                assert!((0.0..=CONFIDENCE_MAX).contains(&sure), "{cause:?} {exchanges}: {sure}");
             }
         }
         let unmeasured = Judged::new(0, 0).share_among(OFTEN);

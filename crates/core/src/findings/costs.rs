@@ -7,6 +7,9 @@ use crate::findings::facts::Facts;
 use crate::findings::scene::Proof;
 use crate::findings::slow::{Firsts, Tail};
 use crate::findings::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
+use crate::findings::thresholds::{
+    AMBIGUOUS_CONFIDENCE_MAX, TYPED_LINE_BYTES, TYPED_MIN_NS, VERY_FEW_EXCHANGES,
+};
 use crate::findings::{confidence, slow, tls_handshake};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Class, Evidence, Fact, Finding, Latency, Ledger, Owner, RuledOut};
@@ -21,9 +24,6 @@ pub(super) const COSTS: &[(Cause, &[Owner])] = &[
     (Cause::TlsHandshake, &[Owner::Tls]),
     (Cause::Bandwidth, &[Owner::Bandwidth, Owner::Queueing]),
 ];
-
-/// How sure a finding is at most that may be another.
-const EITHER_OR: f64 = 0.5;
 
 /// The costs that are worth a reader's time. What a fault that is told in `faults` owns of an
 /// owner's time is not told again as a cost.
@@ -143,36 +143,27 @@ fn cost(
     facts.extend(of_very_few(&finding, &facts));
     finding.facts = facts.into_iter().collect();
     if finding.facts.iter().any(|(name, _)| *name == "distance_max_ns") {
-        finding.confidence = finding.confidence.min(EITHER_OR);
+        finding.confidence = finding.confidence.min(AMBIGUOUS_CONFIDENCE_MAX);
     }
     finding.ruled_out.extend(ruled_out(cause, server, endpoint, tally));
     Some(finding)
 }
-
-/// Up to so many exchanges show what happened and not what is usual.
-const VERY_FEW: u64 = 2;
-
-/// What a person writes before others answer is a line of a terminal at most, bytes.
-const LINE_BYTES: u32 = 80;
-
-/// Who reads a line and types another takes this long at least, ns.
-const TYPED_NS: u64 = 1_000_000_000;
 
 /// That what an application took was seen in one or two exchanges only, and whether it may be a person's
 /// pause: that of a protocol which nobody knows, between a line and another.
 fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
     let is_think = matches!(finding.cause, Cause::ServerThink | Cause::ClientThink);
     let exchanges = finding.affected.exchanges;
-    if !is_think || exchanges > VERY_FEW || facts.contains_key("slow") {
+    if !is_think || exchanges > VERY_FEW_EXCHANGES || facts.contains_key("slow") {
         return Facts::new();
     }
     let mut few = Facts::from([("alone", Fact::Count(exchanges))]);
-    let is_line = |it: &Evidence| (1..=LINE_BYTES).contains(&it.payload_bytes);
+    let is_line = |it: &Evidence| (1..=TYPED_LINE_BYTES).contains(&it.payload_bytes);
     let lines = finding.evidence.iter().filter(|it| it.payload_bytes > 0);
     let is_typed = finding.protocol == Protocol::Turns
         && lines.clone().count() > 1
         && lines.clone().all(is_line)
-        && finding.lost_ns >= exchanges * TYPED_NS;
+        && finding.lost_ns >= exchanges * TYPED_MIN_NS;
     if is_typed {
         few.insert("typed_ns", Fact::Ns(finding.lost_ns / exchanges.max(1)));
     }

@@ -10,6 +10,7 @@ use crate::capture::FrameId;
 use crate::findings::culprit::culprit;
 use crate::findings::scene::Proof;
 use crate::findings::tally::{Instance, Key, Small, Tally, Transfer};
+use crate::findings::thresholds::CROSS_TRAFFIC_MIN;
 use crate::judge::QueueDelay;
 use crate::model::{Cause, Fact, Ledger, Owner, Vantage};
 use crate::wire::Endpoint;
@@ -50,9 +51,6 @@ struct UnexplainedDelay {
     stamped_ns: u64,
 }
 
-/// A queue stands for more than a request or two.
-const ALONE_MIN: u64 = 3;
-
 impl UnexplainedDelay {
     fn add(&mut self, small: &Small, wait: &Wait) {
         self.exchanges += 1;
@@ -63,7 +61,7 @@ impl UnexplainedDelay {
     /// Whether it was the way that was slow, and no host on it: that holds up ACKs, but sends no packet
     /// before it has.
     fn is_queue(&self) -> bool {
-        self.exchanges >= ALONE_MIN && 4 * self.stamped_ns >= self.ns
+        self.exchanges >= CROSS_TRAFFIC_MIN && 4 * self.stamped_ns >= self.ns
     }
 }
 

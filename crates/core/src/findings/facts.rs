@@ -3,6 +3,7 @@
 use crate::app::Side;
 use crate::findings::scene::AMID;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
+use crate::findings::thresholds::MOST_SHARE;
 use crate::findings::{buffer_limits, fallback, overflow};
 use crate::model::{Cause, Fact, Histogram, Owner, RuledOut};
 use std::collections::BTreeMap;
@@ -92,12 +93,9 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     facts
 }
 
-/// What most of the time is said to be of.
-pub(super) const MOST: f64 = 0.8;
-
 /// Where a tenth of the waits have most of the time, the usual one tells little.
 fn few_long(waits: &Histogram) -> Facts {
-    let (count, least_ns) = waits.longest(MOST);
+    let (count, least_ns) = waits.longest(MOST_SHARE);
     if count == 0 || count * 10 > waits.count() {
         return Facts::new();
     }

@@ -1,6 +1,7 @@
 //! What a look-up shows of what went wrong with it: query, repetition, answer.
 
 use crate::app::{Protocol, Side};
+use crate::dns::thresholds::SLOW_MIN_NS;
 use crate::dns::{Lookup, Outcome, Query};
 use crate::findings::scene::{Proof, Shown};
 use crate::findings::tally::Instance;
@@ -273,7 +274,7 @@ fn rule_out(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), pro
             let slowest_ns = lookup.queries.iter().map(|query| {
                 query.answered_ns.map_or(u64::MAX, |at_ns| at_ns.saturating_sub(query.sent_ns))
             });
-            let fast = slowest_ns.max().is_some_and(|ns| ns < crate::dns::SLOW_MIN_NS);
+            let fast = slowest_ns.max().is_some_and(|ns| ns < SLOW_MIN_NS);
             proof.not(Cause::DnsSlow, "each_fast", fast);
         }
         Cause::ReverseDnsTimeout => {

@@ -6,6 +6,7 @@
 //! its own, with the resolver.
 
 use crate::app::{Protocol, Side};
+use crate::dns::thresholds::SEQUEL_MAX_NS;
 use crate::dns::{Lookup, Outcome, Query};
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
@@ -16,9 +17,6 @@ use crate::model::{Cause, Culprit, Ledger, Owner, Role, Window};
 use crate::wire::Endpoint;
 use crate::wire::dns_message::rcode;
 use std::collections::{HashMap, HashSet};
-
-/// A connection opened later than this after the answer was not opened because of it.
-const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
 
 /// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
@@ -111,7 +109,7 @@ fn links(lookups: &[Lookup], firsts: &[First]) -> Vec<Option<usize>> {
         if link.is_some() || asking.contains(&first.client) || !first.was_seen_at_client() {
             continue;
         }
-        let until_ns = first.start_ns.saturating_add(FOLLOWS_WITHIN_NS);
+        let until_ns = first.start_ns.saturating_add(SEQUEL_MAX_NS);
         let end = others.partition_point(|&index| lookups[index].end_ns <= until_ns);
         let recent = others[..end].iter().rev().take(64);
         *link = recent.copied().find(|&index| leads_to(&lookups[index], first));
@@ -135,7 +133,7 @@ fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
 /// Whether `first` went to what `lookup` had answered just before.
 fn leads_to(lookup: &Lookup, first: &First) -> bool {
     let follows = match first.start_ns.checked_sub(lookup.end_ns) {
-        Some(pause_ns) => pause_ns <= FOLLOWS_WITHIN_NS,
+        Some(pause_ns) => pause_ns <= SEQUEL_MAX_NS,
         None => given_up(lookup, first.start_ns),
     };
     follows && lookup.addresses.contains(&first.server.address)

@@ -44,6 +44,7 @@ mod shared_link;
 mod slow;
 mod syn_flood;
 mod tally;
+pub mod thresholds;
 mod tls_handshake;
 mod unblamed;
 mod upstream_wait;

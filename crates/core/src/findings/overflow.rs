@@ -6,12 +6,10 @@ use crate::app::Side;
 use crate::findings::settling::move_cause;
 use crate::findings::syn_flood::is_flooded;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
+use crate::findings::thresholds::ACCEPTED_TOGETHER_NS;
 use crate::model::{Cause, Histogram, Owner};
 use crate::wire::Endpoint;
 use std::ops::Range;
-
-/// Connections that a listener takes within this were taken at once.
-const AT_ONCE_NS: u64 = 5_000_000;
 
 /// Answers looked at for one connection.
 const ANSWERS_MAX: usize = 4096;
@@ -184,7 +182,8 @@ impl<'a> Answers<'a> {
     /// Whether nobody was left waiting in the queue when the one at `at` was answered.
     fn empties_queue(&self, at: usize) -> bool {
         let end_ns = self.firsts[at].end_ns();
-        let next = self.firsts.partition_point(|other| other.end_ns() <= end_ns + AT_ONCE_NS);
+        let next =
+            self.firsts.partition_point(|other| other.end_ns() <= end_ns + ACCEPTED_TOGETHER_NS);
         self.began_ns[next].saturating_add(self.rtt_ns) >= end_ns
     }
 }

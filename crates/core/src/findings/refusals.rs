@@ -7,9 +7,6 @@ use crate::model::{Cause, Culprit, Fact, Observation, Role};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
-/// No client has so many services to reach at one host.
-pub(super) const SCANNED_PORTS: u64 = 16;
-
 /// A RST that comes from elsewhere than its host's other packets, by its time to live, is not the
 /// host's: something on the path sent it.
 pub(super) fn settle(tally: &mut Tally) {
@@ -36,9 +33,6 @@ pub(super) fn settle(tally: &mut Tally) {
         tally.causes.at(&Key { culprit, ..key }).merge(&moved);
     }
 }
-
-/// No client has so many hosts to reach of which none takes it.
-pub(super) const SCANNED_HOSTS: usize = 64;
 
 /// Whether `cause`, one refused attempt, is of a client that has nothing else to do with the hosts of this
 /// capture, while others do: a stranger's probe tells nothing of the service that is asked about. Where

@@ -3,10 +3,8 @@
 
 use crate::app::Side;
 use crate::findings::scene::{Proof, Scene};
+use crate::findings::thresholds::IDLE_RESET_MIN_NS;
 use crate::model::{Cause, Fact, Sighting};
-
-/// A connection that was quiet for this long was idle.
-const IDLE_NS: u64 = 1_000_000_000;
 
 fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing: &[Side]) {
     let (connection, exchange) = (scene.connection, scene.exchange);
@@ -61,7 +59,7 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
             }
             proof.fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
         }
-        proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
+        proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_RESET_MIN_NS);
     }
     if connection.ending().forgotten {
         proof.fact("forgot", Fact::Text("RST without an ACK".into()));
@@ -91,7 +89,7 @@ pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
         proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
     }
     see_cut(scene, proof);
-    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_NS);
+    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_RESET_MIN_NS);
     proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
     proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
 }

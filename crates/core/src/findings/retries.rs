@@ -3,11 +3,9 @@
 
 use crate::capture::FrameId;
 use crate::findings::tally::{First, Key, Tally};
+use crate::findings::thresholds::ASKED_AGAIN_MAX_NS;
 use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
 use crate::wire::Endpoint;
-
-/// A client that asks again does so within this, ns: what it asks later is something else.
-const AGAIN_MAX_NS: u64 = 1_000_000_000;
 
 /// Requests kept, the earliest: what others cost until they were asked again is not told.
 const KEPT_MAX: usize = 1 << 10;
@@ -45,7 +43,7 @@ impl InVain {
     /// Until when it may have been asked again. A client that asks the same now and then comes back after
     /// such a while as it had been idle before.
     fn again_until_ns(&self) -> u64 {
-        self.end_ns() + AGAIN_MAX_NS.min(self.idle_ns / 2)
+        self.end_ns() + ASKED_AGAIN_MAX_NS.min(self.idle_ns / 2)
     }
 
     /// Whether `first` is the same once more.

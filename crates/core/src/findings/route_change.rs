@@ -5,13 +5,8 @@
 //! that became longer adds the same to each packet, however much is under way, and to all that follow.
 
 use crate::findings::tally::{CauseTally, Key, Tally};
+use crate::findings::thresholds::{ROUTE_VARIATION_NS, ROUTE_VARIATION_PART};
 use crate::model::{Cause, Owner};
-
-/// What the tick of timestamps (RFC 7323 §5.4) and a host add to a delay that is always the same, ns.
-const TICK_NS: u64 = 2_000_000;
-
-/// Delays that differ by less than this part of them are the same.
-const SAME_PART: u64 = 16;
 
 /// Takes what looks like a queue and is always as long for the path.
 pub(super) fn settle(tally: &mut Tally) {
@@ -37,5 +32,6 @@ pub(super) fn settle(tally: &mut Tally) {
 fn is_constant(cause: &CauseTally) -> bool {
     let [least_ns, middle_ns, most_ns] =
         [0.1, 0.5, 0.9].map(|share| cause.waits.quantile_ns(share));
-    cause.exchanges >= 2 && most_ns - least_ns <= (middle_ns / SAME_PART).max(TICK_NS)
+    cause.exchanges >= 2
+        && most_ns - least_ns <= (middle_ns / ROUTE_VARIATION_PART).max(ROUTE_VARIATION_NS)
 }

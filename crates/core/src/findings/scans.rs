@@ -6,8 +6,9 @@
 
 use crate::capture::FrameId;
 use crate::findings::assemble::Part;
-use crate::findings::refusals::{SCANNED_HOSTS, SCANNED_PORTS, client};
+use crate::findings::refusals::client;
 use crate::findings::tally::Tally;
+use crate::findings::thresholds::{SCANNED_HOSTS_MIN, SCANNED_PORTS_MIN};
 use crate::model::{Cause, Fact, Observation};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,7 +131,7 @@ fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
             tried.refused += if key.server.port == 0 { cause.exchanges } else { 1 };
         }
     }
-    all.retain(|_, tried| tried.ports() >= SCANNED_PORTS);
+    all.retain(|_, tried| tried.ports() >= SCANNED_PORTS_MIN);
     all
 }
 
@@ -145,7 +146,7 @@ fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
             *attempts += cause.exchanges;
         }
     }
-    all.retain(|_, (hosts, _)| hosts.len() >= SCANNED_HOSTS);
+    all.retain(|_, (hosts, _)| hosts.len() >= SCANNED_HOSTS_MIN);
     all.into_iter()
         .map(|(client, (hosts, attempts))| (client, (hosts.len() as u64, attempts)))
         .collect()

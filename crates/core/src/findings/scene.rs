@@ -5,6 +5,7 @@
 //! common is added up in [`Shown`], by the name of the fact.
 
 use crate::app::Side;
+use crate::findings::thresholds::{FAR_SENDER_NS, LATE_ACK_PART};
 use crate::findings::{
     application, buffer_limits, bufferbloat, delayed_ack, flight, http_100_continue, loss,
     mtu_black_hole, nagle_delayed_ack, receive_window, resets, set_up, tls_handshake, zero_window,
@@ -13,12 +14,6 @@ use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Evidence, Fact, Histogram, RuledOut, Sighting};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 use std::collections::BTreeMap;
-
-/// A sender this far from the vantage is worth a word where times are read.
-const FAR_NS: u64 = 1_000_000;
-
-/// An ACK that was kept back for less than this part of a wait is not late.
-const LATE_PART: u64 = 8;
 
 /// Exchanges whose longest silence came when their response had begun.
 pub(super) const AMID: &str = "amid";
@@ -49,7 +44,7 @@ impl Scene<'_> {
     /// it is taken for the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
         let delay_ns = self.gap().ack?.delay_ns?;
-        (delay_ns >= self.gap().len_ns() / LATE_PART).then_some(delay_ns)
+        (delay_ns >= self.gap().len_ns() / LATE_ACK_PART).then_some(delay_ns)
     }
 
     /// Whether neither side has sent anything again on the connection so far.
@@ -93,7 +88,7 @@ impl Scene<'_> {
         proof.fact("mss_bytes", Fact::Bytes(self.gap().smss));
         proof.fact("rtt_ns", Fact::Ns(self.gap().rtt_base_ns));
         let ack = self.gap().ack.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
-        if ack.is_some() && self.gap().rtt_sender_ns >= FAR_NS {
+        if ack.is_some() && self.gap().rtt_sender_ns >= FAR_SENDER_NS {
             let side = match self.gap().sender {
                 Side::Client => "client",
                 Side::Server => "server",

@@ -5,14 +5,8 @@
 //! one does not send, another does.
 
 use crate::findings::tally::{Flow, Key, Tally};
+use crate::findings::thresholds::{FULL_LINK_SHARE, SHARED_LINK_EXPLAINED};
 use crate::model::{Cause, Owner};
-
-/// A link that carries this part of its rate is full: headers, and the beginnings of other transfers, take
-/// the rest.
-const FULL: f64 = 0.8;
-
-/// So much of a wait has to be time in which the link worked for others.
-const EXPLAINED: f64 = 0.5;
 
 /// Takes what looks like a small send buffer or congestion window, or is lost to quick repairs, and is a share of a full link
 /// for the link's time.
@@ -69,8 +63,8 @@ impl Flow {
         let beside: f64 = beside.map(|flow| flow.bytes_within(self.span_ns)).sum();
         let all = self.bytes as f64 + beside;
         let link_ns = |bytes: f64| bytes * 8e9 / path_bps.max(1) as f64;
-        let explained = link_ns(beside) >= EXPLAINED * waited_ns as f64;
-        explained && beside > 0.0 && link_ns(all) >= FULL * open_ns
+        let explained = link_ns(beside) >= SHARED_LINK_EXPLAINED * waited_ns as f64;
+        explained && beside > 0.0 && link_ns(all) >= FULL_LINK_SHARE * open_ns
     }
 
     /// Bytes of it in that time, if it sent them evenly.

@@ -1,21 +1,13 @@
 //! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones that add up.
 
 use crate::findings::assemble::Floors;
-use crate::findings::facts::{Facts, MOST};
-use crate::findings::tally::{
-    CauseTally, EndpointTally, First, Rows, SEQUENCE_MIN, Tally, slow_ns,
-};
+use crate::findings::facts::Facts;
+use crate::findings::tally::{CauseTally, EndpointTally, First, Rows, Tally, slow_ns};
+use crate::findings::thresholds::{MOST_SHARE, SEQUENCE_MIN, SLOW_EXCHANGES_MIN, TAIL_ONE_IN};
 use crate::model::{Cause, Fact, Histogram};
 use crate::tcp::{Link, Row};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
-
-/// A tail that percentiles show: one exchange in so many.
-const ONE_IN: u64 = 100;
-
-/// Fewer slow exchanges are chance, unless each took as long as a person notices (0.1 s: R. Miller, "Response
-/// time in man-computer conversational transactions", 1968).
-const OFTEN: u64 = 3;
 
 /// The exchanges of one endpoint that a cost made slow.
 pub(super) struct Tail {
@@ -50,18 +42,19 @@ impl Tail {
     fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
         let latency = endpoint.all.latency.latency();
         2 * self.count < endpoint.all.exchanges
-            && self.ns as f64 >= MOST * cost_ns as f64
+            && self.ns as f64 >= MOST_SHARE * cost_ns as f64
             && latency.p99_ns >= 2 * latency.p50_ns
     }
 
     /// Whether the cost is a finding by what it takes of these.
     pub(super) fn is_felt(&self, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
         let total_ns = endpoint.all.ledger.total_ns().max(1);
-        let noticed = self.count >= OFTEN || self.parts.quantile_ns(0.5) >= 5 * floors.cost_ns;
+        let noticed =
+            self.count >= SLOW_EXCHANGES_MIN || self.parts.quantile_ns(0.5) >= 5 * floors.cost_ns;
         let share = self.ns.min(cost_ns) as f64 / total_ns as f64;
         self.count > 0
             && noticed
-            && self.count * ONE_IN >= endpoint.all.exchanges
+            && self.count * TAIL_ONE_IN >= endpoint.all.exchanges
             && share >= floors.cost_share
             && self.is_apart(endpoint, cost_ns)
     }

@@ -4,16 +4,11 @@ use crate::app::Side;
 use crate::findings::confidence;
 use crate::findings::scene::Proof;
 use crate::findings::tally::EndpointTally;
+use crate::findings::thresholds::{FLOOD_HALF_OPEN_MIN, FLOOD_RATE_MIN};
 use crate::model::{Affected, Cause, Culprit, Evidence, Fact, Finding, Role, RuledOut, Sighting};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 use std::collections::BTreeSet;
-
-/// Fewer unfinished handshakes than this are not a flood.
-const HALF_OPEN_FLOOR: u64 = 100;
-
-/// A flood is at least this much faster than one per second.
-const RATE_FLOOR: u64 = 20;
 
 /// Distinct sources counted; more are as good as any number.
 const SOURCES_MAX: usize = 4096;
@@ -135,7 +130,7 @@ impl Flood {
 /// Many SYNs in a short time, hardly any of them completed.
 pub(super) fn is_flooded(endpoint: &EndpointTally) -> bool {
     let flood = &endpoint.flood;
-    let many = flood.count >= HALF_OPEN_FLOOR && flood.per_second() >= RATE_FLOOR;
+    let many = flood.count >= FLOOD_HALF_OPEN_MIN && flood.per_second() >= FLOOD_RATE_MIN;
     many && completed(endpoint) < flood.count / 4
 }
 

@@ -7,6 +7,7 @@ use crate::findings::assemble::{Floors, Part};
 use crate::findings::buffer_limits::{self, Bearable};
 use crate::findings::facts::facts;
 use crate::findings::tally::Tally;
+use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::model::{Cause, Class, Fact, Observation, units};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
@@ -65,7 +66,7 @@ fn observation(
     // One that waited for two of them is one.
     let exchanges = exchanges.clamp(1, endpoint.all.exchanges.max(1));
     let share = lost_ns as f64 / wall_ns.max(1) as f64;
-    if share < 5.0 * floors.fault_share || lost_ns / exchanges < floors.cost_ns {
+    if share < DOMINANT_FACTOR * floors.fault_share || lost_ns / exchanges < floors.cost_ns {
         return None;
     }
     let mut cause = greatest.clone();

@@ -6,22 +6,12 @@
 //! client, perhaps by another address; connections that one client has to several servers are no such pair.
 
 use crate::findings::Floors;
-use crate::findings::tally::{Tally, WAIT_MIN_NS, Wait, Waits};
+use crate::findings::tally::{Tally, Wait, Waits};
+use crate::findings::thresholds::{
+    UPSTREAM_APART_PART, UPSTREAM_FITS_MAX, UPSTREAM_MISSED_PART, UPSTREAM_PAIRS_MIN, WAIT_MIN_NS,
+};
 use crate::model::{Cause, Fact, Finding};
 use crate::wire::Endpoint;
-
-/// The ends of both waits lie no further apart than this part of the outer one: what is between is the
-/// proxy's work and the way.
-const APART_PART: u64 = 10;
-
-/// So many pairs are no chance, whatever the addresses say, where nearly no outer wait goes without.
-const PAIRS_MIN: u64 = 3;
-
-/// Outer waits without an inner one among so many more with one are of requests that ask no other server.
-const MISSED_PART: u64 = 4;
-
-/// Where more inner waits fit an outer one, that one does is chance.
-const FITS_MAX: usize = 4;
 
 /// What the waits with two servers have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,9 +41,9 @@ impl Pairs {
         };
         let mut taken = vec![false; inner.all().len()];
         for wait in outer.all().iter().filter(|it| it.is_outer() && it.asked_ns < until_ns) {
-            let fits: Vec<_> = wait.within(inner.all()).take(FITS_MAX + 1).collect();
+            let fits: Vec<_> = wait.within(inner.all()).take(UPSTREAM_FITS_MAX + 1).collect();
             match fits.iter().find(|(place, _)| !taken[*place]) {
-                _ if fits.len() > FITS_MAX => pairs.crowded += 1,
+                _ if fits.len() > UPSTREAM_FITS_MAX => pairs.crowded += 1,
                 None => pairs.missed += 1,
                 Some(&(place, end_ns)) => {
                     taken[place] = true;
@@ -71,7 +61,8 @@ impl Pairs {
     /// Whether the outer server waits for the inner one.
     fn is_link(&self) -> bool {
         let by_address = self.met > 0 && self.of_host == self.met && self.missed == 0;
-        let by_time = self.met >= PAIRS_MIN && self.met >= MISSED_PART * self.missed;
+        let by_time =
+            self.met >= UPSTREAM_PAIRS_MIN && self.met >= UPSTREAM_MISSED_PART * self.missed;
         (by_address || by_time) && self.met >= self.crowded
     }
 
@@ -90,7 +81,7 @@ impl Wait {
     /// Which of `others` begin right behind it and end right before it does, and when, ns.
     fn within<'a>(&self, others: &'a [Self]) -> impl Iterator<Item = (usize, u64)> + use<'a> {
         let Self { asked_ns, answered_ns, client, .. } = *self;
-        let apart_ns = (answered_ns - asked_ns) / APART_PART;
+        let apart_ns = (answered_ns - asked_ns) / UPSTREAM_APART_PART;
         let due_ns = answered_ns - apart_ns..answered_ns;
         let from = others.partition_point(|it| it.began_ns < asked_ns);
         let soon = others[from..].iter().take_while(move |it| it.began_ns <= asked_ns + apart_ns);

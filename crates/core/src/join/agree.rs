@@ -6,6 +6,7 @@ use super::judge::{ENDINGS, Settled, witness};
 use super::pairs::{Pairs, Resets};
 use crate::app::Side;
 use crate::findings::Tally;
+use crate::findings::thresholds::CONFIDENCE_MAX;
 use crate::join::Sites;
 use crate::model::{
     Cause, Class, Clocks, Crossing, Culprit, Fact, Finding, Join, Observation, Place, Report, Role,
@@ -14,10 +15,7 @@ use crate::model::{
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// Maximum confidence of a finding, however many places see it.
-const CONFIDENCE_MAX: f64 = 0.99;
-
-/// The results of both places of an input, over all shards.
+/// What both places of an input saw, over all its shards.
 #[derive(Default)]
 pub struct Joint {
     settled: Settled,

@@ -4,6 +4,7 @@
 //! difference between both capture times of a packet is the clock offset plus the path's own delay
 //! in one direction, and minus that delay in the other.
 
+use crate::join::thresholds::{DRIFT_CLEAR, DRIFT_PPM_MAX, DRIFT_WINDOWS};
 use crate::model::Clocks;
 use std::collections::BTreeMap;
 
@@ -21,14 +22,7 @@ const WINDOWS_MAX: u64 = 64;
 /// Minimum window: 2^20 ns, about a millisecond.
 const WIDTH_BITS_MIN: u32 = 20;
 
-/// Minimum number of windows to distinguish a drift from growing queues.
-const DRIFT_WINDOWS: usize = 8;
-/// Maximum drift of crystals, parts per million.
-const DRIFT_PPM_MAX: f64 = 1_000.0;
-/// Factor by which a drift must move the clocks further than the windows deviate from its line.
-const DRIFT_CLEAR: f64 = 4.0;
-
-/// The time of a packet at the second place less that at the first, ns.
+/// A packet's time at the second place less that at the first, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Least {
     difference_ns: i64,

@@ -3,6 +3,7 @@
 //! A packet seen at one place waits for the other. Data is compared by bytes, because offload
 //! splits and joins segments differently at both ends.
 
+use crate::join::thresholds::REORDERING_DEPTH_MAX;
 use crate::model::{Crossing, Place};
 use crate::tcp::Copies;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -11,10 +12,7 @@ use std::collections::VecDeque;
 /// Maximum number of packets of one direction that wait to be seen at the other place: the packets
 /// in flight with the widest usual window.
 pub(super) const WAITING_MAX: usize = 8192;
-/// Number of later packets after which a packet is no longer expected at the other place:
-/// reordering is not as deep.
-const PASSED_MAX: u16 = 512;
-/// One miss in this number is looked for further back, as after a hole in a capture.
+/// One in so many is looked for further behind: after a hole in a capture.
 const FAR_LOOK: u32 = 64;
 /// Maximum difference between the IP identifications of segments that offload made of one packet.
 const OFFLOAD_IDS: u16 = 64;
@@ -134,7 +132,7 @@ impl Lane {
         let (mut new, mut twin_ns) = (Waiting { is_covered, ..Waiting::of(segment) }, None);
         let (mut index, mut last) = (0, None);
         let is_far_look = self.misses.is_multiple_of(FAR_LOOK);
-        let depth = if is_far_look { WAITING_MAX } else { PASSED_MAX.into() };
+        let depth = if is_far_look { WAITING_MAX } else { REORDERING_DEPTH_MAX.into() };
         while index < self.waiting[other].len().min(depth) {
             let old = &mut self.waiting[other][index];
             let Some(shared) = old.shares(&new) else {
@@ -177,12 +175,14 @@ impl Lane {
     /// Counts a later packet for those before `index`, and gives up those passed too often.
     fn pass(&mut self, place: Place, index: usize) {
         let queue = &mut self.waiting[place];
-        for waiting in queue.drain(..index.saturating_sub(PASSED_MAX.into())) {
+        for waiting in queue.drain(..index.saturating_sub(REORDERING_DEPTH_MAX.into())) {
             Self::count(&mut self.only[place], &waiting);
         }
-        let behind = queue.iter_mut().take(index.min(PASSED_MAX.into()));
+        let behind = queue.iter_mut().take(index.min(REORDERING_DEPTH_MAX.into()));
         behind.for_each(|waiting| waiting.passed += 1);
-        while let Some(oldest) = queue.front().filter(|oldest| oldest.passed >= PASSED_MAX) {
+        while let Some(oldest) =
+            queue.front().filter(|oldest| oldest.passed >= REORDERING_DEPTH_MAX)
+        {
             let oldest = *oldest;
             queue.pop_front();
             Self::count(&mut self.only[place], &oldest);

@@ -15,6 +15,7 @@ mod judge;
 mod lane;
 mod pairs;
 mod sites;
+pub mod thresholds;
 
 pub use agree::Joint;
 pub use clock::{Minima, Way};

@@ -3,6 +3,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::Shape;
+use crate::judge::thresholds::{ACKS_MERGED_NS, HOST_DELAY_NS, TRIGGER_VARIATION_MAX_NS};
 use crate::model::Sighting;
 use crate::wire::{Segment, TcpFlags};
 
@@ -46,9 +47,6 @@ pub struct AckTrigger {
     /// It moved the right edge of the window, or opened a closed window.
     pub opened_window: bool,
 }
-
-/// ACKs closer together than this may have been processed together, ns.
-const PASSED_OVER_NS: u64 = 200_000;
 
 /// One silence of a sender during an exchange, on the vantage's clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -303,7 +301,7 @@ impl Gap {
     /// that it did not wait for room. ACKs no further apart than the segments that they
     /// acknowledge are no evidence: data released by the first of them took as long to pass.
     pub fn passed_over_acks(&self) -> bool {
-        let floor_ns = PASSED_OVER_NS.max(2 * self.apart_ns).max(4 * self.after_ack_ns());
+        let floor_ns = ACKS_MERGED_NS.max(2 * self.apart_ns).max(4 * self.after_ack_ns());
         self.acks > 1 && self.after_first_ack_ns() >= floor_ns
     }
 
@@ -317,7 +315,7 @@ impl Gap {
     /// Host delay and variation of the path between an ACK and the segment that it triggers, at
     /// most, ns.
     pub fn trigger_tolerance_ns(&self) -> u64 {
-        500_000 + self.rtt_sender_ns / 8 + (self.len_ns() / 32).min(1_500_000)
+        HOST_DELAY_NS + self.rtt_sender_ns / 8 + (self.len_ns() / 32).min(TRIGGER_VARIATION_MAX_NS)
     }
 
     /// Returns whether it looks like Nagle's algorithm, but the next segment did not leave with

@@ -2,8 +2,9 @@
 //! §3.2, RFC 6675, RFC 8985).
 
 use super::answer::{Answer, need};
-use super::thresholds::{RTO_INITIAL_NS, UNSEEN_ANSWER_NS, UNSEEN_FLOOR_NS};
-use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS};
+use crate::judge::thresholds::{
+    INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, RTO_INITIAL_NS, RTO_MIN_NS, UNSEEN_ANSWER_NS,
+};
 use crate::judge::{Gap, Recovery, Turn};
 use crate::model::{Cause, Owner, Slice};
 
@@ -25,7 +26,7 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     let floor_ns = match gap.turn {
         Turn::Answers => UNSEEN_ANSWER_NS,
         // The probe for a lost tail repeats one segment (RFC 8985 §7.2), and all others wait for the RTO.
-        Turn::Continues if gap.missing_packets == 1 => UNSEEN_FLOOR_NS,
+        Turn::Continues if gap.missing_packets == 1 => RETRANSMISSION_MIN_NS,
         Turn::Continues => RTO_MIN_NS,
     };
     let waited = |floor_ns: u64| rest_ns >= floor_ns.max(2 * gap.rtt_base_ns);
@@ -37,12 +38,12 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
         return Ok(timed_out(rest_ns.min(timer_max_ns(gap))));
     }
     let went_on = gap.turn == Turn::Continues && gap.repetition_triggered();
-    if went_on && waited(UNSEEN_FLOOR_NS) {
+    if went_on && waited(RETRANSMISSION_MIN_NS) {
         return Ok(timed_out(rest_ns));
     }
     let sent =
         "nothing shows that a packet was lost before the capture, or it is too short for a timer";
-    need(withheld(gap) && waited(UNSEEN_FLOOR_NS), sent).map(|()| timed_out(rest_ns))
+    need(withheld(gap) && waited(RETRANSMISSION_MIN_NS), sent).map(|()| timed_out(rest_ns))
 }
 
 /// The least time in which the timer can have repeated what is missing, ns: what is more than a flight are
@@ -80,7 +81,7 @@ fn withheld(gap: &Gap) -> bool {
         && free
         && gap.closed_ns == 0
         && gap.window_was_open()
-        && gap.after_ack_ns() >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns)
+        && gap.after_ack_ns() >= RETRANSMISSION_MIN_NS.max(2 * gap.rtt_base_ns)
 }
 
 /// Whether what ended a silence may be the probe for a lost tail, which has new data where there is some
@@ -100,7 +101,7 @@ pub fn may_be_timer(gap: &Gap) -> bool {
 /// The same of a silence of that length on a path of that round trip, ns.
 #[inline]
 pub fn is_time_for_timer(silent_ns: u64, rtt_base_ns: u64) -> bool {
-    silent_ns >= UNSEEN_FLOOR_NS.max(2 * rtt_base_ns)
+    silent_ns >= RETRANSMISSION_MIN_NS.max(2 * rtt_base_ns)
 }
 
 /// New data in the middle of a recovery: the sender was held back by it.

@@ -1,14 +1,10 @@
 //! Queueing delay that a bulk sender causes, over time: packets of other connections on the same
 //! path wait in the same queue.
 
-/// Least queueing delay that is recorded, ns: a shorter queue is what keeps a link busy.
-const STANDS_NS: u64 = 50_000_000;
+use crate::judge::thresholds::{QUEUE_DELAY_MIN_NS, QUEUE_SAMPLES_APART_MAX_NS};
 
 /// Most samples kept of one sender; beyond it every second one is dropped.
 const SAMPLES_MAX: usize = 128;
-
-/// Longest interval between two samples across which the delay is interpolated, ns.
-const APART_MAX_NS: u64 = 1_000_000_000;
 
 /// Queueing delay of a packet that passed the vantage at `at_ns`: its time under way beyond that
 /// on an empty path.
@@ -27,14 +23,10 @@ pub struct QueueDelay {
 }
 
 impl QueueDelay {
-    /// More than an initial window of ten segments (RFC 6928) is a transfer, which can fill a
-    /// queue; less is a small message, which may have to wait in one.
-    pub const TRANSFER_BYTES: u64 = 14_600;
-
     /// Returns whether a queueing delay of `queue_ns` on a path of `rtt_base_ns` is worth
     /// recording.
     pub fn begins(queue_ns: u64, rtt_base_ns: u64) -> bool {
-        queue_ns >= STANDS_NS.max(2 * rtt_base_ns)
+        queue_ns >= QUEUE_DELAY_MIN_NS.max(2 * rtt_base_ns)
     }
 
     /// Records that a packet which passed the vantage at `at_ns` was queued for `queue_ns`.
@@ -75,7 +67,7 @@ impl QueueDelay {
             return before.queue_ns.saturating_sub(passed_ns);
         };
         let apart_ns = after.at_ns - before.at_ns;
-        if apart_ns > APART_MAX_NS.max(2 * self.every_ns) {
+        if apart_ns > QUEUE_SAMPLES_APART_MAX_NS.max(2 * self.every_ns) {
             return before.queue_ns.saturating_sub(passed_ns);
         }
         let part = passed_ns as f64 / apart_ns as f64;

@@ -1,6 +1,6 @@
 //! The time of a TLS handshake (RFC 8446 §2): round trips, and what its ends do in between.
 
-use super::thresholds::OWN_MIN_NS;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
@@ -14,7 +14,7 @@ pub(super) fn split(gap: &Gap) -> [Slice; 2] {
         Turn::Continues => gap.busy_ns,
     };
     let own_ns = gap.len_ns().saturating_sub(way_ns);
-    let own_ns = if own_ns >= OWN_MIN_NS && own_ns > gap.rtt_base_ns { own_ns } else { 0 };
+    let own_ns = if own_ns >= HOST_DELAY_MAX_NS && own_ns > gap.rtt_base_ns { own_ns } else { 0 };
     [
         Slice::plain(Owner::Tls, gap.len_ns() - own_ns),
         Slice::of(Owner::Tls, Cause::TlsHandshake, own_ns),

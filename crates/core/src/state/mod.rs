@@ -8,6 +8,7 @@
 //! tracking, used-up local ports.
 
 mod rules;
+pub mod thresholds;
 mod weigh;
 mod words;
 

@@ -4,15 +4,10 @@
 use super::{Listener, Socket, State, is_at};
 use crate::app::Side;
 use crate::model::{Cause, Fact, Finding, StateEvidence};
+use crate::state::thresholds::{BUFFER_ROOM_FACTOR, UNREAD_MIN_NS};
 use crate::wire::Endpoint;
 
-/// Factor by which a send buffer must exceed the maximum flight to be excluded as the limit. The
-/// kernel reports twice the requested size (socket(7)), and with small segments its own structures
-/// take as much again.
-const ROOM: u64 = 4;
-
-/// Returns the evidence of `state` for or against `finding`, the strongest first; empty if no
-/// socket took part.
+/// What `state` says of `finding`, where it holds a socket that took part; the strongest first.
 pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
     let waited = match finding.cause {
         Cause::SendBuffer => waited_to_send(&of_side(finding, state, finding.sender)),
@@ -117,7 +112,7 @@ fn limits_sending(finding: &Finding, sockets: &[&Socket]) -> Option<StateEvidenc
     })?;
     let socket = sockets.iter().min_by_key(|it| it.sndbuf_bytes)?;
     let is_known = sockets.iter().all(|it| it.sndbuf_locked == Some(false));
-    (is_known && socket.sndbuf_bytes > ROOM * ceiling).then(|| {
+    (is_known && socket.sndbuf_bytes > BUFFER_ROOM_FACTOR * ceiling).then(|| {
         let facts = vec![("sndbuf_bytes", Fact::Bytes(socket.sndbuf_bytes))];
         let value = socket.sndbuf_bytes.to_string();
         evidence(false, "sndbuf_grows", ("SO_SNDBUF", value), socket, facts)
@@ -135,11 +130,7 @@ fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
     Some(evidence(true, "sndbuf_waited", ("sndbuf_wait_ns", value), socket, facts))
 }
 
-/// Shortest time of unread data that counts, ns: a waiting process is woken within one period of
-/// the scheduler's slowest clock tick, 10 ms at `HZ=100`.
-const UNREAD_MIN_NS: u64 = 10_000_000;
-
-/// Evidence of the kernel hooks where data arrives and is read.
+/// A kernel hook at the arrival of data and at its reading.
 fn lay_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
     let late: Vec<_> =
         sockets.iter().filter(|it| it.hooked.unread_max_ns >= UNREAD_MIN_NS).collect();

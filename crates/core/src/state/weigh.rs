@@ -4,25 +4,12 @@ use super::rules::{ask, overflows, server};
 use super::{Conntrack, LocalPorts, Netns, State};
 use crate::findings;
 use crate::model::{Cause, Culprit, Fact, Finding, Report, Role, StateEvidence};
+use crate::state::thresholds::{LIKELIHOOD_RATIO, TIME_WAIT_S, UNREPLIED_S};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
 
-/// Likelihood ratio of the state with the cause to the state without it. Without further knowledge,
-/// a setting with two values has the value that the cause needs in at most half of the sockets
-/// without the cause, and in all sockets with it.
-const LIKELIHOOD_RATIO: f64 = 2.0;
-
-/// Lifetime of a port in TIME-WAIT, s. While the list is read, which takes less than a second, at
-/// most a 60th of the ports becomes free.
-const TIME_WAIT_S: u64 = 60;
-
-/// Lifetime of an entry of an unanswered UDP query, s (120 s for a SYN): within a second, at most a
-/// 30th of the entries is removed.
-const UNREPLIED_S: u64 = 30;
-
-/// Adds to the findings of `report` the evidence of `state` for or against each, adapts their
-/// confidence, and names causes that only the state can distinguish. Findings weighed before are
-/// not changed.
+/// Adds to the findings of `report` what `state` says for or against each, with the confidence that follows,
+/// and names causes that only the state can tell. Findings that were weighed before stay as they are.
 pub fn weigh(report: &mut Report, state: &State) {
     for finding in report.findings.iter_mut().filter(|finding| finding.state.is_empty()) {
         rename(finding, state);

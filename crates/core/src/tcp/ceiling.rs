@@ -2,20 +2,9 @@
 //! buffer).
 
 use crate::judge::Shape;
-
-/// Rounds at one height that make a ceiling.
-const LEVEL_ROUNDS: u32 = 3;
-
-/// The same if the sender had nothing more buffered each time, though more data followed: an
-/// opening window holds back data that is buffered. A single such round may be a write that
-/// fitted.
-const DRAINED_ROUNDS: u32 = 2;
-
-/// Rounds without a new greatest peak after which that peak is a ceiling.
-const SPENT_ROUNDS: u32 = 7;
-
-/// Most consecutive rounds below the reference that count as pauses.
-const LOW_ROUNDS: u32 = 3;
+use crate::tcp::thresholds::{
+    CEILING_DRAINED_ROUNDS, CEILING_LEVEL_ROUNDS, CEILING_LOW_ROUNDS, CEILING_SPENT_ROUNDS,
+};
 
 /// Follows the peak flight of each round (RFC 5681, FlightSize). A round ends when the data sent
 /// at its beginning is acknowledged.
@@ -103,10 +92,10 @@ impl Rounds {
 
     fn shape(&self) -> Shape {
         // An opening window grows by half or more each round.
-        let drained = self.drained_rounds >= DRAINED_ROUNDS;
-        let empty = drained || self.emptied_rounds >= DRAINED_ROUNDS;
-        let level = self.level_rounds >= LEVEL_ROUNDS || self.level_rounds > 0 && empty;
-        if level || self.spent_rounds >= SPENT_ROUNDS {
+        let drained = self.drained_rounds >= CEILING_DRAINED_ROUNDS;
+        let empty = drained || self.emptied_rounds >= CEILING_DRAINED_ROUNDS;
+        let level = self.level_rounds >= CEILING_LEVEL_ROUNDS || self.level_rounds > 0 && empty;
+        if level || self.spent_rounds >= CEILING_SPENT_ROUNDS {
             Shape::Ceiling { bytes: self.reference.max(self.greatest), drained }
         } else {
             Shape::Opening
@@ -149,7 +138,7 @@ impl Rounds {
             let again = self.low_rounds > 0 && stands;
             self.low_rounds += 1;
             self.low_level_rounds += u32::from(again);
-            if self.low_rounds > LOW_ROUNDS {
+            if self.low_rounds > CEILING_LOW_ROUNDS {
                 self.reference = self.peak;
                 self.level_rounds = self.low_level_rounds;
                 (self.low_rounds, self.low_level_rounds) = (0, 0);

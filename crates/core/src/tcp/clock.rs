@@ -1,12 +1,7 @@
 //! A sender's timestamp clock (RFC 7323 §5.4) compared with the capture's clock: how much longer
 //! than the fastest packet each packet was under way.
 
-/// One tick of the timestamp clock on current systems, ns. Older ones tick every 4, 10, 100 or 500
-/// ms; RFC 7323 §5.4 allows up to one second.
-pub const TICK_NS: u64 = 1_000_000;
-
-/// Time after which the ticks show the rate of the clock, ns.
-pub const PROOF_NS: u64 = 100_000_000;
+use crate::tcp::thresholds::{TIMESTAMP_PROOF_NS, TIMESTAMP_PROOF_TICKS, TIMESTAMP_TICK_NS};
 
 /// Binary logarithm of the step in which drift is followed, ns: a power of two, because it is
 /// computed for every packet.
@@ -14,9 +9,6 @@ const STEP_BITS: u32 = 20;
 
 /// Drift allowed per step, ns: 200 parts per million.
 const DRIFT_NS: i64 = (1 << STEP_BITS) / 5_000;
-
-/// Ticks after which a clock faster than milliseconds is recognised.
-const PROOF_TICKS: u32 = 200;
 
 /// Compares a sender's timestamps with capture times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,14 +49,17 @@ impl SenderClock {
             self.queued_ns = 0;
             return;
         }
-        let sender_ns = i64::from(ticks) * TICK_NS as i64;
+        let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
-        if ticks > PROOF_TICKS && sender_ns > 2 * here_ns {
+        if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > 2 * here_ns {
             self.state = State::Wrong;
             return;
         }
         let difference_ns = here_ns - sender_ns;
-        if self.state == State::Unproven && here_ns >= PROOF_NS as i64 && 2 * sender_ns >= here_ns {
+        if self.state == State::Unproven
+            && here_ns >= TIMESTAMP_PROOF_NS as i64
+            && 2 * sender_ns >= here_ns
+        {
             self.state = State::Runs;
         }
         let step = (here_ns >> STEP_BITS).min(u32::MAX.into()) as u32;
@@ -81,7 +76,7 @@ impl SenderClock {
     /// clock is known to run at another rate.
     pub fn between_ns(&self, from: u32, to: u32) -> Option<u64> {
         let ticks = (to.wrapping_sub(from) as i32).max(0) as u64;
-        self.agrees().then_some(ticks * TICK_NS)
+        self.agrees().then_some(ticks * TIMESTAMP_TICK_NS)
     }
 
     /// Returns whether neither clock is known to be unusable: the sender's by its rate, the
@@ -92,7 +87,7 @@ impl SenderClock {
 
     /// Returns whether packets sent `apart_ns` apart have different timestamps.
     pub fn tells_apart(&self, apart_ns: u64) -> bool {
-        self.state == State::Runs && apart_ns >= 2 * TICK_NS
+        self.state == State::Runs && apart_ns >= 2 * TIMESTAMP_TICK_NS
     }
 
     /// Stops using the timestamps: the capture's clock was set, so that earlier differences mean
@@ -105,7 +100,7 @@ impl SenderClock {
     /// How much longer than the fastest packet the last one was under way, ns, less one tick of
     /// uncertainty.
     pub fn queued_ns(&self) -> u64 {
-        u64::from(self.queued_ns.saturating_sub(TICK_NS as u32))
+        u64::from(self.queued_ns.saturating_sub(TIMESTAMP_TICK_NS as u32))
     }
 }
 

@@ -39,22 +39,6 @@ use std::sync::Arc;
 use steady::Steady;
 use suspended::Suspended;
 
-/// Departures closer than this need no explanation, ns: a kernel takes as long to send the next
-/// packet.
-const PLAIN_NS: u64 = 30_000;
-
-/// A SYN that follows a RST sooner than this was sent before it, ns.
-const TRIES_AGAIN_NS: u64 = 10_000_000;
-
-/// Longest delayed ACK (Linux: TCP_DELACK_MAX), with a margin, ns.
-pub(super) const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
-/// Usual delay of a delayed ACK, ns.
-const DELAYED_ACK_NS: u64 = 45_000_000;
-
-/// RFC 9293 §3.8.6.3: limit for acknowledging data, ns; every second full segment is acknowledged
-/// at once.
-const ACK_WITHIN_NS: u64 = 500_000_000;
-
 /// Returns whether `segment` only acknowledges, which needs no application.
 fn is_ack_alone(segment: &Segment) -> bool {
     let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;

@@ -11,10 +11,8 @@ use crate::app::{Label, Side};
 use crate::judge::{self, Gap, Turn};
 use crate::model::{Cause, Class, Owner, Shares, Sighting, Slice, Slices};
 use crate::tcp::pause::Pauses;
+use crate::tcp::thresholds::CLOSED_OFTEN;
 use std::num::NonZeroU64;
-
-/// A receiver that closes its window fewer times than this was late only occasionally.
-const CLOSED_OFTEN: u32 = 3;
 
 /// Outcome of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

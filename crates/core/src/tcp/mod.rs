@@ -32,6 +32,7 @@ mod sent;
 mod sequence;
 mod setup;
 mod shared;
+pub mod thresholds;
 mod timeline;
 mod trace;
 mod tracker;

@@ -10,13 +10,13 @@ mod note;
 use crate::app::{Framer, KnownHeaders, Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::model::Sighting;
-use crate::tcp::clock::{PROOF_NS, SenderClock};
-use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS};
+use crate::tcp::clock::SenderClock;
+use crate::tcp::connection::Connection;
 use crate::tcp::path::Path;
 use crate::tcp::sender::{PacketCount, smss_of};
 use crate::tcp::sequence::Numbers;
-use crate::tcp::setup::WAITED_FOR_NS;
 use crate::tcp::shared::{Names, Shared, Software};
+use crate::tcp::thresholds::{DELAYED_ACK_MAX_NS, HANDSHAKE_WAITED_FOR_NS, TIMESTAMP_PROOF_NS};
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use note::Note;
@@ -246,7 +246,7 @@ impl OneShotConnection {
     /// before that shows.
     #[inline]
     fn has_queued(&self, segment: &Segment) -> bool {
-        segment.time_ns - self.syn.time_ns >= PROOF_NS && self.is_late(segment)
+        segment.time_ns - self.syn.time_ns >= TIMESTAMP_PROOF_NS && self.is_late(segment)
     }
 
     #[cold]
@@ -454,7 +454,7 @@ impl OneShotConnection {
         let late_ns = self.arrived_ns.saturating_sub(self.answered.time_ns);
         let counts = self.is_over()
             && self.stage == Stage::Arrived
-            && paused_ns <= WAITED_FOR_NS
+            && paused_ns <= HANDSHAKE_WAITED_FOR_NS
             && late_ns <= DELAYED_ACK_MAX_NS;
         if !counts {
             return None;

@@ -2,8 +2,9 @@
 //! them.
 
 use crate::app::Side;
-use crate::judge::thresholds::DELAYED_ACK_MIN_NS;
+use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
+use crate::tcp::thresholds::{RTT_MAX_NS, VANTAGE_ON_HOST_NS};
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///
@@ -83,18 +84,6 @@ impl Way {
     }
 }
 
-/// Longest credible round trip, ns: a longer sample comes from a clock that was set or a missing
-/// packet.
-const RTT_MAX_NS: u64 = 60_000_000_000;
-
-/// Below this round trip the vantage is on the host itself, ns.
-const NEAR_NS: u64 = 60_000;
-
-/// Longest time that a host, even a busy one, takes to answer what was captured on it, ns. Beyond
-/// it a link lies between, which may lose packets that have passed the vantage, however long the
-/// rest of the path is.
-const HOST_NS: u64 = 1_000_000;
-
 /// Initial TTLs (RFC 1700: 64; Windows: 128; many routers: 255).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
@@ -136,8 +125,8 @@ impl Path {
         }
         // A host that answers at once does so more than once: a single sample near zero is wrong
         // if all others show a link, the least of which was not delayed either.
-        let is_wrong =
-            least_ns < NEAR_NS && (4 * NEAR_NS..DELAYED_ACK_MIN_NS).contains(&leg.next_ns());
+        let is_wrong = least_ns < VANTAGE_ON_HOST_NS
+            && (4 * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS).contains(&leg.next_ns());
         if is_wrong { leg.next_ns() } else { least_ns }
     }
 
@@ -172,9 +161,10 @@ impl Path {
     pub fn ends_here(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);
         let peer = side.peer();
-        let nearer =
-            near_ns <= HOST_NS && self.is_settled(peer) && near_ns * 8 <= self.rtt_ns(peer);
-        self.knows(side) && (near_ns <= NEAR_NS || nearer)
+        let nearer = near_ns <= HOST_DELAY_MAX_NS
+            && self.is_settled(peer)
+            && near_ns * 8 <= self.rtt_ns(peer);
+        self.knows(side) && (near_ns <= VANTAGE_ON_HOST_NS || nearer)
     }
 
     /// Place of the vantage, as far as this connection shows.

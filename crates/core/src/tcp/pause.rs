@@ -4,12 +4,7 @@
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Shares, Sighting};
 use crate::tcp::exchange::{Chain, Exchange};
-
-/// Shortest pause that is examined, ns; a shorter one is work of the server in any case.
-pub const PAUSE_MIN_NS: u64 = 20_000_000;
-
-/// Number of pauses in one response that make it a stream, if the client did not react after it.
-const STREAM_PAUSES: u32 = 2;
+use crate::tcp::thresholds::STREAM_PAUSES;
 
 /// Copy of the state of an exchange, to return to.
 #[derive(Clone, Debug)]

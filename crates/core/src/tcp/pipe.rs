@@ -1,5 +1,7 @@
 //! The bottleneck of the path: its rate, and the time for which sent data keeps it busy.
 
+use crate::tcp::thresholds::RATE_BYTES_MIN;
+
 /// Delivered bytes by delivery rate.
 ///
 /// The rate is the fastest class with enough bytes, since stretched ACKs only lower a sample. But
@@ -20,9 +22,6 @@ pub struct Rates {
 
 const CLASSES: usize = 112;
 const LOWEST_EXPONENT: f64 = 10.0;
-
-/// Least number of sampled bytes that give a rate.
-const ENOUGH_BYTES: u64 = 8_000;
 
 impl Default for Rates {
     fn default() -> Self {
@@ -55,7 +54,7 @@ impl Rates {
     }
 
     fn is_enough(&self) -> bool {
-        self.total_bytes >= ENOUGH_BYTES
+        self.total_bytes >= RATE_BYTES_MIN
     }
 
     /// Rate in bytes per second; `None` if there are too few samples.

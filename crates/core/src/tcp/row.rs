@@ -1,9 +1,7 @@
 //! Exchanges of one connection that follow each other back to back: each request is sent as soon
 //! as the previous response has arrived, so that their round trips add up.
 
-/// Exchanges with less path time than this are not followed, ns: no fault has so small a cost, so
-/// saving the round trip gains nothing worth reporting.
-const PATH_MIN_NS: u64 = 1_000_000;
+use crate::tcp::thresholds::ROW_PATH_MIN_NS;
 
 /// A sequence of back-to-back exchanges up to the latest one, which it includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +38,7 @@ impl Row {
     /// would take as many round trips if they were joined.
     #[inline]
     pub fn with(self, link: Link) -> Self {
-        if link.path_ns < PATH_MIN_NS || link.path_ns >= 2 * link.round_trip_ns {
+        if link.path_ns < ROW_PATH_MIN_NS || link.path_ns >= 2 * link.round_trip_ns {
             return Self::default();
         }
         let pause_ns = link.asked_ns.checked_sub(self.ended_ns).filter(|_| self.count > 0);

@@ -24,7 +24,6 @@ mod waits;
 mod window;
 
 pub(super) use losses::{Stamp, is_among, too_early};
-pub(super) use pieces::PAUSE_NS;
 pub use since::SinceDeparture;
 pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
@@ -36,6 +35,7 @@ use crate::tcp::acks::PendingAcks;
 use crate::tcp::clock::SenderClock;
 use crate::tcp::sent::SentLog;
 use crate::tcp::sequence::Sequence;
+use crate::tcp::thresholds::SKB_MAX_BYTES;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
@@ -48,26 +48,8 @@ use std::num::NonZeroU32;
 pub use trouble::Held;
 use trouble::{Hole, Trouble};
 
-/// Least wait, ns, after which a loss repaired without duplicate ACKs counts as found by timer.
-/// Linux's RTO is at least 200 ms, its tail loss probe waits two round trips.
-const TIMER_FLOOR_NS: u64 = 2_000_000;
-
 /// Unit of stored round-trip samples, ns: one minute fits into 32 bits.
 const RTT_UNIT_NS: u64 = 16;
-
-/// ACKs closer than this arrived together, ns: the state before the first of them is what limited
-/// the sender.
-const ACK_TRAIN_NS: u64 = 300_000;
-
-/// Greatest window, bytes (RFC 7323 §2.3).
-const WINDOW_MAX_BYTES: u64 = 1 << 30;
-
-/// Most that Linux puts into one buffer of a socket's queue, bytes (`GSO_MAX_SIZE`); the limit of
-/// the queue may be exceeded by one buffer.
-const SKB_MAX_BYTES: u64 = 1 << 16;
-
-/// A stream that announces a position further ahead than this is another stream, bytes.
-const ANNOUNCED_MAX: u64 = 1 << 30;
 
 /// Classification of a segment with payload by its place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -415,6 +397,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::tcp::ORIGIN;
+    use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 
     #[test]
     fn what_a_fin_takes_of_the_stream_is_no_hole() {

@@ -5,26 +5,14 @@ mod steps;
 use crate::app::Side;
 use crate::model::{Cause, Owner, Shares, Sighting};
 use crate::tcp::path::Path;
+use crate::tcp::thresholds::{
+    ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS, SYN_ACK_AGAIN_NS, SYN_ACK_CROSSED_MAX_NS,
+};
 use crate::wire::{Segment, TcpFlags};
 use steps::{Step, Steps};
 
-/// Longest time between a handshake and an exchange that waited for it, ns. After a longer time
-/// the connection came from a pool or was opened in advance.
-pub(super) const WAITED_FOR_NS: u64 = 100_000_000;
-
-/// A SYN-ACK that passes this long after the client's ACK can have reached the server did not
-/// cross that ACK, ns.
-const IGNORED_NS: u64 = 150_000_000;
-
-/// Longest delay of an ACK (RFC 9293 §3.8.6.3), ns: round trips measured on data may exceed those
-/// of the handshake by this much.
-const ACK_KEPT_NS: u64 = 500_000_000;
-
 /// Most retransmission times kept; beyond it the last one is replaced.
 const TIMES_MAX: usize = 8;
-
-/// Time after which an unacknowledged SYN-ACK is repeated (RFC 6298 §2.1), with a margin, ns.
-const SYN_ACK_AGAIN_NS: u64 = 1_300_000_000;
 
 /// The frames of a handshake.
 #[derive(Clone, Copy, Debug, Default)]
@@ -205,7 +193,7 @@ impl Setup {
         let Some(again) = self.again.as_deref() else { return 0 };
         let answered_by = |first: Step, again_ns: &[u64], answer_ns: u64, side: Side| {
             let too_late = |&&sent_ns: &&u64| {
-                answer_ns.saturating_sub(sent_ns) + ACK_KEPT_NS >= path.rtt_ns(side)
+                answer_ns.saturating_sub(sent_ns) + ACK_WITHIN_NS >= path.rtt_ns(side)
             };
             let heard = again_ns.iter().rfind(too_late);
             heard.map_or(0, |&sent_ns| sent_ns.saturating_sub(self.steps.time_ns(first)))
@@ -282,7 +270,7 @@ impl Setup {
         let Some((again, ack)) = self.again.as_deref().zip(self.steps.get(Step::Ack)) else {
             return 0;
         };
-        let heard_ns = ack.time_ns + path.rtt_ns(Side::Server) + IGNORED_NS;
+        let heard_ns = ack.time_ns + path.rtt_ns(Side::Server) + SYN_ACK_CROSSED_MAX_NS;
         let repeats = again.after_ack_ns.iter().filter(|&&at_ns| at_ns > heard_ns).count();
         let answers = if path.ends_here(Side::Server) { 0 } else { self.syns.saturating_sub(1) };
         u32::try_from(repeats).unwrap_or(u32::MAX).saturating_sub(answers.into())
@@ -326,7 +314,7 @@ impl Setup {
     pub fn waited_for(&self, start_ns: u64, rtt_client_ns: u64) -> bool {
         let Some(_) = self.syn_first_ns() else { return false };
         let done_ns = self.established_ns().unwrap_or(start_ns).max(self.syn_ack_last_ns());
-        !self.claimed && start_ns.saturating_sub(done_ns) <= WAITED_FOR_NS + rtt_client_ns
+        !self.claimed && start_ns.saturating_sub(done_ns) <= HANDSHAKE_WAITED_FOR_NS + rtt_client_ns
     }
 
     /// Splits the time from the first SYN to `until_ns` (the first byte of the request) among its

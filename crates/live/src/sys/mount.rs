@@ -51,10 +51,12 @@ pub fn is_bpf(path: &str) -> io::Result<bool> {
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let (one, other, here) = (name(one)?, name(other)?, libc::AT_FDCWD);
+    let (from, to) = (one.as_ptr(), other.as_ptr());
+    // musl has no function for it.
     // SAFETY: both names are C strings that live through the call.
-    check(unsafe {
-        libc::renameat2(here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_EXCHANGE)
-    })
+    let result =
+        unsafe { libc::syscall(libc::SYS_renameat2, here, from, here, to, libc::RENAME_EXCHANGE) };
+    check(result as libc::c_int)
 }
 
 fn mount(

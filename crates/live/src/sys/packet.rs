@@ -237,7 +237,7 @@ fn interface_request(
         *to = from as libc::c_char;
     }
     // SAFETY: all requests read the name and write into the union of this `ifreq`.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), asked, &raw mut request) };
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), asked as libc::Ioctl, &raw mut request) };
     Some((request, result == 0))
 }
 

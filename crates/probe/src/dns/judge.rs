@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use tcpwhy_core::dns::{SLOW_MIN_NS, UNCACHED_NS};
+use tcpwhy_core::dns::thresholds::{SLOW_MIN_NS, UNCACHED_NS};
 use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_core::model::{Cause, Culprit, Fact, Finding, Role, RuledOut};
 

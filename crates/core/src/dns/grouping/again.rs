@@ -1,12 +1,9 @@
 //! Repeated queries and abandoned look-ups: resolvers that keep an identifier, and those that do
 //! not.
 
-use super::{Asked, Open, RETRY_MIN_NS, is_timeout};
+use super::{Asked, Open, is_timeout};
 use crate::dns::lookup::Query;
-
-/// Timers of the same length differ by less than this fraction of it: by processing time, and by
-/// the random reduction that some apply.
-const EARLY: u64 = 8;
+use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, TIMER_ALIKE_PART};
 
 impl Open {
     /// Returns whether `asked` repeats the unsuccessful query `last`, instead of belonging to
@@ -94,6 +91,6 @@ impl Open {
 fn is_timer([first_ns, again_ns, now_ns]: [u64; 3]) -> bool {
     let (before_ns, waited_ns) =
         (again_ns.saturating_sub(first_ns), now_ns.saturating_sub(again_ns));
-    let is_due = |due_ns: u64| waited_ns.abs_diff(due_ns) <= due_ns / EARLY;
-    before_ns >= RETRY_MIN_NS && (is_due(before_ns) || is_due(2 * before_ns))
+    let is_due = |due_ns: u64| waited_ns.abs_diff(due_ns) <= due_ns / TIMER_ALIKE_PART;
+    before_ns >= QUERY_RETRY_MIN_NS && (is_due(before_ns) || is_due(2 * before_ns))
 }

@@ -1,8 +1,8 @@
 //! Assigns an answer to one of several identical attempts: a resolver library that repeats a query
 //! sends the same message from the same socket.
 
-use super::RETRY_MIN_NS;
-use crate::dns::lookup::{Query, QueryFlags, UNCACHED_NS};
+use crate::dns::lookup::{Query, QueryFlags};
+use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, UNCACHED_NS};
 
 /// Returns the attempt of `alike`, in the order sent, that an answer at `time_ns` belongs to;
 /// `None` if the answer was captured before.
@@ -22,7 +22,8 @@ pub(super) fn answered(mut alike: Vec<&mut Query>, time_ns: u64) -> Option<&mut 
         let is_late = time_ns.saturating_sub(alike[last].sent_ns) > UNCACHED_NS;
         return Some(alike.swap_remove(if is_late { first } else { last }));
     }
-    let again = last_answer_ns.is_some_and(|at_ns| time_ns < at_ns.saturating_add(RETRY_MIN_NS));
+    let again =
+        last_answer_ns.is_some_and(|at_ns| time_ns < at_ns.saturating_add(QUERY_RETRY_MIN_NS));
     if again || !is_open.contains(&true) {
         return None;
     }

@@ -3,18 +3,11 @@
 use crate::app::{Protocol, Side};
 use crate::findings::retries::{self, InVain};
 use crate::findings::tally::{Key, Tally};
-use crate::judge::QueueDelay;
+use crate::findings::thresholds::{GIVE_UP_MIN_NS, IDLE_CLOSE_MIN_NS, SENDER_STOPPED_NS};
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Owner};
+use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
 use crate::tcp::{Chain, Connection, Exchange, Sender};
-
-/// A client that gives up earlier than this did not give up for want of an answer.
-const PATIENCE_NS: u64 = 1_000_000_000;
-
-/// A server that closes sooner after it spoke has not waited for another request.
-const IDLE_NS: u64 = 250_000_000;
-
-/// A sender that pauses for longer than this beyond a round trip has stopped by itself.
-const FLOWS_NS: u64 = 20_000_000;
 
 /// Whether the server had waited for the request that it answered with a RST, before it closed if it
 /// did.
@@ -29,7 +22,7 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
         };
     }
     closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
-        >= IDLE_NS
+        >= IDLE_CLOSE_MIN_NS
 }
 
 /// Returns whether the server, which sent no data in the capture, closed before the request reached it:
@@ -67,15 +60,11 @@ fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
     connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
 }
 
-/// The largest record in which a client says goodbye: header, explicit nonce and tag (RFC 5288), and a GOAWAY of
-/// HTTP/2 (RFC 9113 §6.8).
-const GOODBYE_RECORD_BYTES: u32 = 5 + 8 + 16 + 17;
-
 /// Whether what was asked is known to be a request: it can be read, or is longer than a goodbye.
 fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     match connection.protocol() {
         Protocol::Turns => false,
-        Protocol::Tls => exchange.first.payload_bytes > GOODBYE_RECORD_BYTES,
+        Protocol::Tls => u64::from(exchange.first.payload_bytes) > HTTP2_CONTROL_BYTES,
         _ => !exchange.kind.is_empty() && !exchange.kind.eq_ignore_ascii_case("QUIT"),
     }
 }
@@ -104,11 +93,11 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
     let half = &connection.senders[sender as usize];
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
-    let flows = half.last.time_ns + connection.path.base_rtt_ns() + FLOWS_NS >= reset_ns;
+    let flows = half.last.time_ns + connection.path.base_rtt_ns() + SENDER_STOPPED_NS >= reset_ns;
     let sent_bytes = half.nxt.saturating_sub(exchange.began_at[sender as usize]);
     connection.protocol() == Protocol::Turns
         && !connection.was_cut()
-        && sent_bytes > QueueDelay::TRANSFER_BYTES
+        && sent_bytes > INITIAL_WINDOW_BYTES
         && flows
 }
 
@@ -124,7 +113,7 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && !connection.tells_ends()
         && !connection.owes(Side::Server)
         && !senders.iter().any(Sender::in_recovery)
-        && reset_ns < spoken_ns + PATIENCE_NS
+        && reset_ns < spoken_ns + GIVE_UP_MIN_NS
 }
 
 /// How long the server of an exchange was silent before a RST or a FIN ended the connection, ns.
@@ -141,7 +130,7 @@ impl Tally {
     pub(super) fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
         let fin_before = connection.ending().fin_ns[by as usize].is_some();
         // A client that says goodbye without waiting for an answer has lost nothing.
-        let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
+        let impatient = exchange.wall_ns() >= GIVE_UP_MIN_NS && !fin_before;
         // One that does not take the end of a response that was announced has broken off, unless it had
         // given up before any of it came.
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
@@ -166,7 +155,7 @@ impl Tally {
         // But one that gave up on a server that had forgotten it had waited in vain.
         let in_vain = by == Side::Server
             && connection.ending().forgotten
-            && exchange.wall_ns() >= PATIENCE_NS
+            && exchange.wall_ns() >= GIVE_UP_MIN_NS
             && is_cut_short(connection, exchange);
         if left && !(by == Side::Client && broken_off) && !in_vain {
             return;

@@ -2,7 +2,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::judge::QueueDelay;
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::Cause;
 use crate::tcp::{Chain, Connection, Exchange, ORIGIN};
 use crate::wire::Endpoint;
@@ -45,7 +45,7 @@ impl Flow {
         let bulk = half.bulk.as_ref()?;
         let bytes = exchange.sent_bytes(sender, half.nxt);
         let (position, begun_ns) = exchange.began(sender);
-        if bytes <= QueueDelay::TRANSFER_BYTES || begun_ns == 0 {
+        if bytes <= INITIAL_WINDOW_BYTES || begun_ns == 0 {
             return None;
         }
         let rate = bulk.pipe.rate_known();

@@ -3,13 +3,11 @@
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::judge::QueueDelay;
+use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::model::{Cause, Owner, Sighting, Vantage};
 use crate::tcp::{Connection, Exchange, OneShot, Outcome, SimpleExchange};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
-
-/// Who took less time has not stood in a queue worth a word, ns.
-const SLOW_NS: u64 = 50_000_000;
 
 /// Slow exchanges kept per shard, the earliest; later ones stand as they were judged.
 const SMALLS_MAX: usize = 1 << 10;
@@ -72,14 +70,14 @@ impl Queues {
     /// Whether `plain` took long enough to be one of those that may have stood in a queue.
     #[inline]
     pub fn tells_of(plain: &SimpleExchange<'_>) -> bool {
-        (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= SLOW_NS
+        (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= QUEUE_DELAY_MIN_NS
     }
 
     /// A one-shot connection is over.
     #[inline]
     pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
         let seen_ns = one_shot.arrived_ns - one_shot.syn.time_ns;
-        if seen_ns.max(one_shot.path_ns) >= SLOW_NS && one_shot.path.base_rtt_ns() > 0 {
+        if seen_ns.max(one_shot.path_ns) >= QUEUE_DELAY_MIN_NS && one_shot.path.base_rtt_ns() > 0 {
             self.slow_one_shot(one_shot);
         }
     }
@@ -114,7 +112,7 @@ impl Queues {
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         // Up to the ACK of its last byte, mostly.
         let seen_ns = connection.last.time_ns.saturating_sub(exchange.start_ns);
-        let slow = seen_ns.max(exchange.ledger.of(Owner::Path)) >= SLOW_NS;
+        let slow = seen_ns.max(exchange.ledger.of(Owner::Path)) >= QUEUE_DELAY_MIN_NS;
         if slow && exchange.response_seen && exchange.outcome == Outcome::Complete {
             self.slow(connection, exchange);
         }
@@ -124,7 +122,7 @@ impl Queues {
     fn slow(&mut self, connection: &Connection, exchange: &Exchange) {
         let small = |side: Side| {
             let sent = connection.senders[side as usize].nxt;
-            sent.saturating_sub(exchange.began_at[side as usize]) <= QueueDelay::TRANSFER_BYTES
+            sent.saturating_sub(exchange.began_at[side as usize]) <= INITIAL_WINDOW_BYTES
         };
         let rtt_base_ns = connection.path.base_rtt_ns();
         if !Side::ALL.into_iter().all(small) || rtt_base_ns == 0 {

@@ -1,10 +1,8 @@
 //! Exchanges with one server that followed each other back to back, whose round trips add up.
 
+use crate::findings::thresholds::SEQUENCE_MIN;
 use crate::tcp::Row;
 use std::cmp::Reverse;
-
-/// Exchanges from which on a row is a sequence: made as one, they would cost a tenth of their round trips.
-pub const SEQUENCE_MIN: u32 = 10;
 
 /// The sequences of one endpoint.
 #[derive(Clone, Debug, Default)]

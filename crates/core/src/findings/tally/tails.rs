@@ -5,7 +5,7 @@
 //! finding.
 
 use crate::findings::costs::COSTS;
-use crate::findings::tally::WAIT_MIN_NS;
+use crate::findings::thresholds::WAIT_MIN_NS;
 use crate::model::{Cause, Histogram, Owner};
 use crate::tcp::{Exchange, OneShot, SimpleExchange};
 

@@ -2,15 +2,13 @@
 //! for another.
 
 use crate::app::Side;
+use crate::findings::thresholds::WAIT_MIN_NS;
 use crate::model::{Cause, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, OneShot, Path, SimpleExchange};
 use crate::wire::Endpoint;
 
 /// Kept per server, the earliest.
 const WAITS_MAX: usize = 64;
-
-/// Shorter waits are not worth asking who else waited.
-pub const WAIT_MIN_NS: u64 = 20_000_000;
 
 /// An exchange that took its time, as it passed the vantage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,8 @@
 //! A comparison as JSON (`docs/comparison.schema.json`).
 
 use super::sentence;
-use crate::compare::{CONFIDENCE, Comparison, Found, Measured};
+use crate::compare::thresholds::CONFIDENCE;
+use crate::compare::{Comparison, Found, Measured};
 use serde_json::{Value, json};
 
 /// Version of the schema.

@@ -2,12 +2,13 @@
 
 use crate::app::{Protocol, Side};
 use crate::model::{Sighting, Vantage};
+use crate::tcp::connection::Connection;
 use crate::tcp::connection::cold::TraceFaults;
 use crate::tcp::connection::ending::Ending;
-use crate::tcp::connection::{Connection, TRIES_AGAIN_NS};
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
+use crate::tcp::thresholds::SYN_AFTER_RST_MIN_NS;
 use crate::wire::{Endpoint, Segment, TcpFlags};
 
 impl Connection {
@@ -86,7 +87,8 @@ impl Connection {
         // Some clients try again with the same number after a RST. After a RST of its own, about
         // an older connection, a client repeats its SYN.
         let reset = self.ending().reset.filter(|_| !self.repeats_syn(segment));
-        let again = reset.is_some_and(|reset| segment.time_ns > reset.time_ns + TRIES_AGAIN_NS);
+        let again =
+            reset.is_some_and(|reset| segment.time_ns > reset.time_ns + SYN_AFTER_RST_MIN_NS);
         let another = over || self.setup.established_ns().is_some() || self.mid_stream;
         again || !repeated && another
     }

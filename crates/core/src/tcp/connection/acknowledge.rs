@@ -4,10 +4,11 @@
 use crate::app::{Protocol, Side};
 use crate::judge::Leg;
 use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
-use crate::tcp::connection::{ACK_WITHIN_NS, Connection, is_ack_alone};
+use crate::tcp::connection::{Connection, is_ack_alone};
 use crate::tcp::path::is_initial_ttl;
 use crate::tcp::sender::{Near, Sender};
 use crate::tcp::shared::Shared;
+use crate::tcp::thresholds::ACK_WITHIN_NS;
 use crate::wire::{Segment, TcpFlags};
 
 impl Connection {

@@ -7,13 +7,8 @@ use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::sender::Near;
+use crate::tcp::thresholds::{ACK_TRAIN_PART, AT_ONCE_PART};
 use crate::wire::Segment;
-
-/// A segment follows at once if it comes after at most this fraction of the wait before it (1/8).
-const AT_ONCE: u64 = 8;
-
-/// A gap shorter than this fraction of a round trip (1/4) lies within a train of ACKs.
-const STOP_PART: u64 = 4;
 
 /// A wait for an ACK that ended with less than a full segment, which emptied the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +51,7 @@ impl Connection {
         let apart_ns = segment.time_ns.saturating_sub(half.last.time_ns);
         let goes_on = half.last.frame == gap.next.frame
             && u64::from(segment.payload_len) >= half.smss()
-            && apart_ns <= gap.len_ns() / AT_ONCE;
+            && apart_ns <= gap.len_ns() / AT_ONCE_PART;
         if !goes_on {
             return;
         }
@@ -88,7 +83,7 @@ impl Connection {
     /// Counts whether the sender of `gap`, which had data in flight all the time, went on just as
     /// data of its peer reached it, or at another time.
     pub(super) fn note_grant(&mut self, gap: &Gap) {
-        if STOP_PART * gap.len_ns() < gap.rtt_base_ns {
+        if ACK_TRAIN_PART * gap.len_ns() < gap.rtt_base_ns {
             return;
         }
         let Some(bulk) = &mut self.senders[gap.sender as usize].bulk else { return };

@@ -5,12 +5,12 @@ use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::{Cause, Class, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::{Chain, Exchange, Opening, Outcome};
-use crate::tcp::pause::PAUSE_MIN_NS;
 use crate::tcp::pipe::serialise_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::shared::Shared;
+use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Segment, TcpFlags};
 
@@ -157,12 +157,12 @@ impl Connection {
     fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64) -> bool {
         let client = &self.senders[Side::Client as usize];
         let rtt_ns = self.path.rtt_ns(Side::Server);
-        let heard = closed_ns > client.last.time_ns + rtt_ns + PAUSE_MIN_NS;
+        let heard = closed_ns > client.last.time_ns + rtt_ns + STREAM_PAUSE_MIN_NS;
         self.framer.protocol() == Protocol::Turns
             && self.totals.exchanges > 0
             && heard
             && client.una_seen() >= client.nxt
-            && fin_ns.saturating_sub(closed_ns) < rtt_ns + PAUSE_MIN_NS
+            && fin_ns.saturating_sub(closed_ns) < rtt_ns + STREAM_PAUSE_MIN_NS
     }
 
     /// Returns whether the server's first FIN, after all of its data, ends the response under way
@@ -188,8 +188,8 @@ impl Connection {
         let idle_ns = fin_ns.saturating_sub(client.last.time_ns + self.path.base_rtt_ns());
         // Directly after a response, its end may follow at any time.
         let at_once = server.last.time_ns < client.last.time_ns
-            || fin_ns.saturating_sub(server.last.time_ns) < PAUSE_MIN_NS;
-        if self.framer.protocol() == Protocol::Tls && idle_ns >= PAUSE_MIN_NS && at_once {
+            || fin_ns.saturating_sub(server.last.time_ns) < STREAM_PAUSE_MIN_NS;
+        if self.framer.protocol() == Protocol::Tls && idle_ns >= STREAM_PAUSE_MIN_NS && at_once {
             let (last_bytes, positions) = (client.last.len, [client.nxt, server.nxt]);
             self.timeline.forget_farewell(last_bytes.into(), positions);
         }

@@ -7,14 +7,8 @@ use crate::judge::{Gap, Turn};
 use crate::model::{Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::sender::Sender;
+use crate::tcp::thresholds::{CLOCK_STEP_MIN_NS, CLOCK_STEP_SAME_NS};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-
-/// Least queueing delay that may come from a step of the clock, ns: a shorter queue may exist in
-/// both directions, and a smaller step does little harm.
-const STEP_TOLD_NS: u64 = 100_000_000;
-
-/// Greatest difference between two millisecond clocks about the same step, ns.
-const SAME_NS: u64 = 4_000_000;
 
 /// A response that was queued according to its timestamp.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +104,7 @@ impl Connection {
     /// peer.
     pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
         let queued_ns = self.senders[gap.sender as usize].queued_ns();
-        if gap.turn == Turn::Continues || queued_ns < STEP_TOLD_NS {
+        if gap.turn == Turn::Continues || queued_ns < CLOCK_STEP_MIN_NS {
             return;
         }
         let slice = slices.iter().find(|slice| slice.owner == Owner::Queueing);
@@ -129,7 +123,7 @@ impl Connection {
         let cold = self.cold.as_mut();
         let Some(queued) = cold.and_then(|cold| cold.queued.take_if(of_peer)) else { return };
         let also_ns = self.senders[side as usize].queued_ns();
-        if also_ns.abs_diff(queued.queued_ns) > SAME_NS {
+        if also_ns.abs_diff(queued.queued_ns) > CLOCK_STEP_SAME_NS {
             return;
         }
         let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);

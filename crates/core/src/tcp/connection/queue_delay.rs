@@ -2,6 +2,7 @@
 
 use crate::app::Side;
 use crate::judge::QueueDelay;
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::tcp::connection::Connection;
 
 impl Connection {
@@ -19,7 +20,7 @@ impl Connection {
             return;
         }
         let began = self.timeline.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
-        if sender.nxt.saturating_sub(began) < QueueDelay::TRANSFER_BYTES {
+        if sender.nxt.saturating_sub(began) < INITIAL_WINDOW_BYTES {
             return;
         }
         let at_ns = if behind_ns > ahead_ns { acked_ns.saturating_sub(rtt_ns) } else { now_ns };

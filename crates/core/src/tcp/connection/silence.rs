@@ -1,16 +1,16 @@
 //! Turns departures into [`Gap`]s: the silent side, and what the sender knew during the silence.
 
 use crate::app::Side;
-use crate::judge::thresholds::LINUX_RTO_MIN_NS;
+use crate::judge::thresholds::{HOST_DELAY_MAX_NS, LINUX_RTO_MIN_NS};
 use crate::judge::{self, AckTrigger, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
-use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, PLAIN_NS};
-use crate::tcp::sender::{Kind, PAUSE_NS, SinceDeparture};
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::{Kind, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
+use crate::tcp::thresholds::{
+    DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, HANDSHAKE_WAITED_FOR_NS, KERNEL_SEND_NS,
+};
 use crate::wire::Segment;
-
-/// Longest time between a TLS handshake and a request that waited for it, ns.
-const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
 
 /// Causes that stand for the applications' own time.
 const OF_APPLICATIONS: u64 = 1 << Cause::ServerThink as u64 | 1 << Cause::ClientThink as u64;
@@ -102,7 +102,7 @@ impl Connection {
         let from_ns = self.timeline.cursor_ns;
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
-        if continues && kind == Kind::New && to_ns - from_ns < PLAIN_NS {
+        if continues && kind == Kind::New && to_ns - from_ns < KERNEL_SEND_NS {
             self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
             return false;
         }
@@ -403,7 +403,7 @@ impl Connection {
         let half = &mut self.senders[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
             && gap.retransmission.is_none()
-            && gap.len_ns() >= PAUSE_NS
+            && gap.len_ns() >= HOST_DELAY_MAX_NS
             && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
             && !gap.in_pairs
             && (!gap.ack_triggered() || 2 * gap.own_pause_ns >= gap.len_ns());

@@ -13,20 +13,17 @@ use crate::app::{Label, Mark, Side};
 use crate::judge::thresholds::LINUX_RTO_MIN_NS;
 use crate::judge::{self, Gap, Turn};
 use crate::model::{Cause, Owner, Sighting};
-use crate::tcp::connection::{ACK_WITHIN_NS, Connection, DELAYED_ACK_MAX_NS};
+use crate::tcp::connection::Connection;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::shared::{Shared, Spare};
+use crate::tcp::thresholds::{DELAYED_ACK_MAX_NS, STEADY_RTT_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// Flags of the last segment of an ordinary message.
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
-
-/// Up to this base round trip, messages on the fast path are acknowledged within the limit of RFC
-/// 9293, ns.
-const NEAR_NS: u64 = ACK_WITHIN_NS / 5;
 
 /// Properties that no segment on the fast path has.
 const ODD_FACTS: u16 =
@@ -88,7 +85,7 @@ impl Connection {
             && self.setup.confirmed
             && is_set_up
             && self.knows_roles
-            && (self.pure_acks || self.path.base_rtt_ns() <= NEAR_NS)
+            && (self.pure_acks || self.path.base_rtt_ns() <= STEADY_RTT_MAX_NS)
             // Without a handshake, a request that the response acknowledges is no sample of the
             // path.
             && (knows_path || self.mid_stream && !self.awaits_path())

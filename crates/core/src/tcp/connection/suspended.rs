@@ -1,13 +1,11 @@
 //! Retransmissions by timer that may have been needless: the decision is postponed.
 
 use crate::app::Side;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::tcp::connection::Connection;
 use crate::tcp::sender::{Kind, SinceDeparture, Stamp, too_early};
 use crate::wire::Segment;
-
-/// Longest time that a host takes to answer, ns.
-const ANSWER_NS: u64 = 1_000_000;
 
 /// A retransmission by timer of which it is not yet known whether it was needed.
 #[derive(Clone, Debug)]
@@ -51,7 +49,7 @@ impl Connection {
         let suspended = cold.suspended.take_if(of_peer);
         let tells = |held: &Suspended| {
             let answer_ns = segment.time_ns.saturating_sub(held.gap.end_ns);
-            let at_once = answer_ns <= 2 * rtt_ns + ANSWER_NS;
+            let at_once = answer_ns <= 2 * rtt_ns + HOST_DELAY_MAX_NS;
             dsack && advances && at_once && !too_early(segment.time_ns, held.gap.end_ns, rtt_ns)
         };
         if let Some(held) = suspended.as_deref().filter(|held| tells(held)) {
@@ -98,7 +96,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn settle_counted(&mut self, side: Side, acked_ns: u64) {
         let first_ns = self.senders[side.peer() as usize].una_seen_ns();
-        if acked_ns < first_ns.saturating_add(ANSWER_NS) {
+        if acked_ns < first_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
         }
         let Some(cold) = &mut self.cold else { return };

@@ -4,6 +4,7 @@ use crate::app::Side;
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::pipe::serialise_ns;
+use crate::tcp::thresholds::PACE_TENTHS;
 
 /// The data that a sender had to send if only its congestion window limited the flight.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +20,6 @@ pub struct Opening {
     /// The sender paces.
     pub paced: bool,
 }
-
-/// Rate of a pacing sender, in tenths of a window per round trip: 1/ln 2 lets a window double in
-/// each (BBR, draft-ietf-ccwg-bbr §5.3.1); for other algorithms Linux uses 1.2 to 2
-/// (`tcp_pacing_ca_ratio`, `tcp_pacing_ss_ratio`).
-const PACE_TENTHS: u128 = 14;
 
 impl Opening {
     /// Time that the sender waits for ACKs if its flight begins at the window and doubles with

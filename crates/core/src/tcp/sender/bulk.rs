@@ -1,5 +1,6 @@
 //! State that only a bulk sender needs.
 
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap};
 use crate::model::Slice;
 use crate::tcp::acks::{Ack, Offer};
@@ -11,10 +12,6 @@ use super::pacer::Pacer;
 use super::pieces::Pieces;
 use super::scale::Unscaled;
 use super::spacing::Spacing;
-
-/// Time in which a kernel sends what an ACK has made room for, with the least error of the ACK's
-/// estimated arrival, ns.
-const PROMPT_NS: u64 = 1_000_000;
 
 /// Which end of a direction the vantage is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,8 +134,8 @@ impl Bulk {
     /// Records that a flight of `bytes` was taken for a full send buffer in `gap`.
     pub fn stand_at(&mut self, bytes: u64, gap: &Gap) {
         self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };
-        let prompt = gap.after_ack_ns() <= PROMPT_NS + gap.rtt_sender_ns / 32;
-        let long = gap.len_ns() >= PROMPT_NS;
+        let prompt = gap.after_ack_ns() <= HOST_DELAY_MAX_NS + gap.rtt_sender_ns / 32;
+        let long = gap.len_ns() >= HOST_DELAY_MAX_NS;
         self.prompt_stands += u32::from(long && prompt);
         self.late_stands += u32::from(long && !prompt);
     }

@@ -1,23 +1,14 @@
 //! Packets captured more than once: on a bridge, on `-i any`, or from a mirror port.
 
-use crate::judge::thresholds::RTO_MIN_NS;
+use crate::tcp::thresholds::{
+    COPY_DELAY_MAX_NS, NUMBERED_COPY_DELAY_MAX_NS, ROUTED_COPY_DELAY_MAX_NS,
+};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Packets of one direction that are remembered. The kernel takes up to 64 from a queue before it
 /// serves another interface, where their copies are.
 const COPIES_MAX: usize = 64;
-
-/// Longest delay of a copy recognised by its header alone, ns: retransmissions take longer.
-const COPY_NS: u64 = 2_000_000;
-
-/// The same if its IP identification is equal as well, ns: more than the delay of a switch. Some
-/// middleboxes give retransmissions the same number.
-const NUMBERED_COPY_NS: u64 = 20_000_000;
-
-/// The same for a SYN, or if the TTL differs because of a router in between, ns: no timer of TCP
-/// is shorter (Linux: TCP_RTO_MIN).
-const ROUTED_COPY_NS: u64 = RTO_MIN_NS;
 
 /// The last packets of a direction of which some were captured twice.
 #[derive(Clone, Debug)]
@@ -62,9 +53,9 @@ pub(super) fn is_numbered(segment: &Segment) -> bool {
 /// `routed`: the TTLs differ.
 fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
     match numbers && is_numbered(segment) {
-        true if routed || segment.flags.has(TcpFlags::SYN) => ROUTED_COPY_NS,
-        true => NUMBERED_COPY_NS,
-        false => COPY_NS,
+        true if routed || segment.flags.has(TcpFlags::SYN) => ROUTED_COPY_DELAY_MAX_NS,
+        true => NUMBERED_COPY_DELAY_MAX_NS,
+        false => COPY_DELAY_MAX_NS,
     }
 }
 

@@ -1,26 +1,27 @@
 //! Effects of ACKs on the sender, once they can have reached it.
 
 use crate::judge::AckTrigger;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::bulk::Near;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
-use crate::tcp::sender::{ACK_TRAIN_NS, RTT_UNIT_NS, Sender};
+use crate::tcp::sender::{RTT_UNIT_NS, Sender};
 use crate::tcp::sequence::widen;
+use crate::tcp::thresholds::{
+    ACK_EARLY_MAX_NS, ACK_TRAIN_NS, RTT_MARGIN_NS, SILENCE_BY_CHANCE_FACTOR,
+};
 use crate::wire::{Segment, TcpFlags};
-
-/// A shorter silence after an ACK is ordinary host delay, ns.
-const UNEXPLAINED_NS: u64 = 1_000_000;
-
-/// A silence this many times longer than the round trip to the sender does not end just after an
-/// ACK by chance.
-const BY_CHANCE: u64 = 16;
 
 /// Time by which an ACK may have reached the sender sooner than estimated, after a silence of
 /// `silent_ns`, ns: host delay; limited to a part of a short path unless chance is excluded.
 fn loose_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
-    let long = silent_ns > BY_CHANCE * rtt_sender_ns;
-    (300_000 + rtt_sender_ns / 16).min(if long { rtt_sender_ns } else { rtt_sender_ns / 4 })
+    let long = silent_ns > SILENCE_BY_CHANCE_FACTOR * rtt_sender_ns;
+    (ACK_EARLY_MAX_NS + rtt_sender_ns / 16).min(if long {
+        rtt_sender_ns
+    } else {
+        rtt_sender_ns / 4
+    })
 }
 
 /// Returns whether the first SACK block is a D-SACK: it reports data received twice (RFC 2883 §4).
@@ -45,7 +46,7 @@ impl Sender {
         (rtt_sender_ns, rtt_receiver_ns): (u64, u64),
         echoes: Option<u32>,
     ) {
-        let slack_ns = 50_000 + rtt_sender_ns / 512;
+        let slack_ns = RTT_MARGIN_NS + rtt_sender_ns / 512;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             let echoed = echoes.is_some_and(|it| ack.is_echoed_by(it));
@@ -62,7 +63,7 @@ impl Sender {
         // not echoed does not show a longer path: the segment may have been queued since.)
         let known_ns = since.trigger.map_or(self.last.time_ns, |ack| ack.effect_ns);
         let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
-        if silent_ns > UNEXPLAINED_NS && !self.is_unheard(echoes) {
+        if silent_ns > HOST_DELAY_MAX_NS && !self.is_unheard(echoes) {
             let loose_ns = loose_ns(rtt_sender_ns, silent_ns);
             let until_ns = (now_ns + loose_ns).saturating_sub(rtt_sender_ns);
             if let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
@@ -344,7 +345,7 @@ impl Sender {
             // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
             // the path.
             Near::Receiver if una > una_seen && sent_ns > 0 => {
-                segment.time_ns.saturating_sub(sent_ns) >= UNEXPLAINED_NS
+                segment.time_ns.saturating_sub(sent_ns) >= HOST_DELAY_MAX_NS
             }
             _ => false,
         };

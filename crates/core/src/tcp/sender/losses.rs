@@ -2,25 +2,16 @@
 
 use super::trouble::Repeated;
 use crate::judge::Gap;
-use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS};
+use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, RTO_MIN_NS};
 use crate::model::Sighting;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::departure::Departure;
 use crate::tcp::sender::trouble::Hole;
 use crate::tcp::sequence::{ORIGIN, widen};
+use crate::tcp::thresholds::{
+    FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, REPETITIONS_MAX, RTT_MARGIN_NS,
+};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-
-/// Least time before a retransmission, ns; a tail loss probe waits two round trips, which is
-/// longer (RFC 8985 §7.2).
-const REPAIR_MIN_NS: u64 = 10_000_000;
-
-/// A segment of this size arrives on every path, bytes: it is the default without the MSS option
-/// (RFC 9293 §3.7.1), and the size to which senders fall back when longer ones vanish (RFC 2923
-/// §2.1).
-const SMSS_EVERYWHERE: u64 = 536;
-
-/// Most retransmissions of a segment within a minute: the timer doubles (RFC 6298 §5.5).
-const REPETITIONS_MAX: u64 = 8;
 
 /// Returns whether identification `number` is one of the `count` beginning with `from`.
 pub fn is_among(number: u16, from: u16, count: u32) -> bool {
@@ -30,7 +21,7 @@ pub fn is_among(number: u16, from: u16, count: u32) -> bool {
 /// Returns whether an ACK at `ack_ns` came too early to answer data sent at `sent_ns`, with a
 /// margin for the estimate of the minimum round trip.
 pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
-    let margin_ns = (50_000 + rtt_receiver_ns / 64).min(rtt_receiver_ns / 8);
+    let margin_ns = (RTT_MARGIN_NS + rtt_receiver_ns / 64).min(rtt_receiver_ns / 8);
     ack_ns < sent_ns + rtt_receiver_ns - margin_ns
 }
 
@@ -157,18 +148,18 @@ impl Sender {
         let reported =
             trouble.duplicate_acks_now > 0 || self.in_recovery() || trouble.pmtu_reported;
         let rtt_ns = self.rtt_recent_ns();
-        let probe_ns = (2 * rtt_ns).clamp(REPAIR_MIN_NS, RTO_MIN_NS);
+        let probe_ns = (2 * rtt_ns).clamp(RETRANSMISSION_MIN_NS, RTO_MIN_NS);
         match segment.seg_len() {
             // All data before it is acknowledged.
             0 if all_acked => u64::MAX,
-            _ if reported => REPAIR_MIN_NS,
+            _ if reported => RETRANSMISSION_MIN_NS,
             0 if rtt_ns == 0 => RTO_MIN_NS,
             0 => probe_ns,
             // A probe for a lost flight repeats the last segment: a segment that continues the
             // stream is the only one.
             _ if all_acked && packets > 1 => RTO_MIN_NS,
             _ if all_acked => probe_ns,
-            _ => REPAIR_MIN_NS,
+            _ => RETRANSMISSION_MIN_NS,
         }
     }
 
@@ -223,7 +214,7 @@ impl Sender {
         let Some(trouble) = &self.trouble else { return false };
         let lost = trouble.timed_out_len_max;
         let seen_lost = lost > self.acked_len_max()
-            && u64::from(lost) > SMSS_EVERYWHERE
+            && u64::from(lost) > MSS_DEFAULT_BYTES
             && trouble.rto_count >= 2
             && self.size_is_known(lost.into())
             && !self.misses_small_ones(lost.into());
@@ -231,12 +222,12 @@ impl Sender {
         // segments, after packets that never arrived.
         let longest = u64::from(self.acked_len_max);
         let never_full = longest * 20 < trouble.full_bytes * 19;
-        let much = longest >= 500 || self.unseen_bytes() >= self.smss();
+        let much = longest >= FULL_SEGMENT_MIN_BYTES || self.unseen_bytes() >= self.smss();
         let vanished = trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3;
         let cut_down = (vanished || trouble.cut_down)
             && never_full
             && much
-            && trouble.full_bytes > SMSS_EVERYWHERE;
+            && trouble.full_bytes > MSS_DEFAULT_BYTES;
         seen_lost || cut_down
     }
 
@@ -244,7 +235,7 @@ impl Sender {
     /// If the capture joins segments (receive offload), they are several of a size that arrives.
     fn size_is_known(&self, lost: u64) -> bool {
         let passed = u64::from(self.acked_len_max);
-        let joined = passed >= 500 && lost.is_multiple_of(passed);
+        let joined = passed >= FULL_SEGMENT_MIN_BYTES && lost.is_multiple_of(passed);
         let acked_unsized = passed == 0 && self.una_seen() > ORIGIN + 1;
         !joined && !acked_unsized
     }
@@ -353,7 +344,7 @@ impl Sender {
     pub fn probe_due(&self, silent_ns: u64, rtt_sender_ns: u64) -> bool {
         let due_ns = 2 * (rtt_sender_ns + self.rtt_recent_ns());
         self.flight() >= 2 * self.smss()
-            && silent_ns.saturating_sub(self.queued_ns()) >= due_ns.max(REPAIR_MIN_NS)
+            && silent_ns.saturating_sub(self.queued_ns()) >= due_ns.max(RETRANSMISSION_MIN_NS)
             && self.clock.agrees()
             && self.has_unsent()
     }

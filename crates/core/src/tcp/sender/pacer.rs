@@ -4,37 +4,23 @@
 //! for as long as that takes at its pace (`tcp_tso_autosize`, `tcp_pacing_check`): the kernel
 //! spaces data that the application wrote long before.
 
+use crate::judge::thresholds::HOST_DELAY_NS;
 use crate::judge::{Gap, Shape, Turn};
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::widen;
+use crate::tcp::thresholds::{
+    PACE_ALIKE_PART, PACE_KNOWN_STEPS, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS,
+    PACE_SEGMENTS_MIN,
+};
 
 /// Number of silences remembered.
 const REMEMBERED: usize = 4;
 
-/// A silence is similar to another if it lasts at least this fraction of it (1/4); shorter ones
-/// lie within data sent at once.
-const LIKE: u64 = 4;
-
 /// Length recorded for the silence before a message, ns: longer than any other.
-const BEFORE_NS: u64 = u64::MAX / LIKE;
-
-/// Segments sent at once at a slow pace.
-const QUANTUM_SEGMENTS: u64 = 2;
-
-/// Longest step of a pace, ns: a millisecond, with the delay of timers.
-const QUANTUM_NS: u64 = 2_000_000;
-
-/// Host delay, ns; a shorter time does not show how long the path takes for two segments.
-const HOST_NS: u64 = 500_000;
-
-/// Steps in pairs after which a sender is known to pace.
-const KNOWN_STEPS: u8 = 8;
+const BEFORE_NS: u64 = u64::MAX / PACE_ALIKE_PART;
 
 /// Bytes of a pace that are remembered; later steps count more.
 const PACE_BYTES: u64 = 32_768;
-
-/// Least number of segments that show a pace.
-const PACE_SEGMENTS: u64 = 4;
 
 /// Rate at which a sender let data go that it spaced itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +46,7 @@ impl Pace {
 
     /// Returns whether there were enough steps to know the pace.
     fn is_known(&self, smss: u64) -> bool {
-        self.bytes >= PACE_SEGMENTS * smss
+        self.bytes >= PACE_SEGMENTS_MIN * smss
     }
 
     /// Time at this pace of what took `ns` at the other, ns.
@@ -131,7 +117,7 @@ impl Pacer {
     /// Bytes sent at once before a silence of `ns` at `position`: those since the last similar
     /// silence; `None` if that is no longer remembered.
     fn sent_at_once(&self, position: u64, ns: u64) -> Option<u64> {
-        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * LIKE >= ns)?;
+        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * PACE_ALIKE_PART >= ns)?;
         Some(position.saturating_sub(like.0))
     }
 }
@@ -147,17 +133,19 @@ impl Sender {
             pacer.note(began, BEFORE_NS);
         }
         let at_once = pacer.sent_at_once(position, gap.len_ns());
-        gap.in_pairs = at_once == Some(QUANTUM_SEGMENTS * gap.smss);
-        let few = at_once.is_some_and(|bytes| bytes <= QUANTUM_SEGMENTS * gap.smss);
-        let known = gap.in_pairs && pacer.steps >= KNOWN_STEPS || pacer.pace.is_known(gap.smss);
-        gap.paced = may_be_step(gap) && (few || gap.len_ns() <= QUANTUM_NS) && (!held || known);
+        gap.in_pairs = at_once == Some(PACE_QUANTUM_SEGMENTS * gap.smss);
+        let few = at_once.is_some_and(|bytes| bytes <= PACE_QUANTUM_SEGMENTS * gap.smss);
+        let known =
+            gap.in_pairs && pacer.steps >= PACE_KNOWN_STEPS || pacer.pace.is_known(gap.smss);
+        gap.paced =
+            may_be_step(gap) && (few || gap.len_ns() <= PACE_QUANTUM_MAX_NS) && (!held || known);
         if gap.paced && gap.in_pairs && !held {
             pacer.steps = pacer.steps.saturating_add(1);
         }
         // Single segments, or segments sent while the path is busy, may be spaced by the path; a
         // kernel sends a millisecond's worth at once.
-        let own = gap.spaced() && gap.len_ns() >= HOST_NS.max(2 * gap.busy_ns);
-        if let Some(bytes) = at_once.filter(|&it| own && it >= QUANTUM_SEGMENTS * gap.smss) {
+        let own = gap.spaced() && gap.len_ns() >= HOST_DELAY_NS.max(2 * gap.busy_ns);
+        if let Some(bytes) = at_once.filter(|&it| own && it >= PACE_QUANTUM_SEGMENTS * gap.smss) {
             pacer.follow(bytes, gap);
         }
         if gap.paced && gap.after_loss {
@@ -188,7 +176,7 @@ impl Sender {
         let pair_ns = rate.map_or(u64::MAX, |rate| 2 * smss * 1_000_000_000 / rate);
         let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
-        let shows = recent_ns > 0 && pair_ns >= HOST_NS;
+        let shows = recent_ns > 0 && pair_ns >= HOST_DELAY_NS;
         let passes = shows && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;
         let ceiling = match gap.shape {
             Shape::Ceiling { bytes, drained } if drained || !gap.may_be_after_loss => {
@@ -197,7 +185,7 @@ impl Sender {
             _ => false,
         };
         let limited = gap.window_limited() || gap.window_met || ceiling;
-        known && limited && at_once == QUANTUM_SEGMENTS * smss && arrives_so && passes
+        known && limited && at_once == PACE_QUANTUM_SEGMENTS * smss && arrives_so && passes
     }
 }
 

@@ -3,20 +3,10 @@
 //! Linux increments it per socket, so that a jump shows packets that were sent and did not pass.
 //! Other systems count all packets of the host, so that a jump says nothing about this connection.
 
+use crate::tcp::thresholds::{
+    IDENTIFICATION_JUMP_MAX, IDENTIFICATION_REFUTED, IDENTIFICATION_TRUST_MAX, LINUX_TTL,
+};
 use crate::wire::{Segment, TcpFlags};
-
-/// Initial TTL of Linux. Windows and others begin so high that it is still above this after any
-/// path.
-const TTL_LINUX: u8 = 64;
-
-/// Greatest jump that counts as missing packets.
-const JUMP_MAX: u16 = 64;
-
-/// Upper limit of `trust`.
-const TRUST_MAX: i8 = 20;
-
-/// Weight of a missing number where no data was lost; a pure ACK is lost there only rarely.
-const REFUTED: i8 = 4;
 
 /// Value of `trust`: the field counts packets of the whole host.
 const OF_HOST: i8 = i8::MIN + 1;
@@ -88,7 +78,10 @@ impl PacketCount {
         let jump = self.jump(segment);
         if last != 0 && segment.ip_id == last {
             self.trust = ALL_ALIKE;
-        } else if others != 0 && jump <= JUMP_MAX && others.wrapping_sub(self.next) < jump {
+        } else if others != 0
+            && jump <= IDENTIFICATION_JUMP_MAX
+            && others.wrapping_sub(self.next) < jump
+        {
             self.trust = self.trust.min(OF_HOST);
         }
     }
@@ -97,7 +90,7 @@ impl PacketCount {
     /// long known to say nothing about this connection.
     #[inline]
     pub fn goes_on(self, segment: &Segment) -> bool {
-        self.trust <= OF_HOST || self.trust == -REFUTED || self.jump(segment) == 0
+        self.trust <= OF_HOST || self.trust == -IDENTIFICATION_REFUTED || self.jump(segment) == 0
     }
 
     /// Takes `segment` if it is one packet with the expected number, does not begin a stream, and
@@ -106,12 +99,12 @@ impl PacketCount {
     #[inline]
     pub fn take_next(&mut self, segment: &Segment) -> bool {
         let is_next = segment.ip_id == self.next
-            && segment.ttl <= TTL_LINUX
+            && segment.ttl <= LINUX_TTL
             && self.trust > OF_HOST
             && self.noted & NUMBERED == 0
             && !segment.flags.has(TcpFlags::SYN);
         if is_next {
-            self.trust = (self.trust + 1).min(TRUST_MAX);
+            self.trust = (self.trust + 1).min(IDENTIFICATION_TRUST_MAX);
             self.next = segment.ip_id.wrapping_add(1);
         }
         is_next
@@ -126,23 +119,23 @@ impl PacketCount {
         if self.trust <= OF_HOST || self.is_of_host(segment, jump) {
             self.trust = self.trust.min(OF_HOST);
         } else if number > 1 && !segment.flags.has(TcpFlags::SYN) {
-            if (1..=JUMP_MAX).contains(&jump.wrapping_neg()) {
+            if (1..=IDENTIFICATION_JUMP_MAX).contains(&jump.wrapping_neg()) {
                 // It was overtaken, which refutes nothing.
-                self.trust = (self.trust + REFUTED).min(TRUST_MAX);
+                self.trust = (self.trust + IDENTIFICATION_REFUTED).min(IDENTIFICATION_TRUST_MAX);
                 self.note(CAME_LATE, true);
                 return 0;
             }
             if jump == 0 {
-                self.trust = self.trust.saturating_add(1).min(TRUST_MAX);
+                self.trust = self.trust.saturating_add(1).min(IDENTIFICATION_TRUST_MAX);
             } else if lossless && number > 2 {
-                self.trust = (self.trust - REFUTED).max(-REFUTED);
-            } else if self.trust > 0 && jump <= JUMP_MAX {
+                self.trust = (self.trust - IDENTIFICATION_REFUTED).max(-IDENTIFICATION_REFUTED);
+            } else if self.trust > 0 && jump <= IDENTIFICATION_JUMP_MAX {
                 missing = jump;
                 self.trust -= 1;
             } else if self.trust >= 2 && jump >= 0x8000 {
                 return 0;
             } else if number > 2 {
-                self.trust = (self.trust - 2).max(-REFUTED);
+                self.trust = (self.trust - 2).max(-IDENTIFICATION_REFUTED);
             }
         }
         self.next = segment.ip_id.wrapping_add(packets);
@@ -154,11 +147,11 @@ impl PacketCount {
     fn is_of_host(&mut self, segment: &Segment, jump: u16) -> bool {
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
             self.note(NUMBERED, segment.ip_id != 0);
-            return segment.ttl > TTL_LINUX;
+            return segment.ttl > LINUX_TTL;
         }
         // The number continues from that in the handshake.
-        let goes_on = self.noted & NUMBERED != 0 && jump <= JUMP_MAX;
+        let goes_on = self.noted & NUMBERED != 0 && jump <= IDENTIFICATION_JUMP_MAX;
         self.note(NUMBERED, false);
-        goes_on || segment.ttl > TTL_LINUX
+        goes_on || segment.ttl > LINUX_TTL
     }
 }

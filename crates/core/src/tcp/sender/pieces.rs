@@ -4,17 +4,10 @@
 //! too; but a writer waits only if the buffer is full, and goes on when ACKs have made enough
 //! room: Linux wakes it when a third is free (`sk_stream_min_wspace`).
 
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Turn};
 use crate::tcp::sender::Sender;
-
-/// Shortest pause of an application, ns; a shorter silence is a busy host.
-pub const PAUSE_NS: u64 = 1_000_000;
-
-/// Least length of a write, in segments, at whose end a congestion window seldom stops by chance.
-const LONG_SEGMENTS: u64 = 8;
-
-/// Number of consecutive ends of another size that replace the known one.
-const STRANGERS: u8 = 3;
+use crate::tcp::thresholds::{LONG_WRITE_SEGMENTS, WRITE_SIZE_CHANGED};
 
 /// The writes of one sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +67,7 @@ impl Pieces {
             return true;
         }
         self.strangers += 1;
-        if self.end_bytes != 0 && self.strangers < STRANGERS {
+        if self.end_bytes != 0 && self.strangers < WRITE_SIZE_CHANGED {
             return false;
         }
         let Self { from, empty_ns, last, .. } = *self;
@@ -87,7 +80,7 @@ impl Pieces {
     fn pause(&mut self, gap: &Gap, start: u64, flight: u64) -> u64 {
         let pause_ns = gap.len_ns().saturating_sub(gap.busy_ns);
         let written = (self.from.1 + start.saturating_sub(self.from.0)).max(gap.flight_first);
-        let long = self.last.1 >= LONG_SEGMENTS * gap.smss;
+        let long = self.last.1 >= LONG_WRITE_SEGMENTS * gap.smss;
         self.beside_max = self.beside_max.max(flight.min(self.beside));
         self.beside = flight;
         let (beside, reached) = (self.beside_max, gap.flight_reached);
@@ -113,8 +106,9 @@ impl Sender {
     /// (position and time).
     pub fn follow_pieces(&mut self, gap: &mut Gap, start: u64, began: Option<(u64, u64)>) {
         let flight = self.flight();
-        let ends =
-            gap.turn == Turn::Continues && gap.last_small && gap.len_ns() >= PAUSE_NS + gap.busy_ns;
+        let ends = gap.turn == Turn::Continues
+            && gap.last_small
+            && gap.len_ns() >= HOST_DELAY_MAX_NS + gap.busy_ns;
         let roomy = gap.room_before.is_some_and(|room| room >= gap.flight_first as i64);
         let bulk = match &mut self.bulk {
             Some(bulk) if ends || flight == 0 => bulk,

@@ -1,9 +1,10 @@
 //! Positions in the stream of one direction (RFC 9293 §3.4): the origin of its sequence numbers,
 //! and how far it was sent, seen and acknowledged.
 
+use crate::tcp::sender::Sender;
 use crate::tcp::sender::marks::Marks;
-use crate::tcp::sender::{Sender, WINDOW_MAX_BYTES};
 use crate::tcp::sequence::{Numbers, ORIGIN, Sequence, widen};
+use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 
 impl Sender {
     /// Position of its FIN, if one was sent.

@@ -6,10 +6,7 @@ use crate::model::{Cause, Class, Slices};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::sequence::ORIGIN;
-
-/// Fraction of a window (1/16) by which the send buffer is smaller if a message is written in
-/// pieces; it was that much or more in four of five transfers in the lab.
-const BUFFER_SHORT: u64 = 16;
+use crate::tcp::thresholds::BUFFER_SHORT_PART;
 
 impl Sender {
     /// Congestion window at the begin of a connection or a restart, bytes.
@@ -34,7 +31,7 @@ impl Sender {
         let window = self.window_opened_by(bytes);
         let in_pieces = |bulk: &&Bulk| bulk.pieces.are_many_in(message) && !bulk.pacer.spaces();
         match self.bulk.as_deref().filter(in_pieces) {
-            Some(_) => (window - window / BUFFER_SHORT).max(self.initial_window()),
+            Some(_) => (window - window / BUFFER_SHORT_PART).max(self.initial_window()),
             None => window,
         }
     }

@@ -5,22 +5,12 @@ use crate::judge::{Gap, Turn};
 use crate::tcp::acks::SCALE_MAX;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::marks::Marks;
-
-/// Consecutive silences at a window's edge that show its scale: a growing flight may be there once
-/// by chance, but not twice.
-const MET_MIN: u8 = 2;
-
-/// A scale is no larger than the receiver's buffer needs (RFC 7323 §2.3): if one is in use, the
-/// field of a fully offered buffer is at least this great.
-const FIELD_WIDE: u16 = 1 << 14;
-
-/// Round numbers, as programs and kernels use them, are less than this many times a power of two.
-const FEW: u64 = 32;
+use crate::tcp::thresholds::{ROUND_NUMBER_MAX, SCALE_MET_MIN, SCALED_FIELD_MIN};
 
 /// Returns whether `bytes` is no round number: a flight that fills such a window exactly does not
 /// do so by chance.
 fn is_odd(bytes: u64) -> bool {
-    bytes > 0 && bytes >> bytes.trailing_zeros() >= FEW
+    bytes > 0 && bytes >> bytes.trailing_zeros() >= ROUND_NUMBER_MAX
 }
 
 /// The offered window while its scale is unknown.
@@ -101,7 +91,7 @@ impl Sender {
         // A constant flight under a constant window may have another reason if the window field is
         // smaller than its scale suggests.
         let tells = least == 0
-            || field >= FIELD_WIDE
+            || field >= SCALED_FIELD_MIN
             || room == 0 && is_odd(flight)
             || known.met == 0
             || field.abs_diff(known.field_met) > field / 8;
@@ -112,7 +102,7 @@ impl Sender {
         if fills && tells {
             (known.met, known.field_met) = (known.met + 1, field);
         }
-        (known.scale, known.settled) = (least, known.met >= MET_MIN);
+        (known.scale, known.settled) = (least, known.met >= SCALE_MET_MIN);
         if !known.settled {
             return false;
         }

@@ -2,17 +2,10 @@
 
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::since::SinceDeparture;
+use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, HALF_WINDOW_MIN_BYTES, SMSS_ETHERNET_BYTES};
 use crate::wire::{Segment, SegmentFlags};
 
-/// Least half window that limits the segment size: segments of 536 bytes are always allowed (RFC
-/// 9293 §3.7.1).
-const HALF_WINDOW_MIN: u16 = 268;
-
-/// SMSS assumed if neither an MSS option nor full segments were seen: Ethernet's MTU less IP and
-/// TCP headers, and the same less timestamps. RFC 9293 §3.7.1 asks for 536 bytes then, but longer
-/// segments are seen.
-const SMSS_PLAIN: u16 = 1460;
-const SMSS_DEFAULT: u16 = smss_of(SMSS_PLAIN, true);
+const SMSS_DEFAULT: u16 = smss_of(SMSS_ETHERNET_BYTES, true);
 
 /// Bytes of the TCP timestamps option with its padding (RFC 7323 appendix A).
 const TIMESTAMPS_BYTES: u16 = 12;
@@ -33,7 +26,7 @@ impl Sender {
     /// Assumes Ethernet's MSS if the peer has announced none.
     pub fn assume_smss(&mut self, timestamps: bool) {
         if self.smss_announced == 0 {
-            self.announce_smss(SMSS_PLAIN, timestamps);
+            self.announce_smss(SMSS_ETHERNET_BYTES, timestamps);
         }
     }
 
@@ -44,7 +37,7 @@ impl Sender {
             (seen, 0) => seen,
             (seen, announced) => seen.min(announced),
         };
-        if self.half_window >= HALF_WINDOW_MIN && self.half_window < self.smss {
+        if self.half_window >= HALF_WINDOW_MIN_BYTES && self.half_window < self.smss {
             self.smss = self.half_window;
         }
     }
@@ -99,8 +92,8 @@ impl Sender {
         }
         if let Ok(len) = u16::try_from(len)
             && back_to_back
-            && len <= self.smss_announced.max(smss_of(SMSS_PLAIN, stamped))
-            && len >= 500
+            && len <= self.smss_announced.max(smss_of(SMSS_ETHERNET_BYTES, stamped))
+            && u64::from(len) >= FULL_SEGMENT_MIN_BYTES
         {
             let passed = self.acked_len_max;
             let passed = if passed <= self.smss_announced { passed } else { 0 };

@@ -4,25 +4,13 @@
 //! (RFC 7323 §5.4): if its own clock shows the same distances, no queue made them. Then only
 //! segments sent at once show how long the path takes for a segment.
 
-use crate::tcp::clock::TICK_NS;
+use crate::judge::thresholds::ACKS_MERGED_NS;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Bulk;
+use crate::tcp::thresholds::{
+    BURST_FACTOR, PACE_WITHIN_PART, SPACING_MIN_NS, SPACING_REMEMBERED_NS, TIMESTAMP_TICK_NS,
+};
 use crate::wire::{Segment, SegmentFlags};
-
-/// Distances above this fraction of the round trip (1/4) are waits for ACKs, not a pace.
-const WITHIN: u64 = 4;
-
-/// Least time that the clock's ticks can measure, ns.
-const TOLD_NS: u64 = 8_000_000;
-
-/// Time that is remembered, ns; later packets count more.
-const REMEMBERED_NS: u64 = 64_000_000;
-
-/// Packets sent at once are this many times closer than those before and after.
-const AT_ONCE: u64 = 4;
-
-/// Longest time for which a host joins arriving segments (GRO, interrupt moderation), ns.
-const JOINED_NS: u64 = 200_000;
 
 /// Distances between a sender's packets, at the vantage and by its own clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,15 +33,15 @@ impl Spacing {
     fn note(&mut self, here_ns: u64, there_ns: u64) {
         self.here_ns += here_ns;
         self.there_ns += there_ns;
-        if self.here_ns > REMEMBERED_NS {
+        if self.here_ns > SPACING_REMEMBERED_NS {
             (self.here_ns, self.there_ns) = (self.here_ns / 2, self.there_ns / 2);
         }
-        self.spread |= self.here_ns >= TOLD_NS && 2 * self.there_ns < self.here_ns;
+        self.spread |= self.here_ns >= SPACING_MIN_NS && 2 * self.there_ns < self.here_ns;
     }
 
     /// Returns whether the sender made the distances, by its own clock.
     fn is_senders(&self) -> bool {
-        self.here_ns >= TOLD_NS && 4 * self.there_ns >= 3 * self.here_ns
+        self.here_ns >= SPACING_MIN_NS && 4 * self.there_ns >= 3 * self.here_ns
     }
 
     /// The segments before the one that arrives now, if they came at once between longer
@@ -65,9 +53,9 @@ impl Spacing {
             self.at_once = (sum_ns + apart_ns, count + 1);
             return None;
         }
-        let begins = apart_ns > 0 && apart_ns <= before_ns / AT_ONCE;
+        let begins = apart_ns > 0 && apart_ns <= before_ns / BURST_FACTOR;
         self.at_once = if begins { (apart_ns, 1) } else { (0, 0) };
-        let ends = count > 0 && sum_ns / count <= apart_ns / AT_ONCE;
+        let ends = count > 0 && sum_ns / count <= apart_ns / BURST_FACTOR;
         ends.then_some((count, sum_ns))
     }
 }
@@ -88,17 +76,21 @@ impl Sender {
         let joined = (last_len / smss.max(1)).saturating_sub(1);
         let Some(bulk) = &mut self.bulk else { return };
         let spacing = &mut bulk.spacing;
-        let stamped = apart_ns < rtt_ns / WITHIN && segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let stamped =
+            apart_ns < rtt_ns / PACE_WITHIN_PART && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let there_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
         if let Some(there_ns) = there_ns.filter(|_| stamped) {
             // Packets that leave only as fast as a queue allows are spaced by that queue.
             let queued = self.clock.queued_ns() > 0;
-            spacing.note(apart_ns, if queued { 0 } else { there_ns.min(apart_ns + TICK_NS) });
+            spacing.note(
+                apart_ns,
+                if queued { 0 } else { there_ns.min(apart_ns + TIMESTAMP_TICK_NS) },
+            );
         }
         spacing.last_tsval = segment.tsval;
         let single = spacing.at_once(apart_ns).filter(|_| full);
-        let in_one = (joined, JOINED_NS);
-        let alone = joined > 0 && apart_ns >= AT_ONCE * JOINED_NS;
+        let in_one = (joined, ACKS_MERGED_NS);
+        let alone = joined > 0 && apart_ns >= BURST_FACTOR * ACKS_MERGED_NS;
         let at_once = single.or(alone.then_some(in_one)).filter(|_| spacing.is_senders());
         if let Some((count, ns)) = at_once {
             let knew = bulk.pipe.knows_at_once();

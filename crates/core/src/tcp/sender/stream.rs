@@ -7,8 +7,11 @@ use crate::tcp::sender::departure::Departure;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::sender::trouble::Hole;
-use crate::tcp::sender::{ANNOUNCED_MAX, Kind, Sender, TIMER_FLOOR_NS};
+use crate::tcp::sender::{Kind, Sender};
 use crate::tcp::sequence::{Sequence, widen};
+use crate::tcp::thresholds::{
+    IDENTIFICATIONS_NEAR, REORDERING_MAX_NS, TIMER_MIN_NS, WINDOW_MAX_BYTES,
+};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::num::NonZeroU32;
 
@@ -20,10 +23,6 @@ pub struct Rtts {
     /// Between both ends.
     pub base_ns: u64,
 }
-
-/// Two IP identifications no further apart come from one counter, which shows the order of
-/// sending; random ones are that close with a probability of 1/32.
-const NUMBERS_NEAR: u16 = 1024;
 
 impl Sender {
     /// Classifies the data of `segment`, without changing the stream.
@@ -85,7 +84,7 @@ impl Sender {
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
         // A repair takes a whole round trip from the vantage's ACK; an overtaken packet comes
         // sooner.
-        let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(3_000_000);
+        let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(REORDERING_MAX_NS);
         let overtaken = self.sent_before_hole(hole, segment).unwrap_or_else(at_once);
         if overtaken {
             Kind::Reordered
@@ -106,7 +105,7 @@ impl Sender {
         let numbered = segment.facts.has(SegmentFlags::IPV4)
             && number != 0
             && self.packet_count.tells_apart()
-            && (self.counts_packets() || number.unsigned_abs() <= NUMBERS_NEAR);
+            && (self.counts_packets() || number.unsigned_abs() <= IDENTIFICATIONS_NEAR);
         numbered.then_some(number < 0)
     }
 
@@ -143,7 +142,7 @@ impl Sender {
                 }
             }
             _ if reported && silent_ns < rto_ns => Recovery::Fast,
-            _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
+            _ if silent_ns < TIMER_MIN_NS => Recovery::Fast,
             // If no round trip is known, no timer is shorter than the least RTO.
             _ if rtts.base_ns == 0 && silent_ns < RTO_MIN_NS => Recovery::Fast,
             _ => Recovery::Timer,
@@ -325,7 +324,7 @@ impl Sender {
         let position = self.sequence.position(segment.seq, self.nxt);
         if position == self.nxt + 1 && self.fin() == Some(self.nxt) {
             self.go_to(position);
-        } else if position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
+        } else if position > self.nxt && position - self.nxt < WINDOW_MAX_BYTES {
             self.reach(segment, position, position);
         }
     }

@@ -1,8 +1,8 @@
 //! Apparent waits for late ACKs that the sender's later behaviour may refute.
 
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Turn};
 use crate::tcp::sender::Sender;
-use crate::tcp::sender::pieces::PAUSE_NS;
 
 /// Behaviour of a sender that seemed to wait for late ACKs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ impl Waits {
         let free = gap.turn == Turn::Continues
             && gap.retransmission.is_none()
             && gap.flight_before > 0
-            && gap.len_ns() >= PAUSE_NS
+            && gap.len_ns() >= HOST_DELAY_MAX_NS
             && gap.height() >= self.least_bytes;
         self.free += u32::from(free);
     }

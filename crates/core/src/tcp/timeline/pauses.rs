@@ -1,6 +1,7 @@
 //! Pauses of a server in what may be its response: the client waits, or the data is unasked.
 
-use crate::tcp::pause::{PAUSE_MIN_NS, Saved};
+use crate::tcp::pause::Saved;
+use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
 
 impl Timeline {
@@ -8,8 +9,8 @@ impl Timeline {
     /// own, after which it continues from `position`.
     pub fn pause(&mut self, (own_ns, all_ns): (u64, u64), since_ns: u64, position: u64) {
         let is_over = self.may_be_over();
-        self.paused_now = own_ns >= PAUSE_MIN_NS && is_over;
-        if own_ns < PAUSE_MIN_NS && all_ns >= PAUSE_MIN_NS && is_over {
+        self.paused_now = own_ns >= STREAM_PAUSE_MIN_NS && is_over;
+        if own_ns < STREAM_PAUSE_MIN_NS && all_ns >= STREAM_PAUSE_MIN_NS && is_over {
             self.manner.held();
         }
         if let Some(exchange) = self.open.back_mut().filter(|_| self.paused_now) {

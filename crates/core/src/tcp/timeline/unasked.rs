@@ -8,11 +8,7 @@ use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::Exchange;
-use crate::tcp::pause::PAUSE_MIN_NS;
-
-/// Size of a TLS record with the longest control frame of HTTP/2, PING or GOAWAY (RFC 9113 §6.7,
-/// §6.8): header, explicit nonce and tag (RFC 5288), and 17 bytes of frame. A request is longer.
-const CONTROL_BYTES: u64 = 5 + 8 + 16 + 17;
+use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 
 impl Timeline {
     /// Moves the begin of a request behind a rest of the client. Before `gap`, which ends with the
@@ -28,7 +24,7 @@ impl Timeline {
         let asks_at_once = self.manner.asked_at_once;
         let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) else { return };
         let rested = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
-        let Some(rest) = rested.filter(|rest| rest.longest_ns >= PAUSE_MIN_NS) else {
+        let Some(rest) = rested.filter(|rest| rest.longest_ns >= STREAM_PAUSE_MIN_NS) else {
             self.manner.asked_at_once = true;
             return;
         };
@@ -72,8 +68,8 @@ impl Timeline {
         let Some(exchange) = self.open.front_mut() else { return };
         let said =
             |side: Side| positions[side as usize].saturating_sub(exchange.began_at[side as usize]);
-        let short = u64::from(exchange.first.payload_bytes).max(last_bytes) <= CONTROL_BYTES
-            && Side::ALL.into_iter().all(|side| said(side) <= 2 * CONTROL_BYTES);
+        let short = u64::from(exchange.first.payload_bytes).max(last_bytes) <= HTTP2_CONTROL_BYTES
+            && Side::ALL.into_iter().all(|side| said(side) <= 2 * HTTP2_CONTROL_BYTES);
         if short && !exchange.connects && exchange.handshake.is_none() {
             exchange.request_seen = false;
             exchange.response_seen = false;

@@ -6,6 +6,7 @@
 use crate::capture::{FrameId, STEP_NS};
 use crate::tcp::connection::Connection;
 use crate::tcp::sequence::Numbers;
+use crate::tcp::thresholds::RTO_MAX_NS;
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
@@ -23,16 +24,12 @@ const SETTLE_NS: u64 = 10 * STEP_NS;
 const WHOLE_MAX: usize = 1 << 11;
 const PAST_MAX: usize = 1 << 14;
 
-/// Longest time until unacknowledged data is repeated, ns: the lowest upper bound of the RTO that
-/// RFC 6298 §2.5 allows.
-const REPEATED_WITHIN_NS: u64 = 60_000_000_000;
-
 /// Returns whether a segment at `now_ns` no longer concerns `connection`. A connection lasts until
 /// both FINs are acknowledged, since unacknowledged data is repeated.
 pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
     let Some(over_ns) = connection.over_ns() else { return false };
     if connection.is_unacknowledged() {
-        return now_ns >= connection.last.time_ns.saturating_add(REPEATED_WITHIN_NS);
+        return now_ns >= connection.last.time_ns.saturating_add(RTO_MAX_NS);
     }
     is_forgotten(over_ns, now_ns)
 }

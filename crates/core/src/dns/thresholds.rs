@@ -1,0 +1,50 @@
+//! Every number that decides how look-ups are grouped and judged, with its unit and its source.
+
+/// A query that follows its answer later than this is another, ns. Source: judgement.
+pub const EARLY_QUERY_MAX_NS: u64 = 300_000;
+
+/// Silence after which a look-up has ended, ns. Source: judgement; resolv.conf(5) allows longer
+/// timeouts, but nobody waits for them.
+pub const SILENCE_MAX_NS: u64 = 15_000_000_000;
+
+/// Longest time between an answer and the query or connection that follows from it, ns. Source:
+/// judgement; path and load need some room.
+pub const SEQUEL_MAX_NS: u64 = 250_000_000;
+
+/// The same query within this time is the same packet captured twice, ns. Source: judgement; no
+/// library repeats a query sooner.
+pub const QUERY_RETRY_MIN_NS: u64 = 100_000_000;
+
+/// Timers that wait for the same time differ by less than this part of it (1/8). Source:
+/// judgement; the delay of a host, and what some take off at random.
+pub const TIMER_ALIKE_PART: u64 = 8;
+
+/// A faster answer is never slow, ns. Source: judgement; a resolver that has to ask others
+/// needs as long.
+pub const SLOW_MIN_NS: u64 = 60_000_000;
+
+/// A slow answer takes at least so many times the baseline of its server. Source: judgement.
+pub const SLOW_FACTOR: u64 = 3;
+
+/// Longest fastest answer of a server that is a baseline, ns. Source: judgement; a resolver
+/// that is always slow is not excused by that.
+pub const BASELINE_MAX_NS: u64 = 10_000_000;
+
+/// Predicted time of an answer from a cache nearby, where neither the server nor the path has
+/// shown better, ns. Source: judgement.
+pub const NEARBY_CACHE_NS: u64 = 1_000_000;
+
+/// Longest time that a resolver takes to ask one authoritative server after the other, ns.
+/// Source: judgement.
+pub const UNCACHED_NS: u64 = 1_000_000_000;
+
+/// Time after which a client gives up on its only query, if the capture does not show it, ns.
+/// Source: resolv.conf(5).
+pub const RESOLVER_TIMEOUT_NS: u64 = 5_000_000_000;
+
+/// Shortest timeout of a resolver, ns. Source: resolv.conf(5).
+pub const RESOLVER_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
+
+/// Greatest distance of two sightings of one query, ns; later, a client's port is used for
+/// another query. Source: judgement; the length of the path and the uncertainty of the clocks.
+pub const SIGHTINGS_APART_MAX_NS: u64 = 2_000_000_000;
