@@ -4,7 +4,7 @@ use crate::findings::scene::{Proof, Scene};
 use crate::judge::Turn;
 use crate::model::Cause;
 
-/// What the application was asked, and when it spoke.
+/// Proves a silence of the application: the request, and the frame with which it went on.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let (before, after) = match (scene.chain.cause, gap.turn) {

@@ -349,7 +349,7 @@ fn notice(tally: &mut Tally, report: &Report) {
     tally.notes.noticed = noticed;
 }
 
-/// Where most connections were captured.
+/// The vantage of most connections.
 fn vantage(tally: &Tally) -> Vantage {
     let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
         .map(|place| (tally.vantages[place as usize], place));

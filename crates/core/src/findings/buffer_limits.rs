@@ -9,7 +9,7 @@ use crate::findings::thresholds::{
 };
 use crate::model::Cause;
 
-/// What was sent in exchanges that waited for room, bytes.
+/// Bytes sent in exchanges that waited for room.
 pub(super) const READ: &str = "read_bytes";
 
 /// A buffer below the bandwidth-delay product costs a round trip each time. Where that is short, it
@@ -45,7 +45,7 @@ fn share(cause: &CauseTally, endpoint: &EndpointTally) -> f64 {
     cause.lost_ns as f64 / endpoint.all.ledger.total_ns().max(1) as f64
 }
 
-/// What it cost a typical exchange with it, ns.
+/// Cost of it for a typical exchange, ns.
 fn typical_ns(cause: &CauseTally) -> u64 {
     let [now_ns, without_ns] = [&cause.now, &cause.without].map(|of| of.quantile_ns(0.5));
     now_ns.saturating_sub(without_ns)
@@ -102,7 +102,7 @@ pub(super) enum Bearable {
     },
     /// Room that stood at no one height for long, as where it still grows.
     Opens,
-    /// What befell too few times to be told from chance.
+    /// It happened too few times to be distinguished from chance.
     Few,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn bearable(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) 
     }
 }
 
-/// How fast readers took what they were sent, bits per second, where that is known.
+/// Rate at which readers took what they were sent, bits per second, if known.
 pub(super) fn rate_bps(cause: &CauseTally) -> Option<u64> {
     let took_ns: f64 = cause.now.points().map(|(ns, count)| ns as f64 * count as f64).sum();
     let read = cause.shown.count(READ);

@@ -3,7 +3,7 @@
 use crate::findings::scene::{Proof, Scene};
 use crate::model::{Cause, Fact};
 
-/// What waited in the queue, and how long a round trip became.
+/// Proves a queue: what waited in it, and the round trip with it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "flight_end");

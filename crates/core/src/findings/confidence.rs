@@ -1,10 +1,10 @@
-//! How sure a finding is: the share of findings like it that were right, as measured.
+//! Confidence of a finding: the measured share of findings like it that were right.
 //!
-//! The counts are of the findings in 636 labelled captures, of the lab, stored, of strangers and of other
-//! software, by the rules of the version before this file; docs/accuracy.md has what `tcpwhy lab score` says
-//! of the result on the same captures. Two things tell right findings from false ones: what was found in
-//! one exchange only is false far more often than what recurs, and so is what was found in a capture
-//! that shows frames twice or one direction only. Causes differ.
+//! The counts are of the findings in 636 labelled captures, of the lab, stored, of strangers and of
+//! other software, by the rules of the version before this file; docs/accuracy.md has what `tcpwhy
+//! lab score` says of the result on the same captures. Two things tell right findings from false
+//! ones: what was found in one exchange only is false far more often than what recurs, and so is
+//! what was found in a capture that shows frames twice or one direction only. Causes differ.
 
 use crate::findings::tally::CauseTally;
 use crate::findings::thresholds::{CONFIDENCE_MAX, CONFIDENCE_PRIOR};
@@ -76,7 +76,7 @@ const BY_CAUSE: &[(Cause, Judged, Judged)] = &[
 const WHOLE: Judged = Judged::new(69, 80);
 const FLAWED: Judged = Judged::new(9, 14);
 
-/// How sure it is that `cause` is what `tally` shows.
+/// Confidence that `cause` is what `tally` shows, 0 to 1.
 pub fn of(cause: Cause, tally: &CauseTally, flawed: bool) -> f64 {
     let trace = if flawed { FLAWED.share() / WHOLE.share() } else { 1.0 };
     rounded(of_cause(cause, tally.exchanges) * trace)

@@ -69,7 +69,7 @@ pub(super) fn costs(
     findings
 }
 
-/// What all costs are told from.
+/// The sums from which all costs are derived.
 struct Context<'a> {
     tally: &'a Tally,
     floors: &'a Floors,
@@ -149,8 +149,8 @@ fn cost(
     Some(finding)
 }
 
-/// That what an application took was seen in one or two exchanges only, and whether it may be a person's
-/// pause: that of a protocol which nobody knows, between a line and another.
+/// That what an application took was seen in one or two exchanges only, and whether it may be a
+/// person's pause: that of a protocol which nobody knows, between a line and another.
 fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
     let is_think = matches!(finding.cause, Cause::ServerThink | Cause::ClientThink);
     let exchanges = finding.affected.exchanges;
@@ -211,7 +211,8 @@ fn endpoint_facts(cause: Cause, endpoint: &EndpointTally) -> Facts {
             if longer_ns > 0 {
                 facts.insert("longer_ns", Fact::Ns(by_ns));
             }
-            // Those that were seen: time divided by the least of them counts queues and late answers, too.
+            // Those that were seen: time divided by the least of them counts queues and late
+            // answers, too.
             let answered = endpoint.all.exchanges.saturating_sub(endpoint.unanswered);
             let round_trips = answered + endpoint.connects + endpoint.path_waits + endpoint.granted;
             if round_trips > 0 {
@@ -268,8 +269,9 @@ fn ruled_out(
 ) -> Vec<RuledOut> {
     let nothing_repeated = tally.cost_of(Cause::SynRetransmit, server) == 0;
     let small = (1..=INITIAL_WINDOW_BYTES).contains(&u64::from(endpoint.certificate_bytes));
-    // That no application answers a handshake says something where one was captured, and took about a
-    // round trip: from the SYN to the ACK of its answer it is one, wherever the capture was taken.
+    // That no application answers a handshake says something where one was captured, and took about
+    // a round trip: from the SYN to the ACK of its answer it is one, wherever the capture was
+    // taken.
     let rtt_ns = endpoint.rtts.quantile_ns(0.5);
     let shown = endpoint.samples[0].as_ref();
     let shown_ns = shown.and_then(|it| Some(it.ack?.time_ns.saturating_sub(it.syn?.time_ns)));
@@ -289,7 +291,7 @@ fn ruled_out(
     holding.map(|&(cause, why, _)| RuledOut { cause, why }).collect()
 }
 
-/// Where a cost is spread evenly, so is what is left without it.
+/// Latency without a cost that is spread evenly over the exchanges.
 fn scaled(latency: &Latency, share: f64) -> Latency {
     let scale = |ns: u64| (ns as f64 * share) as u64;
     Latency {

@@ -17,23 +17,23 @@ use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 
-/// What a small exchange lost in a queue, and where that time was booked.
+/// Time that a small exchange lost in a queue, and the owner that it was attributed to.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     /// Round trip without the queue, ns.
     base_ns: u64,
     /// By owner: what is to be the queue's.
     moved: [(Owner, u64); 3],
-    /// What is booked as a queue's, and not told as a bloated one's, ns.
+    /// Time attributed to a queue that is not reported as bloated, ns.
     plain_ns: u64,
-    /// What its client waited beyond what the vantage shows, ns.
+    /// Time that its client waited beyond what the vantage shows, ns.
     unseen_ns: u64,
     /// The side of the transfer behind which it stood, if one was captured, and its port.
     behind: Option<(Side, u16)>,
 }
 
 impl Wait {
-    /// All that is new, ns.
+    /// Sum of the time that is not attributed to a queue yet, ns.
     fn ns(&self) -> u64 {
         let moved: u64 = self.moved.iter().map(|(_, ns)| ns).sum();
         moved + self.plain_ns + self.unseen_ns
@@ -45,7 +45,7 @@ impl Wait {
 #[derive(Clone, Copy, Debug, Default)]
 struct UnexplainedDelay {
     exchanges: u64,
-    /// What they lost to a queue, if it was one, ns.
+    /// Time that they lost to a queue, if it was one, ns.
     ns: u64,
     /// Of that, what the packets' own timestamps show, ns.
     stamped_ns: u64,
@@ -99,7 +99,7 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Who shares a path.
+/// The two ends of a path that connections share.
 fn hosts(client: Endpoint, server: Endpoint) -> ([u8; 16], [u8; 16]) {
     (client.address, server.address)
 }

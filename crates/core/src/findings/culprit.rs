@@ -1,4 +1,4 @@
-//! Who has to change something.
+//! The culprit of a cause: the role and endpoint that has to change something.
 
 use crate::app::Side;
 use crate::model::{Cause, Culprit, Role};

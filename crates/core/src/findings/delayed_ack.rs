@@ -6,11 +6,11 @@ use crate::findings::tally::{Key, Tally};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact, Owner};
 
-/// What blocks the sender where its send buffer holds less than two segments.
+/// The reason for the block if the send buffer holds less than two segments.
 pub const SEND_BUFFER: &str = "a send buffer of that size";
 
-/// Where most senders that seemed to wait for late ACKs went on without any as often, these were met by
-/// chance.
+/// Where most senders that seemed to wait for late ACKs went on without any as often, these were
+/// met by chance.
 pub(super) fn settle(tally: &mut Tally) {
     let chance = |key: &Key, connections: u64| {
         let endpoint = tally.endpoints.get(&key.server);

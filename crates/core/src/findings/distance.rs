@@ -1,4 +1,4 @@
-//! How far away hosts are to which no connection shows the way.
+//! Distance of hosts, estimated from first exchanges.
 
 use crate::findings::tally::First;
 use crate::wire::Endpoint;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 pub(super) struct Distances(HashMap<[u8; 16], u64>);
 
 impl Distances {
-    /// What the first exchanges of connections show.
+    /// Returns the distances that the first exchanges of connections show.
     pub fn of(firsts: &[First]) -> Self {
         let mut known = HashMap::new();
         for first in firsts.iter().filter(|first| first.rtt_server_ns > 0) {

@@ -54,7 +54,7 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
     facts
 }
 
-/// What others at the same endpoint experienced.
+/// Latency of the other exchanges at the same endpoint.
 fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let mut facts = Facts::new();
     let others = endpoint.established.saturating_sub(cause.connections);
@@ -93,7 +93,8 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     facts
 }
 
-/// Where a tenth of the waits have most of the time, the usual one tells little.
+/// Facts for a cost of which a tenth of the waits have most of the time, so that the median says
+/// little.
 fn few_long(waits: &Histogram) -> Facts {
     let (count, least_ns) = waits.longest(MOST_SHARE);
     if count == 0 || count * 10 > waits.count() {
@@ -123,9 +124,9 @@ fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
     (!named.is_empty()).then(|| named.join(", "))
 }
 
-/// What every answer took at least, or the way is known to take at most, where nothing shows how much of that is the way there and back: of no
-/// connection was the handshake captured, or an ACK that did not wait for the answer. It matters where
-/// most answers took little more.
+/// What every answer took at least, or the way is known to take at most, where nothing shows how
+/// much of that is the way there and back: of no connection was the handshake captured, or an ACK
+/// that did not wait for the answer. It matters where most answers took little more.
 pub fn perhaps_distance(
     cause: &CauseTally,
     endpoint: &EndpointTally,

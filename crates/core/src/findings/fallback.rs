@@ -13,7 +13,7 @@ use crate::wire::Endpoint;
 /// SYNs kept, the earliest: what is held up by more of them is not told.
 const KEPT_MAX: usize = 1 << 10;
 
-/// How many clients went on to another address.
+/// Number of clients that went on to another address.
 pub(super) const FALLBACKS: &str = "fallbacks";
 
 /// A SYN that was sent once and never answered.

@@ -1,15 +1,17 @@
-//! Name servers that ask others in turn: where both legs were captured, who kept them waiting is known.
+//! Name servers that ask others in turn: where both legs were captured, who kept them waiting is
+//! known.
 
 use crate::dns::{Lookup, Query};
 use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 
-/// Queries of name servers on behalf of their clients, by the name asked for, see [`Lookup::digest`].
+/// Queries of name servers on behalf of their clients, by the name asked for, see
+/// [`Lookup::digest`].
 #[derive(Clone)]
 pub(super) struct Forwarded(BTreeMap<u64, Vec<([u8; 16], Query)>>);
 
 impl Forwarded {
-    /// Those among `lookups`.
+    /// Returns the forwarded queries among `lookups`.
     pub fn of(lookups: &[Lookup]) -> Self {
         let mut queries: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for lookup in lookups.iter().filter(|lookup| lookup.by_resolver) {
@@ -19,8 +21,8 @@ impl Forwarded {
         Self(queries)
     }
 
-    /// The query that the server asked with `query` of `lookup` waited for itself most of that time: the
-    /// last one of those to the server that was silent or slow most often.
+    /// The query that the server asked with `query` of `lookup` waited for itself most of that
+    /// time: the last one of those to the server that was silent or slow most often.
     pub fn waited_for(&self, lookup: &Lookup, query: &Query) -> Option<&Query> {
         let end_ns = query.answered_ns.unwrap_or(lookup.end_ns);
         let taken_ns = end_ns.saturating_sub(query.sent_ns);

@@ -1,4 +1,4 @@
-//! What connections of the same two hosts share of the way between them.
+//! Round trips that connections of the same two hosts share.
 //!
 //! Where the handshake of one was not captured, and all its ACKs came with data or may have been
 //! kept back, nothing on it shows how much of the wait for an answer is the way to the server and
@@ -33,9 +33,9 @@ pub struct Legs {
 #[derive(Clone)]
 struct Open {
     hosts: Hosts,
-    /// Where it is counted.
+    /// Its endpoint and cause in the tally.
     key: Key,
-    /// What was asked, see [`crate::app::Label::digest`].
+    /// Digest of the kind of request, see [`crate::app::Label::digest`].
     kind: u64,
     /// Its wall time, ns.
     wall_ns: u64,

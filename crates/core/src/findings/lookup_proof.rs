@@ -1,4 +1,4 @@
-//! What a look-up shows of what went wrong with it: query, repetition, answer.
+//! Proof of a failed or slow look-up: query, repetition, answer.
 
 use crate::app::{Protocol, Side};
 use crate::dns::thresholds::SLOW_MIN_NS;
@@ -61,13 +61,13 @@ pub(super) fn report(lookup: &Lookup) -> LookupReport {
     LookupReport { start_ns: lookup.start_ns, end_ns: lookup.end_ns, messages }
 }
 
-/// What other queries tell of the guilty one.
+/// Other queries that corroborate the one in question.
 pub(super) struct Others<'a> {
-    /// How many of the same type its server answered.
+    /// Number of queries of the same type that its server answered.
     pub answered: u64,
-    /// How many of other types.
+    /// Number of queries of other types that it answered.
     pub others: u64,
-    /// What its server was waiting for itself.
+    /// Query that its server was waiting for itself.
     pub upstream: Option<&'a Query>,
     /// How many resolvers its client asked, where none answered and nothing else came to it either.
     pub cut_off: Option<u64>,
@@ -102,7 +102,7 @@ pub(super) fn instance(
     }
 }
 
-/// What the client did about it.
+/// Adds the client's reaction to the proof.
 fn next<'a>(lookup: &'a Lookup, query: &Query) -> Option<&'a Query> {
     let later = lookup.queries.iter().filter(|other| other.sent_ns > query.sent_ns);
     let same = |other: &&Query| other.qtype == query.qtype;

@@ -145,7 +145,7 @@ fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
         && lookup.queries.iter().all(|query| query.sent_ns < at_ns)
 }
 
-/// What all look-ups and connections show of resolvers.
+/// Behaviour of resolvers over all look-ups and connections.
 struct Known {
     answering: Answering,
     forwarded: Forwarded,
@@ -179,7 +179,7 @@ fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 
     silent.map(|(client, (resolvers, _))| (client, resolvers.len() as u64)).collect()
 }
 
-/// How many queries of a type each server answered.
+/// Number of queries of a type that each server answered.
 type Answering = HashMap<(Endpoint, u16), u64>;
 
 fn answering(lookups: &[Lookup]) -> Answering {
@@ -317,7 +317,7 @@ fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
     }
 }
 
-/// How many queries of the same type its server answered.
+/// Number of queries of the same type that its server answered.
 fn answers(query: &Query, answering: &Answering) -> u64 {
     answering.get(&(query.server, query.qtype)).copied().unwrap_or(0)
 }

@@ -6,7 +6,8 @@ use crate::findings::set_up;
 use crate::judge::may_be_probe;
 use crate::model::{Cause, Fact};
 
-/// What was lost (or what was sent last, if it was lost before the vantage) and its repetition.
+/// Adds the lost frame (or the last one before it, if it was lost before the vantage) and its
+/// repetition.
 fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.original {

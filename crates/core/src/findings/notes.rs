@@ -1,4 +1,4 @@
-//! What limits the answer, and what was noticed and cost nobody anything.
+//! Observations that limit the report, and those that cost no time.
 
 use crate::app::Side;
 use crate::model::{Cause, Fact, Observation};
@@ -25,7 +25,7 @@ pub struct Notes {
     ecn_marked: u64,
     ecn_echoed: u64,
     unanswered: u64,
-    /// What segments no finding tells of; known when all findings are.
+    /// Segments that no finding mentions; known when all findings are.
     pub noticed: Noticed,
     /// Streams without a known end that their receivers stopped by a RST.
     pub stopped: u64,
@@ -55,7 +55,7 @@ pub struct Noticed {
 }
 
 impl Noticed {
-    /// What the sender of `half` met.
+    /// Records the events of the direction `half`.
     pub fn of(sender: &Sender) -> Self {
         let trouble = sender.trouble();
         Self {

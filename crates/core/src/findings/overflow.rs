@@ -28,7 +28,7 @@ pub(super) fn by_server(firsts: &mut [First]) {
     firsts.sort_unstable_by_key(|first| (first.server, first.start_ns, first.frame));
 }
 
-/// Where those with `server` are then.
+/// Range of the first exchanges with `server` in that order.
 fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
     let begin = firsts.partition_point(|first| first.server < server);
     begin..begin + firsts[begin..].partition_point(|first| first.server == server)
@@ -39,7 +39,7 @@ fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
 pub(super) struct Fullness {
     /// It may have been full.
     pub full: u64,
-    /// Nobody waited in it.
+    /// Those that came when no connection waited in the queue.
     pub empty: u64,
     /// Others got in meanwhile.
     pub open: u64,

@@ -4,7 +4,7 @@ use crate::findings::scene::Proof;
 use crate::judge::Gap;
 use crate::model::Fact;
 
-/// What was sent last, and what its kernel let go a step of the pace later.
+/// Proves a step of the pace: the last segment, and the one that its kernel released a step later.
 pub(super) fn prove(gap: &Gap, proof: &mut Proof) {
     proof.see_before(gap, "paced");
     proof.see_after(gap, "paced_next");

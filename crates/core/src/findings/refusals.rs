@@ -47,7 +47,7 @@ pub(super) fn is_of_stranger(cause: &CauseTally, tally: &Tally) -> bool {
     busy && cause.exchanges == 1 && client(cause).is_some_and(|address| !is_known(address))
 }
 
-/// What refused attempts of strangers are told as, if there were any.
+/// The observation that reports refused attempts of strangers, if there were any.
 pub(super) fn observe_strangers(strangers: &[Part<'_>]) -> Option<Observation> {
     let ((key, first), others) = strangers.split_first()?;
     let mut facts = vec![("count", Fact::Count(strangers.len() as u64))];
@@ -90,7 +90,7 @@ pub(super) fn culprit(key: &Key) -> Culprit {
     Culprit { endpoint: Endpoint { port, ..key.culprit.endpoint }, ..key.culprit }
 }
 
-/// What the parts of a finding have in common: on how many ports, or at how many hosts.
+/// Facts that the parts of a finding share: the number of ports, or of hosts.
 pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     let Some(((key, _), others)) = parts.split_first() else { return Vec::new() };
     if key.cause != Cause::Refused || others.is_empty() {

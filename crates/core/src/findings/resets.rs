@@ -22,7 +22,7 @@ fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing:
     }
 }
 
-/// Where the RST has come from, if not from its sender.
+/// Origin of the RST, if it was not its sender.
 fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
     if scene.connection.was_cut() {
         let [of_reset, of_others] = scene.connection.ending().reset_ttls;

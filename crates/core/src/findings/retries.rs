@@ -17,17 +17,17 @@ pub struct InVain {
     pub key: Key,
     /// Its client's address.
     pub client: [u8; 16],
-    /// Where it was sent.
+    /// The server that it was sent to.
     pub server: Endpoint,
     /// A digest of what was asked.
     pub kind: u64,
     /// When it was first sent, ns.
     pub start_ns: u64,
-    /// How long it took to fail, ns.
+    /// Time until it failed, ns.
     pub wall_ns: u64,
-    /// How long its connection had been idle, ns.
+    /// Idle time of its connection before it, ns.
     pub idle_ns: u64,
-    /// What ended it.
+    /// The frame that ended it.
     pub end: Sighting,
 }
 

@@ -34,7 +34,7 @@ impl Scene<'_> {
         &self.chain.gap
     }
 
-    /// Who was silent in it.
+    /// The sender that was silent in it.
     pub fn sender(&self) -> &Sender {
         &self.connection.senders[self.chain.gap.sender as usize]
     }
@@ -156,7 +156,7 @@ impl Scene<'_> {
     }
 }
 
-/// What one instance shows.
+/// Evidence of one instance.
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
     links: Vec<(u64, Evidence)>,
@@ -176,7 +176,7 @@ impl Proof {
         }
     }
 
-    /// What was sent before the silence.
+    /// Adds the frame before the silence.
     pub fn see_before(&mut self, gap: &Gap, part: &'static str) {
         self.see(part, gap.last);
     }
@@ -209,7 +209,7 @@ impl Proof {
         self.see_after(gap, self.next_of(gap));
     }
 
-    /// What that is that followed.
+    /// The part of the frame that followed.
     pub fn next_of(&self, gap: &Gap) -> &'static str {
         let shown =
             self.links.iter().any(|(_, link)| ["ack", "ack_with_data"].contains(&link.part));

@@ -43,7 +43,8 @@ pub(super) fn prove_repeated(scene: &Scene<'_>, proof: &mut Proof) {
     let reset = scene.connection.ending().reset.filter(|reset| reset.from == Side::Server);
     proof.not(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
     see_error(scene, proof);
-    // A full listener drops SYNs, too: that it took a later one, and its ACK, says nothing of those.
+    // A full listener drops SYNs, too: that it took a later one, and its ACK, says nothing of
+    // those.
     let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;
     proof.not(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
     proof.not(Cause::PathRtt, "sent_again", setup.syns > 1);
@@ -58,14 +59,14 @@ pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::SynFlood, "completes", setup.established_ns().is_some());
 }
 
-/// What ICMP errors said of the SYN.
+/// Adds the ICMP errors about the SYN.
 fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(told) = scene.connection.icmp_report().filter(|told| told.about_syn) {
         see_icmp(told, proof);
     }
 }
 
-/// Who says what by ICMP.
+/// Sender and meaning of an ICMP error.
 pub(super) fn see_icmp(told: &IcmpReport, proof: &mut Proof) {
     proof.see("icmp", told.seen);
     proof.fact("reporter", Fact::Text(told.reporter.ip().to_string()));

@@ -1,4 +1,4 @@
-//! What no single connection shows: passes over the sums of all connections, in a fixed order.
+//! Passes over the sums of all connections, in a fixed order: they settle what no single one shows.
 
 use crate::app::Side;
 use crate::findings::culprit::culprit;
@@ -13,18 +13,19 @@ use std::collections::BTreeMap;
 
 /// A pass.
 struct Pass {
-    /// What it decides, as the log of decisions says it.
+    /// Its decision, in the words of the log.
     decides: &'static str,
     run: fn(&mut Tally),
 }
 
 /// The passes, in the order in which they run.
 ///
-/// Sums have to be complete before anything is compared (the first pass). Then the path is settled, for all
-/// that follows compares waits with it: legs, then queues of other traffic, then routes, which explain the
-/// queues that are left. A wait for which the path is no reason is next tried as the sender's own doing: Nagle's
-/// algorithm, the peer's application, a shared link; buffers come after these, since each of them looks like
-/// a small buffer. Set-up, refusals and repetitions touch other causes, and come last.
+/// Sums have to be complete before anything is compared (the first pass). Then the path is settled,
+/// for all that follows compares waits with it: legs, then queues of other traffic, then routes,
+/// which explain the queues that are left. A wait for which the path is no reason is next tried as
+/// the sender's own doing: Nagle's algorithm, the peer's application, a shared link; buffers come
+/// after these, since each of them looks like a small buffer. Set-up, refusals and repetitions
+/// touch other causes, and come last.
 const PASSES: &[Pass] = &[
     Pass { decides: "sums of exchanges alike are complete", run: complete },
     Pass { decides: "other connections of the same hosts show the path", run: legs::settle },
@@ -115,8 +116,8 @@ fn nagle(tally: &mut Tally) {
     }
 }
 
-/// A sender that goes on by its own clock as often as with an ACK writes in pieces: the height of its
-/// flight is what it has to send, and not a buffer's.
+/// A sender that goes on by its own clock as often as with an ACK writes in pieces: the height of
+/// its flight is what it has to send, and not a buffer's.
 fn buffers(tally: &mut Tally) {
     let missed = |key: &Key, count: u64| {
         let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
@@ -136,7 +137,7 @@ fn buffers(tally: &mut Tally) {
     }
 }
 
-/// What an application's time is.
+/// Cause and owner of an application's time.
 pub(super) fn think(sender: Side) -> (Cause, Owner) {
     match sender {
         Side::Client => (Cause::ClientThink, Owner::Client),
@@ -169,8 +170,8 @@ fn set_up(tally: &mut Tally) {
     }
 }
 
-/// That a repetition was needless may be known only when its exchange is over. Where most were, what
-/// was taken for losses before is of the same kind.
+/// That a repetition was needless may be known only when its exchange is over. Where most were,
+/// what was taken for losses before is of the same kind.
 fn repeats(tally: &mut Tally) {
     let suspects: Vec<_> = tally
         .causes

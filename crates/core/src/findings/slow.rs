@@ -12,9 +12,9 @@ use hashbrown::HashMap;
 
 /// The exchanges of one endpoint that a cost made slow.
 pub(super) struct Tail {
-    /// How many.
+    /// Number of them.
     pub count: u64,
-    /// What the cost took of them, ns.
+    /// Time that the cost took of them, ns.
     ns: u64,
     /// The same of each.
     parts: Histogram,
@@ -60,7 +60,7 @@ impl Tail {
             && self.is_apart(endpoint, cost_ns)
     }
 
-    /// What tells a reader why a few are slow.
+    /// Returns the facts that say why a few are slow.
     pub(super) fn facts(&self, endpoint: &EndpointTally, cost_ns: u64) -> Facts {
         if !self.is_apart(endpoint, cost_ns) {
             return Facts::new();
@@ -90,7 +90,7 @@ pub(super) fn adds_up(
         && share >= floors.cost_share
 }
 
-/// What is told of sequences.
+/// Facts about sequences of requests.
 pub(super) fn sequence_facts(rows: &Rows) -> Facts {
     let longest = &rows.longest;
     let mut facts = Facts::from([

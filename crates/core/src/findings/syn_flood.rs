@@ -16,7 +16,7 @@ const SOURCES_MAX: usize = 4096;
 /// Handshakes at one endpoint that were begun and never completed.
 #[derive(Clone, Debug, Default)]
 pub struct Flood {
-    /// How many.
+    /// Number of them.
     pub count: u64,
     /// Of them answered with SYN-ACK.
     pub answered: u64,

@@ -1,4 +1,4 @@
-//! What one shard adds up: per endpoint, per cause and culprit, and the worst connections.
+//! Sums of one shard: per endpoint, per cause and culprit, and the worst connections.
 
 mod callers;
 mod causes;
@@ -56,7 +56,7 @@ pub struct First {
     pub server: Endpoint,
     /// When its SYN was seen, ns.
     pub start_ns: u64,
-    /// What was asked, see [`crate::app::Label::digest`].
+    /// Digest of the kind of request, see [`crate::app::Label::digest`].
     pub kind: u64,
     /// Its wall time, ns.
     pub wall_ns: u64,
@@ -64,11 +64,11 @@ pub struct First {
     pub rtt_base_ns: u64,
     /// Least round trip from the vantage to the server, ns; 0 if unknown.
     pub rtt_server_ns: u64,
-    /// Where it was captured.
+    /// Its vantage.
     pub vantage: Vantage,
-    /// What of it went to repeating the set-up, ns.
+    /// Part of it that repetitions of the set-up took, ns.
     pub set_up_again_ns: u64,
-    /// What of it went to repeating a request to a server that had not said anything yet, ns.
+    /// Part of it that repetitions of a request to a server took that had sent nothing yet, ns.
     pub unheard_ns: u64,
     /// It was answered.
     pub answered: bool,
@@ -123,11 +123,11 @@ impl First {
 /// An exchange with a name server over TCP: a look-up, if that was heard as well.
 #[derive(Clone, Debug)]
 pub struct Spoken {
-    /// Who asked.
+    /// The client.
     pub client: Endpoint,
     /// The name server.
     pub server: Endpoint,
-    /// What was asked.
+    /// The kind of request.
     pub kind: Label,
     /// Its wall time by owner.
     pub ledger: Shares,
@@ -178,11 +178,11 @@ pub struct Tally {
     pub spoken: Vec<Spoken>,
     /// Hosts to which something came in.
     pub heard: Heard,
-    /// Who may have stood in a queue, and who kept it filled.
+    /// Exchanges that may have waited in a queue, and transfers that filled it.
     pub queues: Queues,
-    /// Who sent much.
+    /// Senders of large amounts.
     pub flows: Flows,
-    /// Who took part in connections that were set up, one-shot connections aside.
+    /// Hosts of connections that were set up, except one-shot connections.
     pub hosts: Hosts,
     /// Ways between hosts, for connections that do not show them.
     pub(super) legs: Legs,
@@ -192,7 +192,7 @@ pub struct Tally {
     pub worst: Worst,
     /// The exchanges that took longest.
     pub slowest: Slowest,
-    /// What is wrong with the trace, or was noticed and cost nobody anything.
+    /// Defects of the capture, and events that cost no time.
     pub notes: Notes,
 }
 
@@ -317,7 +317,7 @@ impl Sink for Tally {
 }
 
 impl Tally {
-    /// What is added up about `server`.
+    /// The sums of `server`.
     #[inline(never)]
     fn at(&mut self, server: Endpoint) -> &mut EndpointTally {
         let place = self.place(server);
@@ -426,7 +426,7 @@ impl Tally {
         self.causes.take_all(|_, cause| cause.count == 0);
     }
 
-    /// What `cause` cost at `server`, ns.
+    /// Cost of `cause` at `server`, ns.
     pub(super) fn cost_of(&self, cause: Cause, server: Endpoint) -> u64 {
         let of_server = self.causes.of(server).filter(|(key, _)| key.cause == cause);
         of_server.map(|(_, tally)| tally.lost_ns).sum()

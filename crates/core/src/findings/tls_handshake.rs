@@ -7,14 +7,15 @@ use crate::findings::tally::{EndpointTally, Tally};
 use crate::model::{Cause, Fact, Finding, Owner};
 use crate::wire::Endpoint;
 
-/// What an end had heard, and when it went on.
+/// Proves a slow end of the handshake: the last frame that it received, and the one with which it
+/// went on.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.see_before(scene.gap(), "flight_end");
     proof.see_after(scene.gap(), "next");
 }
 
-/// What the ends of the handshakes with `server` took; where the server took most of the time, `finding`
-/// shows when.
+/// What the ends of the handshakes with `server` took; where the server took most of the time,
+/// `finding` shows when.
 pub(super) fn tell(
     finding: &mut Finding,
     server: Endpoint,

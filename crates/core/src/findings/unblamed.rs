@@ -1,7 +1,9 @@
-//! Waits that look like faults in the ledger and are none: who is waited for, and why nobody is blamed.
+//! Waits that look like faults in the ledger and are none: who is waited for, and why nobody is
+//! blamed.
 //!
-//! A cost that is below its floors is what its name says. An owner with the name of a fault that takes much
-//! of the time raises the question what is wrong, and where no finding answers it, an observation does.
+//! A cost that is below its floors is what its name says. An owner with the name of a fault that
+//! takes much of the time raises the question what is wrong, and where no finding answers it, an
+//! observation does.
 
 use crate::findings::assemble::{Floors, Part};
 use crate::findings::buffer_limits::{self, Bearable};
@@ -12,8 +14,8 @@ use crate::model::{Cause, Class, Fact, Observation, units};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
 
-/// One observation for each cause, server and side that exchanges waited for as long as they would for a
-/// fault at its least, without one of `faults`.
+/// One observation for each cause, server and side that exchanges waited for as long as they would
+/// for a fault at its least, without one of `faults`.
 pub(super) fn observe(
     tally: &Tally,
     floors: &Floors,
@@ -33,7 +35,7 @@ pub(super) fn observe(
     all.into_iter().map(|(_, observation)| observation).collect()
 }
 
-/// What would be a fault, if it had been met more than once or had cost more.
+/// Observations of what would be a fault, had it happened more than once or cost more.
 pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
     let mut once = once.to_vec();
     once.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), (*key).clone()));

@@ -14,7 +14,7 @@ use crate::findings::thresholds::{
 use crate::model::{Cause, Fact, Finding};
 use crate::wire::Endpoint;
 
-/// What the waits with two servers have in common.
+/// The waits that two servers have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pairs {
     /// Outer waits with one inner wait.
@@ -25,9 +25,9 @@ struct Pairs {
     missed: u64,
     /// Outer waits with too many.
     crowded: u64,
-    /// How long those with one took, ns.
+    /// Sum of the outer waits, ns.
     outer_ns: u64,
-    /// How long the inner ones did, ns.
+    /// Sum of the inner waits, ns.
     inner_ns: u64,
 }
 
@@ -67,7 +67,7 @@ impl Pairs {
         (by_address || by_time) && self.met >= self.crowded
     }
 
-    /// What part of the outer server's time that is.
+    /// Returns the share of the outer server's time that they are.
     fn share(&self) -> f64 {
         self.inner_ns as f64 / self.outer_ns.max(1) as f64
     }

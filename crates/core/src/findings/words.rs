@@ -69,17 +69,17 @@ pub fn words(cause: Cause) -> Words {
 /// One cause's sentences, as templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// What people call it.
+    /// Its common name.
     pub title: &'static str,
     /// Headlines; the first that can be filled is used.
     pub headline: Vec<&'static str>,
     /// Sentences on what happened; those that can be filled are used, the first always can.
     pub message: Vec<&'static str>,
-    /// What a frame's part in the chain is called: id and words.
+    /// Names of a frame's part in the chain: id and words.
     pub evidence: Vec<(&'static str, &'static str)>,
     /// Why a look-alike is not it: its cause, the sentence's id, the sentence.
     pub ruled_out: Vec<(&'static str, &'static str, &'static str)>,
-    /// What to change.
+    /// The change.
     pub fixes: Vec<FixRow>,
 }
 
@@ -89,11 +89,11 @@ pub struct FixRow {
     /// When it applies: software, protocol and role names, facts that must be known (`?fact`) or
     /// unknown (`!fact`), joined by `+`, or `any`.
     pub applies: &'static str,
-    /// Where the change is made.
+    /// The place of the change.
     pub place: &'static str,
     /// The change.
     pub change: &'static str,
-    /// What it does.
+    /// Its effect.
     pub effect: &'static str,
 }
 
@@ -128,7 +128,7 @@ impl Words {
         words
     }
 
-    /// What the part `id` of the causal chain is called.
+    /// Returns the name of the part `id` of the causal chain.
     pub fn part(&self, id: &str) -> Option<&'static str> {
         let own = self.evidence.iter().copied();
         let common = rows(EVIDENCE).map(|[part, words]| (part, words));

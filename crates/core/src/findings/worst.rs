@@ -175,7 +175,7 @@ impl Worst {
     }
 }
 
-/// What a report says of one connection.
+/// The report of one connection.
 pub(crate) fn report(connection: &Connection) -> ConnectionReport {
     ConnectionReport {
         client: connection.client(),

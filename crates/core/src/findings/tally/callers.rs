@@ -1,4 +1,4 @@
-//! Whose connection attempts met a cause at one server.
+//! The clients whose connection attempts met a cause at one server.
 
 /// Clients told apart; what more of them met is no matter of one.
 const CALLERS_MAX: usize = 4;

@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use std::collections::BTreeSet;
 
-/// What each cause cost at each culprit. A capture may have as many servers as it has packets: those
-/// of one server are found without looking at the others.
+/// What each cause cost at each culprit. A capture may have as many servers as it has packets:
+/// those of one server are found without looking at the others.
 #[derive(Clone, Default)]
 pub struct Causes {
     all: HashMap<Key, Box<CauseTally>>,
@@ -42,7 +42,7 @@ impl Causes {
         self.all.remove(key).map(|cause| *cause)
     }
 
-    /// How many there are.
+    /// Their number.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -57,7 +57,7 @@ impl Causes {
         self.keys.iter().filter_map(|key| Some((key, self.get(key)?)))
     }
 
-    /// Those that were met in exchanges with `server`.
+    /// The causes in exchanges with `server`.
     pub fn of(&self, server: Endpoint) -> impl Iterator<Item = (&Key, &CauseTally)> {
         let keys = self.keys.range(Key::lowest(server)..).take_while(move |it| it.server == server);
         keys.filter_map(|key| Some((key, self.get(key)?)))

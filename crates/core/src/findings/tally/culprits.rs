@@ -1,4 +1,4 @@
-//! What is added up about one cause at one culprit.
+//! Sums of one cause at one culprit.
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -17,9 +17,9 @@ pub struct Key {
     pub server: Endpoint,
     /// The cause.
     pub cause: Cause,
-    /// Who was silent.
+    /// The side that was silent.
     pub sender: Side,
-    /// Who has to change something.
+    /// The role and endpoint that has to change something.
     pub culprit: Culprit,
 }
 
@@ -71,7 +71,7 @@ impl Key {
     }
 }
 
-/// What one cause cost at one culprit.
+/// Cost of one cause at one culprit.
 #[derive(Clone, Debug, Default)]
 pub struct CauseTally {
     /// Exchanges with it.
@@ -80,7 +80,7 @@ pub struct CauseTally {
     pub connections: u64,
     /// Silences.
     pub count: u64,
-    /// What it cost, ns.
+    /// Its cost, ns.
     pub lost_ns: u64,
     /// Wall time of the exchanges with it.
     pub now: Histogram,
@@ -98,9 +98,9 @@ pub struct CauseTally {
     pub requests: u64,
     /// Segments that were sent again, where it is a repair.
     pub repaired: u64,
-    /// What its instances have in common.
+    /// Facts that its instances share.
     pub shown: Shown,
-    /// Whose they are, of causes of connection attempts.
+    /// The clients, of causes of connection attempts.
     pub callers: Callers,
     /// Time of owners that it explains, where costs are told from the same owners.
     pub covers: Ledger,
@@ -111,7 +111,7 @@ pub struct CauseTally {
 pub struct Instance {
     /// The longest silence, ns, and the frame that ended it: what makes it the clearest.
     pub rank: Rank,
-    /// What it shows.
+    /// Its evidence.
     pub proof: Proof,
     /// The connection's client.
     pub client: Endpoint,
@@ -119,11 +119,11 @@ pub struct Instance {
     pub server: Endpoint,
     /// Its number among the connection's exchanges, from 1; 0 where it is of none.
     pub exchange: u64,
-    /// Where it was captured.
+    /// Its vantage.
     pub vantage: Vantage,
-    /// What the culprit's side says it is.
+    /// Software that the culprit's side states.
     pub software: Option<Box<str>>,
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
