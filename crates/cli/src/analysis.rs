@@ -60,7 +60,7 @@ pub struct Answer {
     pub why: Option<Why>,
     /// What to know of it: which of several connections was drawn.
     pub note: Option<String>,
-    /// Whether the input was read to its end.
+    /// `true` if the input was read to its end.
     pub complete: bool,
     /// The options of the first pass, completed by the survey; a second pass takes the same.
     pub options: Options,
@@ -126,7 +126,8 @@ pub struct Drawn {
     pub picture: Picture,
 }
 
-/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which draws.
+/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which
+/// draws.
 ///
 /// # Errors
 /// [`Error::Capture`] where nothing can be read, [`Error::Once`] where it can be read only once,
@@ -151,12 +152,12 @@ pub fn picture(
     Ok(Drawn { report, picture: pass.finish() })
 }
 
-/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which gives every
-/// connection and exchange to `rows`.
+/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which
+/// gives every connection and exchange to `rows`.
 ///
 /// # Errors
-/// [`Error::Capture`] where nothing can be read, [`Error::Once`] where it can be read only once. Where it
-/// was interrupted, the answer is incomplete and there are no rows.
+/// [`Error::Capture`] where nothing can be read, [`Error::Once`] where it can be read only once.
+/// Where it was interrupted, the answer is incomplete and there are no rows.
 pub fn tables<R: Rows>(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
@@ -199,11 +200,12 @@ struct First {
     /// The options of the pass, completed by the survey.
     options: Options,
     survey: Survey,
-    /// Whether the input was read to its end.
+    /// `true` if the input was read to its end.
     complete: bool,
 }
 
-/// Reads `sources` to their end, or until `interrupted`, by the options, threads and places that were asked for.
+/// Reads `sources` to their end, or until `interrupted`, by the options, threads and places that
+/// were asked for.
 fn first_look(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,

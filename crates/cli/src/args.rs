@@ -135,7 +135,8 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input; or a cause, for its manual
+    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input; or a cause, for its
+    /// manual
     #[arg(value_name = "FILE", required_unless_present = "cause")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
@@ -156,8 +157,9 @@ pub struct Explain {
     #[arg(long, value_name = "N")]
     pub exchange: Option<u64>,
 
-    /// Explain why a silence was taken for what the report says: the one that frame FRAME ended or lies
-    /// in; without FRAME, those of the --exchange. Facts, each recogniser's answer, later changes
+    /// Explain why a silence was taken for what the report says: the one that frame FRAME ended or
+    /// lies in; without FRAME, those of the --exchange. Facts, each recogniser's answer, later
+    /// changes
     #[arg(long, value_name = "FRAME", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(conflicts_with_all = ["parquet", "all"])]
     pub why: Option<Option<u64>>,
@@ -182,8 +184,8 @@ pub struct Explain {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub min_lost: Option<u64>,
 
-    /// Weigh the findings with the state of sockets: a file of `tcpwhy sockets --json`, or `live` for
-    /// the sockets of this system as they are now
+    /// Weigh the findings with the state of sockets: a file of `tcpwhy sockets --json`, or `live`
+    /// for the sockets of this system as they are now
     #[arg(long, value_name = "FILE|live", value_hint = clap::ValueHint::FilePath)]
     pub sockets: Option<PathBuf>,
 
@@ -317,8 +319,8 @@ pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// Whether a word names what is examined from outside: it has a scheme, or ends in a port and no file is
-/// called so.
+/// Returns whether a word names what is examined from outside: it has a scheme, or ends in a port
+/// and no file is called so.
 fn is_target(word: &str) -> bool {
     if word.contains("://") {
         return true;

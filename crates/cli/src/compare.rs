@@ -152,7 +152,7 @@ fn of_vantage(labels: &Path, vantage: Side) -> Vec<PathBuf> {
     here.filter_map(|capture| Some(labels.with_file_name(capture["file"].as_str()?))).collect()
 }
 
-/// Whether its first bytes are those of a capture, plain or compressed.
+/// Returns whether its first bytes are those of a capture, plain or compressed.
 fn is_capture(path: &Path) -> bool {
     let again = path.to_owned();
     let source = Source::file("", None, move || fs::File::open(&again));

@@ -132,7 +132,7 @@ fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error>
     }
 }
 
-/// Whether `report` has a finding that is a fault.
+/// Returns whether `report` has a finding that is a fault.
 pub fn has_faults(report: &Report) -> bool {
     report.findings.iter().any(|finding| finding.cause.class() == Class::Fault)
 }

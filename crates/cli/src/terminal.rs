@@ -39,8 +39,8 @@ fn dumb() -> bool {
     env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Whether the locale writes UTF-8: the first of these that is set decides (POSIX). Without any,
-/// as in containers, UTF-8 is what is read nowadays.
+/// Returns whether the locale writes UTF-8: the first of these that is set decides (POSIX). Without
+/// any, as in containers, UTF-8 is what is read nowadays.
 fn utf8() -> bool {
     let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
@@ -66,7 +66,7 @@ pub fn interruptible() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// Whether Ctrl-C was pressed.
+/// Returns whether Ctrl-C was pressed.
 pub fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

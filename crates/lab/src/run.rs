@@ -354,7 +354,7 @@ fn congestion_control(params: &Params) -> &'static str {
     if params.get("bbr").is_ok_and(|bbr| bbr > 0) { "bbr" } else { "cubic" }
 }
 
-/// Whether the link, if it was emulated, kept time.
+/// Returns whether the link, if it was emulated, kept time.
 pub fn is_punctual(ran: &Ran) -> bool {
     ran.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())
 }

@@ -123,7 +123,7 @@ pub fn postgres_query(sql: &str) -> Vec<u8> {
     message
 }
 
-/// Whether PostgreSQL is ready for the next query (`ReadyForQuery`).
+/// Returns whether PostgreSQL is ready for the next query (`ReadyForQuery`).
 pub fn postgres_is_whole(answer: &[u8]) -> bool {
     let mut rest = answer;
     while let [kind, a, b, c, d, ..] = rest {
@@ -145,7 +145,7 @@ pub fn redis_command(words: &[&str]) -> Vec<u8> {
     message.into_bytes()
 }
 
-/// Whether a Redis reply is whole; replies of the lab's commands are single lines or flat.
+/// Returns whether a Redis reply is whole; replies of the lab's commands are single lines or flat.
 pub fn redis_is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let length = |line: &str| line.get(1..).and_then(|n| n.parse::<i64>().ok()).unwrap_or(-1);

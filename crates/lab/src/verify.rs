@@ -183,7 +183,7 @@ pub fn params_of(task: &Task, seed: u64) -> Result<Params, LabError> {
     params(task.case, &RunOptions { out: PathBuf::new(), seed, set })
 }
 
-/// Whether the links of both runs kept time.
+/// Returns whether the links of both runs kept time.
 fn is_punctual(result: &CaseResult) -> bool {
     let punctual = |labels: &Labels| {
         labels.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())

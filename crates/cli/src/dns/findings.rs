@@ -10,7 +10,7 @@ use tcpwhy_probe::dns::Judged;
 /// Fixes shown of each finding; the manual has all.
 const FIXES_MAX: usize = 3;
 
-/// Whether one of them is a fault.
+/// Returns whether one of them is a fault.
 pub fn any_fault(findings: &[Judged]) -> bool {
     findings.iter().any(|it| it.finding.cause.class() == Class::Fault)
 }

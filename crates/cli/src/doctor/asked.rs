@@ -135,7 +135,7 @@ impl Asked {
         self.error = Some(error);
     }
 
-    /// Whether anything was answered.
+    /// Returns whether anything was answered.
     pub fn is_answered(&self) -> bool {
         !self.measured.requests.is_empty()
     }
@@ -210,7 +210,7 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
     }
 }
 
-/// Whether the server takes a TLS handshake, whatever its certificate.
+/// Returns whether the server takes a TLS handshake, whatever its certificate.
 fn speaks_tls(subject: &Subject) -> bool {
     let any = TlsOptions { insecure: true, ..TlsOptions::default() };
     let Ok(config) = client_config(&any) else { return false };

@@ -19,7 +19,7 @@ impl Screen {
         Self { is_live: !json && std::io::stdout().is_terminal(), lines: 0 }
     }
 
-    /// Whether somebody watches.
+    /// Returns whether somebody watches.
     pub fn is_live(&self) -> bool {
         self.is_live
     }

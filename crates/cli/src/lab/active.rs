@@ -159,7 +159,8 @@ fn shares(judged: &[Judged]) -> Shares {
     }
 }
 
-/// Whether a bar covers it: what only packets show is not asked of a user who may not capture.
+/// Returns whether a bar covers it: what only packets show is not asked of a user who may not
+/// capture.
 fn counts(it: &Judged) -> bool {
     it.is_decided || it.user == "root" || it.variant == Variant::Healthy.dir()
 }

@@ -44,12 +44,12 @@ impl Diagnosis {
         self.report.findings.iter().filter(|finding| is_right(finding, truth))
     }
 
-    /// Whether each of the causes is named.
+    /// Returns whether each of the causes is named.
     pub fn names_all(&self, truths: &[Cause]) -> bool {
         truths.iter().all(|truth| self.naming(truth).next().is_some())
     }
 
-    /// Whether no packet here tells of any of the causes.
+    /// Returns whether no packet here tells of any of the causes.
     pub fn sees_none(&self, truths: &[Cause]) -> bool {
         let here = self.vantage.as_str();
         truths.iter().all(|truth| truth.from_capture.unseen_at.contains(&here))
@@ -77,8 +77,8 @@ impl Diagnosis {
     }
 }
 
-/// Whether a finding may stand for a cause that is present: a capture alone cannot tell some
-/// causes apart.
+/// Returns whether a finding may stand for a cause that is present: a capture alone cannot tell
+/// some causes apart.
 fn is_right(finding: &Finding, truth: &Cause) -> bool {
     let (id, role) = (finding.cause.id(), finding.culprit.role.id());
     let mut verdicts = truth.from_capture.verdicts.iter();

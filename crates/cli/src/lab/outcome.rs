@@ -20,7 +20,7 @@ pub struct Outcome<'a> {
     pub shown: usize,
     /// Before and after by the client's own clock, with the causes that were found.
     pub comparison: Option<Comparison>,
-    /// Whether `after` is the same run, treated while it went on.
+    /// `true` if `after` is the same run, treated while it went on.
     pub is_treated: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Outcome<'a> {
         naming.max_by_key(|finding| finding.lost_ns)
     }
 
-    /// Whether the diagnosis is right: names the causes, or no fault where there is none.
+    /// Returns whether the diagnosis is right: names the causes, or no fault where there is none.
     pub fn is_named(&self) -> bool {
         match self.result.faulty {
             Some(_) if !self.is_unseen() => {
@@ -85,12 +85,12 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Whether no packet at either end tells of the causes: then saying nothing is right.
+    /// Returns whether no packet at either end tells of the causes: then saying nothing is right.
     fn is_unseen(&self) -> bool {
         self.before.iter().all(|it| it.sees_none(self.causes()))
     }
 
-    /// Whether the fix helped: the causes are gone, and the user has shorter times or fewer
+    /// Returns whether the fix helped: the causes are gone, and the user has shorter times or fewer
     /// failures. `None` where there is nothing to fix.
     pub fn is_fixed(&self) -> Option<bool> {
         let (faulty, healthy) = (self.result.faulty.as_ref()?, &self.result.healthy);
@@ -99,8 +99,8 @@ impl<'a> Outcome<'a> {
         Some(self.is_gone() && better)
     }
 
-    /// Whether the causes are gone after the fix, or cost less than half. What is no fault may
-    /// stay, and only has to cost less: distance, a handshake.
+    /// Returns whether the causes are gone after the fix, or cost less than half. What is no fault
+    /// may stay, and only has to cost less: distance, a handshake.
     fn is_gone(&self) -> bool {
         let (Some(before), Some(after)) = (self.diagnosis(), self.after.get(self.shown)) else {
             return false;
@@ -113,14 +113,14 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Whether next to nothing of the causes is left after the fix: what was predicted is the
-    /// latency without them.
+    /// Returns whether next to nothing of the causes is left after the fix: what was predicted is
+    /// the latency without them.
     pub fn is_all_gone(&self) -> bool {
         let lost_ns = |it: Option<&Diagnosis>| it.map_or(0, |it| it.lost_ns(self.causes()));
         lost_ns(self.after.get(self.shown)) <= lost_ns(self.diagnosis()) / 10
     }
 
-    /// Whether all is as it should be.
+    /// Returns whether all is as it should be.
     pub fn is_good(&self) -> bool {
         self.is_named() && self.is_fixed().unwrap_or(true)
     }

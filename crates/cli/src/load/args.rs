@@ -132,7 +132,7 @@ fn parse_timeout(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Whether it may stand in a name of a field or a method (RFC 9110 §5.6.2).
+/// Returns whether it may stand in a name of a field or a method (RFC 9110 §5.6.2).
 fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)

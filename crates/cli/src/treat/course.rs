@@ -43,7 +43,7 @@ pub struct End {
     pub undone: Option<Undone>,
     /// Why the guard had it undone.
     pub alarm: Option<String>,
-    /// Whether another process undid it.
+    /// `true` if another process undid it.
     pub by_other: bool,
     /// What became of the requests of `--load`.
     pub sent: Option<Sent>,

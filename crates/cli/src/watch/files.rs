@@ -169,8 +169,9 @@ impl Files {
         Ok(())
     }
 
-    /// Reads part of the files again: blocks from that of frame `first` on, up to `bytes_max` bytes.
-    /// Shows each piece to `take` with the number of its first frame, until that answers `false`.
+    /// Reads part of the files again: blocks from that of frame `first` on, up to `bytes_max`
+    /// bytes. Shows each piece to `take` with the number of its first frame, until that answers
+    /// `false`.
     pub fn read_again(
         &self,
         first: u64,
@@ -201,7 +202,7 @@ impl Files {
     }
 }
 
-/// Whether a file is one of a ring, of this run or an earlier one.
+/// Returns whether a file is one of a ring, of this run or an earlier one.
 fn is_of_ring(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let middle = name.strip_prefix(PREFIX).and_then(|name| name.strip_suffix(SUFFIX));

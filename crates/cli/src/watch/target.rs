@@ -95,7 +95,7 @@ impl Target {
     }
 }
 
-/// Whether the process is there and has not ended (a zombie has).
+/// Returns whether the process is there and has not ended (a zombie has).
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());

@@ -18,8 +18,8 @@ use super::tls::{self, Tls};
 pub(super) enum Next {
     /// All captured bytes are consumed.
     More,
-    /// The next bytes, so many, are to be skipped; the parser is called again right after them,
-    /// perhaps without bytes.
+    /// A number of bytes to skip; the parser is called again right after them, perhaps without
+    /// bytes.
     Skip(u64),
     /// The connection changes to a protocol that is not followed.
     Turns,

@@ -1,8 +1,8 @@
-//! Application framing: where in a byte stream a request and its response begin and end.
+//! Application framing: finds where requests and responses begin and end in a byte stream.
 //!
 //! A [`Framer`] belongs to one connection and is given its bytes in order, both directions
-//! interleaved as they were captured. It answers with [`Mark`]s. It never copies payload that
-//! it does not need and keeps no values, only kinds (`GET /items/{id}`, `SELECT`, `HGET`).
+//! interleaved as they were captured. It reports [`Mark`]s. It never copies payload that it does
+//! not need, and keeps no values, only kinds (`GET /items/{id}`, `SELECT`, `HGET`).
 //!
 //! ```text
 //! push ─► Framer ─► Sniffer (which protocol?) ─► Http | Tls | Redis | … ─► Exchanges ─► Marks
@@ -14,21 +14,21 @@
 //! not the parsers):
 //! 1. A request is `RequestStart`, then at most one `Kind` and at most one `RequestHeaderEnd`,
 //!    then `RequestEnd`. Requests do not overlap: before the next `RequestStart` comes the
-//!    `RequestEnd` of the one before. Only the end of the capture leaves one without an end.
+//!    `RequestEnd` of the one before. Only at the end of the capture may a request lack its end.
 //! 2. A response is `ResponseStart`, at most one `ResponseHeaderEnd`, at most one `ResponseEnd`.
 //!    Responses do not overlap: `ResponseStart` answers the oldest unanswered request, and a
 //!    response without `ResponseEnd` ends with the last server byte before the next one's start.
-//!    A `ResponseStart` with no unanswered request is the server speaking unasked.
-//! 3. `Interim` takes the `ResponseStart` before it back: the request is unanswered again.
+//!    A `ResponseStart` with no unanswered request begins an unsolicited message of the server.
+//! 3. `Interim` revokes the `ResponseStart` before it: the request is unanswered again.
 //! 4. A response may begin, and end, before its request has ended (RFC 9112 §9.5), but not
 //!    before it has begun.
-//! 5. `Desync` leaves of the unanswered requests only the newest; the others get no more marks.
-//!    The response in progress goes on, without a `ResponseEnd`, until the next begins.
+//! 5. `Desync` drops all unanswered requests except the newest; the others get no more marks.
+//!    The response in progress continues, without a `ResponseEnd`, until the next begins.
 //! 6. `HandshakeStart` and `HandshakeEnd` come at most once each, in this order, and `Kind`,
 //!    `Software` are at most [`LABEL_BYTES`] long.
-//! 7. `Request` and `Response` stand for all the marks of a message, in order and in their places.
-//! 8. Marks do not depend on how the bytes are cut into pushes: same bytes, same marks at the same
-//!    place of the stream.
+//! 7. `Request` and `Response` replace all marks of a message, in order and at their positions.
+//! 8. Marks do not depend on how the bytes are divided into pushes: the same bytes have the same
+//!    marks at the same positions of the stream.
 
 mod dns;
 mod exchanges;

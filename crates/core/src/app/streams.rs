@@ -55,7 +55,7 @@ impl Frame {
 enum Piece {
     /// Its first message has not begun.
     Before,
-    /// The first message lacks so many bytes.
+    /// Number of bytes that the first message still lacks.
     First { left: u64 },
     /// The first message is complete: the client does not wait for the rest.
     Later,

@@ -5,7 +5,7 @@ use crate::compare::thresholds::LOAD_SHARE_MIN;
 use crate::model::Report;
 use std::collections::BTreeMap;
 
-/// Labels of what is no request: how an exchange began, or several kinds together.
+/// Labels that do not name a request: how an exchange began, or several kinds together.
 const NO_REQUESTS: [&str; 5] = ["", "under way", "greeting", "connect", "TLS handshake"];
 
 /// The label for kinds of requests beyond those listed.

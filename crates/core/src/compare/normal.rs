@@ -1,6 +1,6 @@
 //! The normal distribution, as needed by the tests.
 
-/// Standard deviations on either side of the mean that hold [`CONFIDENCE`].
+/// Number of standard deviations on either side of the mean that contain [`CONFIDENCE`].
 pub const Z: f64 = 1.959_963_984_540_054;
 
 /// Coefficients of the Chebyshev fit to erfc of W. H. Press et al., "Numerical Recipes" (§6.2).

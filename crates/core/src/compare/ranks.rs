@@ -24,11 +24,12 @@ pub struct Ranks {
     /// Probability that an exchange after takes longer than one before, less the probability that
     /// it takes less time: −1 if all are faster, 1 if all are slower.
     pub cliffs_delta: f64,
-    /// Where that lies with [`CONFIDENCE`]; none for a single exchange.
+    /// Interval of `cliffs_delta` with [`CONFIDENCE`]; `None` for a single exchange.
     pub cliffs_delta_interval: Option<[f64; 2]>,
     /// Median of all differences between a duration after and one before, ns.
     pub shift_ns: i64,
-    /// Where that lies with [`CONFIDENCE`]; none where these are too few to bound it.
+    /// Interval of `shift_ns` with [`CONFIDENCE`]; `None` if there are too few differences to bound
+    /// it.
     pub shift_interval_ns: Option<[i64; 2]>,
 }
 
@@ -205,7 +206,7 @@ fn choose(n: usize, k: usize) -> f64 {
     (0..k).fold(1.0, |ways, index| ways * (n - index) as f64 / (index + 1) as f64)
 }
 
-/// The rank, from either end, of the differences that bound the shift with
+/// Returns the rank, from either end, of the differences that bound the shift with
 /// [`CONFIDENCE`].
 fn critical(before: u64, after: u64) -> Option<f64> {
     if before + after <= EXACT_MAX {

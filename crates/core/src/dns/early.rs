@@ -6,7 +6,7 @@ use crate::dns::thresholds::EARLY_QUERY_MAX_NS;
 use crate::wire::Endpoint;
 use std::collections::VecDeque;
 
-/// Answers to nothing that are remembered.
+/// Maximum number of remembered answers without a query.
 const ANSWERS_MAX: usize = 16;
 
 /// An answer, or an ICMP error, without a query so far.

@@ -10,7 +10,7 @@ use crate::model::Cause;
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{qtype, rcode};
 
-/// How a look-up ended.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was answered; without addresses if the name has no record of the requested types.
@@ -176,7 +176,7 @@ pub(super) struct Known {
     pub is_silent: bool,
 }
 
-/// A stretch of time and what it was lost to.
+/// Start and end of a time span, and the cause to which it was lost.
 type Span = (u64, u64, Option<Cause>);
 
 impl Lookup {

@@ -331,7 +331,7 @@ impl Tracker {
         let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
         let too_early =
             |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < RESOLVER_TIMEOUT_MIN_NS;
-        // Where the capture ends before the client would have asked again, no timeout was seen.
+        // If the capture ends before the client would have repeated the query, no timeout was seen.
         let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
         let cut_short = lookup.was_asked_once(0, now_ns)
             && now_ns.saturating_sub(asked_ns) < timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS);

@@ -5,7 +5,7 @@ use crate::dns::thresholds::SIGHTINGS_APART_MAX_NS;
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// Those of `more`, seen at the second place, that the first has not seen.
+/// Returns those of `more`, seen at the second place, that were not seen at the first.
 pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     let mut known: HashMap<Question, Vec<u64>> = HashMap::new();
     for (question, sent_ns) in all.iter().flat_map(questions) {

@@ -7,10 +7,10 @@ use crate::findings::thresholds::SLIGHT_SHARE;
 use crate::model::units::counted;
 use crate::model::{Class, Finding, Load, Report, Role};
 
-/// Adds to `report`, of requests that were asked alone, the faults that only a load of so many
-/// connections shows, as the `loaded` report of its packets has them. Costs are not added: where
-/// more is asked than a server can do, each request waits for the others, and nothing is wrong.
-/// What the client would have to change is not either: it is the one that makes the load.
+/// Adds to `report`, which is about single requests, the faults that only a load of so many
+/// connections shows, as found in the `loaded` report of its packets. Costs are not added: when
+/// more is requested than a server can handle, requests wait for each other, which is no fault.
+/// Faults of the client are not added either, since the client creates the load.
 pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     let totals = loaded.totals;
     let mut found = loaded.findings;

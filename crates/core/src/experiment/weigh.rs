@@ -5,9 +5,9 @@ use crate::findings::thresholds::CONFIDENCE_MAX;
 use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
 use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 
-/// Adds to the findings of `report` what the experiments say for or against each, with the
-/// confidence that follows, and names causes that only an experiment shows. All experiments are
-/// kept in the report.
+/// Adds to the findings of `report` the evidence of the experiments for or against each, adapts
+/// their confidence, and adds causes that only an experiment shows. All experiments are kept in the
+/// report.
 pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
     let alone = alone(&experiments);
     for experiment in &experiments {

@@ -1,9 +1,9 @@
-//! Flow control above TCP (RFC 9113 §5.2, RFC 4254 §5.2): a sender that has sent what its peer's application
-//! granted stands at a height of its own as one with a small buffer does.
+//! Flow control above TCP (RFC 9113 §5.2, RFC 4254 §5.2): a sender that has sent what its peer's
+//! application granted stands at a height of its own as one with a small buffer does.
 //!
-//! What frees a buffer is an ACK, which may carry anything or nothing; what grants more are words of the
-//! peer. A sender that goes on each time as such words have come, and acknowledges them with what it
-//! sends, has waited for them: what it waited for is one more round trip.
+//! What frees a buffer is an ACK, which may carry anything or nothing; what grants more are words
+//! of the peer. A sender that goes on each time as such words have come, and acknowledges them with
+//! what it sends, has waited for them: what it waited for is one more round trip.
 
 use crate::findings::tally::Tally;
 use crate::findings::thresholds::PROMPTED_PART;
@@ -26,7 +26,8 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Whether a sender that went on so often `[with words of its peer, with an ACK]` waited for words.
+/// Returns whether a sender that went on so often `[with words of its peer, with an ACK]` waited
+/// for words.
 fn is_granted([with_words, with_ack]: [u64; 2]) -> bool {
     with_words > PROMPTED_PART * with_ack
 }

@@ -95,7 +95,8 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.totals.vantage = vantage(&tally);
 }
 
-/// The slowest exchanges. What looked like a cause when one was over need not be one by what the whole shows.
+/// The slowest exchanges. What looked like a cause when one was over need not be one by what the
+/// whole shows.
 fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
     let mut slowest = std::mem::take(&mut tally.slowest).finish();
     for one in &mut slowest {
@@ -111,9 +112,9 @@ fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
 }
 
 /// Puts the findings in order: faults before costs, for what is wrong heads the report, not what
-/// distance and work take; lost time within a class; faults without lost time by severity. Costs that
-/// have a cost's share of all the time come before faults that lost none, or hardly any. What a
-/// request meets that is asked alone comes before what only a load shows.
+/// distance and work take; lost time within a class; faults without lost time by severity. Costs
+/// that have a cost's share of all the time come before faults that lost none, or hardly any. What
+/// a request meets that is asked alone comes before what only a load shows.
 pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     let floors = Floors::default();
     let costs = findings.iter().filter(|finding| finding.cause.class() == Class::Cost);
@@ -129,7 +130,8 @@ pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     });
 }
 
-/// Whether `fault` lost hardly any time, and few exchanges; `dominated`: a cost takes most of the time.
+/// Returns whether `fault` lost hardly any time, and few exchanges; `dominated`: a cost takes most
+/// of the time.
 fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool) -> bool {
     let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
     let of_exchanges = part(fault.affected.exchanges, totals.exchanges);
@@ -157,9 +159,9 @@ fn order(finding: &Finding) -> impl Ord + use<> {
     )
 }
 
-/// What is wrong, and not worth a finding: a chain that was seen once and cost less than any of TCP's timers
-/// waits (40 ms for a delayed ACK is the shortest, and half of it the floor of a cost), or one refused
-/// attempt of a stranger.
+/// What is wrong, and not worth a finding: a chain that was seen once and cost less than any of
+/// TCP's timers waits (40 ms for a delayed ACK is the shortest, and half of it the floor of a
+/// cost), or one refused attempt of a stranger.
 fn is_minor(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
     match key.cause {
         Cause::Refused => refusals::is_of_stranger(cause, tally),
@@ -190,8 +192,8 @@ fn is_wrong(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
     // One request that hung is one too many, however many did not.
     let deep = cause.share_max >= DEEP_SHARE && cause.share_max_ns >= DEEP_FACTOR * floors.fault_ns;
     match key.cause {
-        // A resolver's work is part of a first visit: it is slow where it dominates. One late answer
-        // that nobody is seen to wait for is a name that was not cached.
+        // A resolver's work is part of a first visit: it is slow where it dominates. One late
+        // answer that nobody is seen to wait for is a name that was not cached.
         Cause::DnsSlow | Cause::DnsSearch => {
             // What a cache asked for once, it had not kept yet.
             let kept = cause.shown.count(lookup_proof::FORWARDED) > 0;

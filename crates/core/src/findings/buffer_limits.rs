@@ -1,5 +1,5 @@
-//! Waits for room, in a window or a buffer: which of them are faults, by what they cost and by whether
-//! more room, or a reader who reads, would have spared them.
+//! Waits for room, in a window or a buffer: which of them are faults, by what they cost and by
+//! whether more room, or a reader who reads, would have spared them.
 
 use crate::findings::assemble::Floors;
 use crate::findings::scene::{Scene, Shown};
@@ -32,8 +32,8 @@ pub(super) fn is_short(
     let costly = share >= floors.cost_share && typical_ns(cause) >= floors.cost_ns;
     let wait_ns = cause.waits.quantile_ns(0.5);
     let long_waits = wait_ns >= 2 * floors.fault_ns;
-    // The window of a reader who is behind moves, and a wider one would not help him with his work on
-    // what he reads. That is worth a word where a cost would be.
+    // The window of a reader who is behind moves, and a wider one would not help him with his work
+    // on what he reads. That is worth a word where a cost would be.
     let usual = fixed && long_waits && share >= DOMINANT_FACTOR * floors.fault_share;
     let mean_ns = cause.lost_ns / cause.count.max(1);
     let held_up = mean_ns >= floors.cost_ns || is_read_slowly(cause, endpoint, floors);
@@ -51,9 +51,10 @@ fn typical_ns(cause: &CauseTally) -> u64 {
     now_ns.saturating_sub(without_ns)
 }
 
-/// Whether a reader who never stops, but takes little at a time, is what exchanges waited for, however
-/// short each wait. One who does what he can with what he reads (a client that takes rows apart, a server that
-/// stores them) is met by many such waits on a link that is faster, and nothing is wrong with that.
+/// Returns whether a reader who never stops, but takes little at a time, is what exchanges waited
+/// for, however short each wait. One who does what he can with what he reads (a client that takes
+/// rows apart, a server that stores them) is met by many such waits on a link that is faster, and
+/// nothing is wrong with that.
 fn is_read_slowly(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     share(cause, endpoint) >= floors.cost_share
         && typical_ns(cause) >= SLOW_READER_FACTOR * floors.cost_ns
@@ -66,20 +67,22 @@ fn late_ns(cause: &CauseTally) -> u64 {
     cause.lost_ns / pieces.max(1)
 }
 
-/// Whether the window mostly stood in the way at one height, of the times that it did at one and at any.
+/// Returns whether the window mostly stood in the way at one height, of the times that it did at
+/// one and at any.
 pub(super) fn is_fixed([level, all]: [u32; 2]) -> bool {
     level >= WINDOW_STANDS_MIN && 2 * level >= all
 }
 
-/// A reader that was late once or twice is a host that was busy. One that closes its window for less
-/// than a cost has to take to matter works on what it reads, and wider windows would not help it: that
-/// is worth a word where it takes long in all.
+/// A reader that was late once or twice is a host that was busy. One that closes its window for
+/// less than a cost has to take to matter works on what it reads, and wider windows would not help
+/// it: that is worth a word where it takes long in all.
 pub(super) fn is_unread(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     let stops = cause.waits.quantile_ns(0.5) >= floors.cost_ns;
     cause.count >= WINDOW_CLOSED_MIN && (stops || is_read_slowly(cause, endpoint, floors))
 }
 
-/// Whether it stopped once for as long as a cost has to take to matter, or what it was late was felt.
+/// Returns whether it stopped once for as long as a cost has to take to matter, or what it was late
+/// was felt.
 pub(super) fn has_stopped(cause: &CauseTally, floors: &Floors) -> bool {
     cause.waits.latency().max_ns >= floors.cost_ns || late_ns(cause) >= floors.fault_ns
 }

@@ -1,9 +1,9 @@
 //! Small requests in the queue that somebody else's transfer keeps filled (RFC 8290 §1).
 //!
-//! They are on other connections than the transfer, and followed apart, so they are joined when all is
-//! known. Connections between the same two hosts share a path: the least round trip of any of them is
-//! the base of all, and what a transfer shows of the queue at a moment is how long others stood in
-//! it then.
+//! They are on other connections than the transfer, and followed apart, so they are joined when all
+//! is known. Connections between the same two hosts share a path: the least round trip of any of
+//! them is the base of all, and what a transfer shows of the queue at a moment is how long others
+//! stood in it then.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -58,8 +58,8 @@ impl UnexplainedDelay {
         self.stamped_ns += small.queueing_ns;
     }
 
-    /// Whether it was the way that was slow, and no host on it: that holds up ACKs, but sends no packet
-    /// before it has.
+    /// Returns whether it was the way that was slow, and no host on it: that holds up ACKs, but
+    /// sends no packet before it has.
     fn is_queue(&self) -> bool {
         self.exchanges >= CROSS_TRAFFIC_MIN && 4 * self.stamped_ns >= self.ns
     }
@@ -105,8 +105,8 @@ fn hosts(client: Endpoint, server: Endpoint) -> ([u8; 16], [u8; 16]) {
 }
 
 impl Small {
-    /// What it lost in a queue that is worth a word: `own_ns` is its connection's least round trip, and
-    /// `transfers` are those between the same hosts.
+    /// What it lost in a queue that is worth a word: `own_ns` is its connection's least round trip,
+    /// and `transfers` are those between the same hosts.
     fn wait(&self, own_ns: u64, transfers: &[&Transfer]) -> Option<Wait> {
         let beside = || transfers.iter().filter(|it| it.connection != self.connection);
         let path_ns = beside().map(|it| it.rtt_base_ns).min().map_or(own_ns, |ns| ns.min(own_ns));

@@ -1,5 +1,5 @@
-//! Clients that try an address of one family and, when no answer comes, one of the other (RFC 8305 §5):
-//! what waited for that is the request on the connection that was set up in the end.
+//! Clients that try an address of one family and, when no answer comes, one of the other (RFC 8305
+//! §5): what waited for that is the request on the connection that was set up in the end.
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -40,8 +40,8 @@ impl Unanswered {
         (self.syn.time_ns, self.syn.frame)
     }
 
-    /// Whether `first` is what its client did next. That both are one host is known where the capture
-    /// was taken there.
+    /// Returns whether `first` is what its client did next. That both are one host is known where
+    /// the capture was taken there.
     fn leads_to(&self, first: &First) -> bool {
         first.server.port == self.server.port
             && first.server.ip().is_ipv4() != self.server.ip().is_ipv4()

@@ -1,8 +1,8 @@
 //! What connections of the same two hosts share of the way between them.
 //!
-//! Where the handshake of one was not captured, and all its ACKs came with data or may have been kept back, nothing
-//! on it shows how much of the wait for an answer is the way to the server and back. Another one of the same
-//! hosts tells.
+//! Where the handshake of one was not captured, and all its ACKs came with data or may have been
+//! kept back, nothing on it shows how much of the wait for an answer is the way to the server and
+//! back. Another one of the same hosts tells.
 
 use crate::app::Side;
 use crate::findings::tally::{Key, Tally};
@@ -50,7 +50,7 @@ fn hosts(client: Endpoint, server: Endpoint) -> Hosts {
 }
 
 impl Legs {
-    /// Whether what the answers of `connection` have waited for may be its way.
+    /// Returns whether what the answers of `connection` have waited for may be its way.
     pub fn is_open(connection: &Connection) -> bool {
         connection.mid_stream && !connection.path.is_settled(Side::Server)
     }
@@ -86,7 +86,8 @@ impl Legs {
         });
     }
 
-    /// Keeps room for hosts and exchanges still to come: once it is taken, those that are known are dropped.
+    /// Keeps room for hosts and exchanges still to come: once it is taken, those that are known are
+    /// dropped.
     pub fn bound(&mut self) {
         if self.known.len() > HOSTS_MAX {
             self.known = HashMap::new();
@@ -106,7 +107,8 @@ impl Legs {
     }
 }
 
-/// What answers have waited for on the way, as other connections of the same hosts show it, is the path's.
+/// What answers have waited for on the way, as other connections of the same hosts show it, is the
+/// path's.
 pub(super) fn settle(tally: &mut Tally) {
     let Legs { mut known, open } = std::mem::take(&mut tally.legs);
     if open.is_empty() {

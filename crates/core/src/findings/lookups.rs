@@ -130,7 +130,7 @@ fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
         .map(|(index, _)| index)
 }
 
-/// Whether `first` went to what `lookup` had answered just before.
+/// Returns whether `first` went to what `lookup` had answered just before.
 fn leads_to(lookup: &Lookup, first: &First) -> bool {
     let follows = match first.start_ns.checked_sub(lookup.end_ns) {
         Some(pause_ns) => pause_ns <= SEQUEL_MAX_NS,
@@ -139,7 +139,7 @@ fn leads_to(lookup: &Lookup, first: &First) -> bool {
     follows && lookup.addresses.contains(&first.server.address)
 }
 
-/// Whether a part of the look-up was never answered and nothing was asked after `at_ns`.
+/// Returns whether a part of the look-up was never answered and nothing was asked after `at_ns`.
 fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
     lookup.queries.iter().any(|query| query.answered_ns.is_none())
         && lookup.queries.iter().all(|query| query.sent_ns < at_ns)
@@ -154,8 +154,9 @@ struct Known {
     cut_off: HashMap<[u8; 16], u64>,
 }
 
-/// Clients that asked several resolvers, none of which answered (nor did its host by ICMP), and to which
-/// nothing came in on connections either: what their queries have in common is their own way out.
+/// Clients that asked several resolvers, none of which answered (nor did its host by ICMP), and to
+/// which nothing came in on connections either: what their queries have in common is their own way
+/// out.
 fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 16], u64> {
     let mut asked: HashMap<[u8; 16], (HashSet<[u8; 16]>, bool)> = HashMap::new();
     for lookup in lookups {

@@ -84,7 +84,7 @@ impl Notes {
         }
     }
 
-    /// Whether frames were captured twice.
+    /// Returns whether frames were captured twice.
     pub fn has_copies(&self) -> bool {
         self.duplicates > 0
     }

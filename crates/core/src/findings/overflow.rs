@@ -45,8 +45,9 @@ pub(super) struct Fullness {
     pub open: u64,
 }
 
-/// Counts the SYNs to `server` that were answered only when they came again. A full queue holds connections
-/// that are set up and wait for their answer, and the next SYN that gets in comes after one of them has left.
+/// Counts the SYNs to `server` that were answered only when they came again. A full queue holds
+/// connections that are set up and wait for their answer, and the next SYN that gets in comes after
+/// one of them has left.
 pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
     let firsts = &firsts[with(firsts, server)];
     let mut counts = Fullness::default();
@@ -80,8 +81,8 @@ pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
 }
 
 impl Fullness {
-    /// Whether these counts are a queue's that overflows: one SYN may be lost while others wait for their
-    /// answers.
+    /// Returns whether these counts are a queue's that overflows: one SYN may be lost while others
+    /// wait for their answers.
     pub(super) fn is_overflow(self) -> bool {
         self.full >= 2 && self.full > self.empty + self.open
     }
@@ -179,7 +180,7 @@ impl<'a> Answers<'a> {
         taken.next().filter(|_| first.answered).map(|(_, other)| end_ns - other.end_ns())
     }
 
-    /// Whether nobody was left waiting in the queue when the one at `at` was answered.
+    /// Returns whether nobody was left waiting in the queue when the one at `at` was answered.
     fn empties_queue(&self, at: usize) -> bool {
         let end_ns = self.firsts[at].end_ns();
         let next =

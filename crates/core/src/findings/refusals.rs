@@ -1,5 +1,5 @@
-//! Connection attempts that were refused, taken together: by something on the path, on many ports of one
-//! host, or of strangers.
+//! Connection attempts that were refused, taken together: by something on the path, on many ports
+//! of one host, or of strangers.
 
 use crate::findings::assemble::Part;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
@@ -34,9 +34,9 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Whether `cause`, one refused attempt, is of a client that has nothing else to do with the hosts of this
-/// capture, while others do: a stranger's probe tells nothing of the service that is asked about. Where
-/// the attempt is all there is, it is what the capture was made for.
+/// Returns whether `cause`, one refused attempt, is of a client that has nothing else to do with
+/// the hosts of this capture, while others do: a stranger's probe tells nothing of the service that
+/// is asked about. Where the attempt is all there is, it is what the capture was made for.
 pub(super) fn is_of_stranger(cause: &CauseTally, tally: &Tally) -> bool {
     let is_known = |address: [u8; 16]| {
         let of_client = |first: &First| first.established && first.client == address;

@@ -1,5 +1,5 @@
-//! Requests that met a connection closed for idleness, and the same asked again on a new one: their client
-//! has waited until that was answered.
+//! Requests that met a connection closed for idleness, and the same asked again on a new one: their
+//! client has waited until that was answered.
 
 use crate::capture::FrameId;
 use crate::findings::tally::{First, Key, Tally};
@@ -40,13 +40,13 @@ impl InVain {
         self.start_ns + self.wall_ns
     }
 
-    /// Until when it may have been asked again. A client that asks the same now and then comes back after
-    /// such a while as it had been idle before.
+    /// Until when it may have been asked again. A client that asks the same now and then comes back
+    /// after such a while as it had been idle before.
     fn again_until_ns(&self) -> u64 {
         self.end_ns() + ASKED_AGAIN_MAX_NS.min(self.idle_ns / 2)
     }
 
-    /// Whether `first` is the same once more.
+    /// Returns whether `first` is the same once more.
     fn is_again(&self, first: &First) -> bool {
         let same =
             (first.client, first.server, first.kind) == (self.client, self.server, self.kind);
@@ -68,8 +68,8 @@ fn keep_earliest(in_vain: &mut Vec<InVain>) {
     }
 }
 
-/// Adds to what each request in vain cost the time until its client asked again, and that which a new
-/// connection took to set up.
+/// Adds to what each request in vain cost the time until its client asked again, and that which a
+/// new connection took to set up.
 pub(super) fn settle(tally: &mut Tally) {
     let mut in_vain = std::mem::take(&mut tally.in_vain);
     if in_vain.is_empty() {

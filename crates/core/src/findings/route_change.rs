@@ -1,8 +1,9 @@
 //! Round trips that grew for good: another way, not a queue.
 //!
-//! What a queue adds varies with what stands in it, from one packet to the next (RFC 8290 §1): it fills,
-//! and drains when the load ends; one that is always full is as long for all, until it drains. A route
-//! that became longer adds the same to each packet, however much is under way, and to all that follow.
+//! What a queue adds varies with what stands in it, from one packet to the next (RFC 8290 §1): it
+//! fills, and drains when the load ends; one that is always full is as long for all, until it
+//! drains. A route that became longer adds the same to each packet, however much is under way, and
+//! to all that follow.
 
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::thresholds::{ROUTE_VARIATION_NS, ROUTE_VARIATION_PART};
@@ -28,7 +29,7 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Whether all but a tenth on either side lie as close together as a path's delays do.
+/// Returns whether all but a tenth on either side lie as close together as a path's delays do.
 fn is_constant(cause: &CauseTally) -> bool {
     let [least_ns, middle_ns, most_ns] =
         [0.1, 0.5, 0.9].map(|share| cause.waits.quantile_ns(share));

@@ -1,8 +1,9 @@
-//! Scans: one client that tries many ports of a host, or many hosts, without completing a handshake.
+//! Scans: one client that tries many ports of a host, or many hosts, without completing a
+//! handshake.
 //!
-//! Nobody waits for the answers, and nothing is to be repaired at the host: a scan is an observation with
-//! the counts of what answered, what refused and what stayed silent, and what its attempts met is no
-//! finding.
+//! Nobody waits for the answers, and nothing is to be repaired at the host: a scan is an
+//! observation with the counts of what answered, what refused and what stayed silent, and what its
+//! attempts met is no finding.
 
 use crate::capture::FrameId;
 use crate::findings::assemble::Part;
@@ -16,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An address.
 type Host = [u8; 16];
 
-/// What one client's attempts at one host came to, in ports. Ports that are added up together, because
-/// there were too many, count one for each attempt.
+/// What one client's attempts at one host came to, in ports. Ports that are added up together,
+/// because there were too many, count one for each attempt.
 #[derive(Clone, Debug, Default)]
 struct Tried {
     answered: u64,
@@ -49,7 +50,7 @@ impl Scans {
         Self { ports: port_scans(tally), hosts: host_scans(tally) }
     }
 
-    /// Whether what `part` tells of is a scan's attempts.
+    /// Returns whether what `part` tells of is a scan's attempts.
     pub(super) fn explain(&self, (key, cause): Part<'_>) -> bool {
         if !matches!(key.cause, Cause::Refused | Cause::SynRetransmit | Cause::AcceptQueueOverflow)
         {
@@ -60,7 +61,8 @@ impl Scans {
         by_port || key.cause == Cause::Refused && self.hosts.contains_key(&client)
     }
 
-    /// Whether the unfinished handshakes at `server` are of a scan, if they are of `client` alone.
+    /// Returns whether the unfinished handshakes at `server` are of a scan, if they are of `client`
+    /// alone.
     pub(super) fn is_of(&self, client: Host, server: Endpoint) -> bool {
         self.ports.contains_key(&(client, server.address))
     }
@@ -101,8 +103,8 @@ fn name(address: &Host) -> Fact {
 fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
     let mut all: BTreeMap<(Host, Host), Tried> = BTreeMap::new();
     for (server, endpoint) in &tally.endpoints {
-        // A port that took connections of others is one that is used. Those that are added up together
-        // may be both.
+        // A port that took connections of others is one that is used. Those that are added up
+        // together may be both.
         if endpoint.established > 0 && server.port > 0 {
             continue;
         }

@@ -47,7 +47,7 @@ impl Scene<'_> {
         (delay_ns >= self.gap().len_ns() / LATE_ACK_PART).then_some(delay_ns)
     }
 
-    /// Whether neither side has sent anything again on the connection so far.
+    /// Returns whether neither side has sent anything again on the connection so far.
     pub fn nothing_again(&self) -> bool {
         let again = |sender: &Sender| sender.counts().rexmt_data_packets > 0;
         !self.gap().after_loss && !self.connection.senders.iter().any(again)
@@ -201,8 +201,8 @@ impl Proof {
         self.see_after(gap, if gap.retransmission.is_some() { "retransmission" } else { "next" });
     }
 
-    /// The same of a sender that something held back until an ACK came: that what followed followed at
-    /// once is said where that ACK is shown, and let it go.
+    /// The same of a sender that something held back until an ACK came: that what followed followed
+    /// at once is said where that ACK is shown, and let it go.
     pub fn see_held(&mut self, gap: &Gap) {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");

@@ -1,15 +1,15 @@
-//! Transfers between the same two hosts that fill their link together. Where no timestamps tell how long
-//! packets stand in its queue, each of them, seen from its receiver, sends a burst and then waits for a
-//! round trip, as one with a small send buffer or a small congestion window does. But the link is never idle. Nor is it where each of
-//! them loses something now and then, because they fill its queue, and goes on with a smaller window: what
-//! one does not send, another does.
+//! Transfers between the same two hosts that fill their link together. Where no timestamps tell how
+//! long packets stand in its queue, each of them, seen from its receiver, sends a burst and then
+//! waits for a round trip, as one with a small send buffer or a small congestion window does. But
+//! the link is never idle. Nor is it where each of them loses something now and then, because they
+//! fill its queue, and goes on with a smaller window: what one does not send, another does.
 
 use crate::findings::tally::{Flow, Key, Tally};
 use crate::findings::thresholds::{FULL_LINK_SHARE, SHARED_LINK_EXPLAINED};
 use crate::model::{Cause, Owner};
 
-/// Takes what looks like a small send buffer or congestion window, or is lost to quick repairs, and is a share of a full link
-/// for the link's time.
+/// Takes what looks like a small send buffer or congestion window, or is lost to quick repairs, and
+/// is a share of a full link for the link's time.
 pub(super) fn settle(tally: &mut Tally) {
     for key in full(tally, Cause::SendBuffer, |flow| flow.held_ns) {
         tally.take_back(&key, (Owner::SendBuffer, Owner::Bandwidth));
@@ -48,8 +48,8 @@ fn full(tally: &Tally, cause: Cause, waited: impl Fn(&Flow) -> u64) -> Vec<Key> 
 }
 
 impl Flow {
-    /// Whether it and the others between the same hosts filled the path, as fast as that is known to be,
-    /// and the others' part of that is what it waited for, `waited_ns`.
+    /// Returns whether it and the others between the same hosts filled the path, as fast as that is
+    /// known to be, and the others' part of that is what it waited for, `waited_ns`.
     fn shares_full_link<'a>(&self, waited_ns: u64, flows: impl Iterator<Item = &'a Self>) -> bool {
         let Some(path_bps) = self.path_bps else { return false };
         let [begun_ns, end_ns] = self.span_ns;

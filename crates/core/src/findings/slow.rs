@@ -1,4 +1,5 @@
-//! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones that add up.
+//! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones
+//! that add up.
 
 use crate::findings::assemble::Floors;
 use crate::findings::facts::Facts;
@@ -37,8 +38,8 @@ impl Tail {
         counted.filter(|counted| counted.ns >= waited.ns).unwrap_or(waited)
     }
 
-    /// Whether these are fewer than the others, have most of `cost_ns`, and are why the slowest are so much
-    /// slower than the typical one.
+    /// Returns whether these are fewer than the others, have most of `cost_ns`, and are why the
+    /// slowest are so much slower than the typical one.
     fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
         let latency = endpoint.all.latency.latency();
         2 * self.count < endpoint.all.exchanges
@@ -46,7 +47,7 @@ impl Tail {
             && latency.p99_ns >= 2 * latency.p50_ns
     }
 
-    /// Whether the cost is a finding by what it takes of these.
+    /// Returns whether the cost is a finding by what it takes of these.
     pub(super) fn is_felt(&self, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
         let total_ns = endpoint.all.ledger.total_ns().max(1);
         let noticed =
@@ -74,8 +75,8 @@ impl Tail {
     }
 }
 
-/// Whether the round trips of a sequence add up to what a long one costs, and sequences have as much of the
-/// time as a cost must have.
+/// Returns whether the round trips of a sequence add up to what a long one costs, and sequences
+/// have as much of the time as a cost must have.
 pub(super) fn adds_up(
     rows: &Rows,
     endpoint: &EndpointTally,
@@ -123,8 +124,8 @@ impl<'a> Firsts<'a> {
     /// connection for each exchange, as far as first exchanges are kept.
     pub(super) fn rows(&self, server: Endpoint, endpoint: &EndpointTally) -> Rows {
         let mut rows = endpoint.rows.clone();
-        // Of a connection with TLS, setting it up again and again is what costs: that is told of its
-        // handshakes.
+        // Of a connection with TLS, setting it up again and again is what costs: that is told of
+        // its handshakes.
         let firsts = self.0.get(&server).filter(|_| endpoint.tls.count() == 0);
         let by_client = firsts.into_iter().flat_map(|it| it.chunk_by(|a, b| a.client == b.client));
         for calls in by_client {

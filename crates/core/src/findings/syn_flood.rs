@@ -85,7 +85,8 @@ impl Flood {
         proof.evidence()
     }
 
-    /// Whether the capture shows the server's answers only, as one of a single direction does.
+    /// Returns whether the capture shows the server's answers only, as one of a single direction
+    /// does.
     fn is_of_answers(&self) -> bool {
         2 * self.answers_alone > self.count
     }
@@ -134,8 +135,8 @@ pub(super) fn is_flooded(endpoint: &EndpointTally) -> bool {
     many && completed(endpoint) < flood.count / 4
 }
 
-/// Handshakes that were completed. Where the clients' half was not captured, those are taken for such
-/// behind which the server sent anything at all.
+/// Handshakes that were completed. Where the clients' half was not captured, those are taken for
+/// such behind which the server sent anything at all.
 fn completed(endpoint: &EndpointTally) -> u64 {
     if endpoint.flood.is_of_answers() {
         endpoint.connections.saturating_sub(endpoint.flood.count)

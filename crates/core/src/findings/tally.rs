@@ -113,8 +113,8 @@ impl First {
         self.start_ns + self.wall_ns
     }
 
-    /// Whether it was captured at its client: other connections and look-ups that were seen there
-    /// may be the same host's, whatever their address.
+    /// Returns whether it was captured at its client: other connections and look-ups that were seen
+    /// there may be the same host's, whatever their address.
     pub fn was_seen_at_client(&self) -> bool {
         matches!(self.vantage, Vantage::Client | Vantage::Local)
     }
@@ -149,7 +149,7 @@ const FIRSTS_MAX: usize = 1 << 14;
 /// First exchanges kept of an interval at least, however many intervals there are.
 const INTERVAL_FIRSTS_MIN: usize = 1 << 9;
 
-/// Whether what is asked on `connection` are names.
+/// Returns whether what is asked on `connection` are names.
 #[inline]
 fn is_lookup(connection: &Connection) -> bool {
     connection.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
@@ -432,12 +432,12 @@ impl Tally {
         of_server.map(|(_, tally)| tally.lost_ns).sum()
     }
 
-    /// Whether the capture shows one direction only, of most connections.
+    /// Returns whether the capture shows one direction only, of most connections.
     pub(crate) fn one_way(&self) -> bool {
         2 * self.notes.one_sided() > self.connections
     }
 
-    /// Whether the capture does not show every frame just once.
+    /// Returns whether the capture does not show every frame just once.
     pub(crate) fn is_flawed(&self) -> bool {
         self.one_way() || self.notes.has_copies()
     }

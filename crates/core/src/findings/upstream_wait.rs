@@ -1,9 +1,10 @@
 //! Servers that wait for servers: a proxy and what stands behind it, both seen in one capture.
 //!
-//! What a proxy seems to think is what its backend takes, as long as the one wait lies within the other. Where
-//! they begin and end together, time and again, and there is one inner wait for each outer one, the outer server
-//! is left with what is its own. Beside the proxy it is one connection's server and the other one's
-//! client, perhaps by another address; connections that one client has to several servers are no such pair.
+//! What a proxy seems to think is what its backend takes, as long as the one wait lies within the
+//! other. Where they begin and end together, time and again, and there is one inner wait for each
+//! outer one, the outer server is left with what is its own. Beside the proxy it is one
+//! connection's server and the other one's client, perhaps by another address; connections that one
+//! client has to several servers are no such pair.
 
 use crate::findings::Floors;
 use crate::findings::tally::{Tally, Wait, Waits};
@@ -58,7 +59,7 @@ impl Pairs {
         pairs
     }
 
-    /// Whether the outer server waits for the inner one.
+    /// Returns whether the outer server waits for the inner one.
     fn is_link(&self) -> bool {
         let by_address = self.met > 0 && self.of_host == self.met && self.missed == 0;
         let by_time =
@@ -73,7 +74,7 @@ impl Pairs {
 }
 
 impl Wait {
-    /// Whether its server kept it waiting beside the capture.
+    /// Returns whether its server kept it waiting beside the capture.
     fn is_outer(&self) -> bool {
         self.at_server && self.answered_ns.saturating_sub(self.asked_ns) >= WAIT_MIN_NS
     }
@@ -113,8 +114,9 @@ impl Behind {
     }
 }
 
-/// Takes from each server's time what it waited for another, and tells of that one who waits for it. What
-/// is left is told where it is still a cost, and all of it where nothing is told of the other.
+/// Takes from each server's time what it waited for another, and tells of that one who waits for
+/// it. What is left is told where it is still a cost, and all of it where nothing is told of the
+/// other.
 pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) {
     let thinks = |finding: &Finding| finding.cause == Cause::ServerThink;
     let outer = findings.iter().filter(|it| thinks(it)).map(|it| it.culprit.endpoint);

@@ -1,11 +1,11 @@
 //! The words people read: each cause's manual is also its message table.
 //!
-//! A manual has fixed headings. `## Headline` and `## Message` are lists of sentence templates,
-//! `## Evidence`, `## How it differs from look-alikes` and `## Fix` are tables; the rest is prose. A template has
-//! `{fact}` places, `{fact:one|many}` for a counted noun, and `[…|…]` for alternatives, of which
-//! the first that can be filled is used, or nothing. What the manual shows (look-alikes and fixes)
-//! has every fact in such brackets, so that it reads well without facts too. A second language is a
-//! second such file.
+//! A manual has fixed headings. `## Headline` and `## Message` are lists of sentence templates, `##
+//! Evidence`, `## How it differs from look-alikes` and `## Fix` are tables; the rest is prose. A
+//! template has `{fact}` places, `{fact:one|many}` for a counted noun, and `[…|…]` for
+//! alternatives, of which the first that can be filled is used, or nothing. What the manual shows
+//! (look-alikes and fixes) has every fact in such brackets, so that it reads well without facts
+//! too. A second language is a second such file.
 
 use crate::model::Cause;
 
@@ -147,7 +147,7 @@ impl Words {
 pub struct ObservationWords {
     /// Its id.
     pub id: &'static str,
-    /// Whether it limits what the report can say, and so comes before the findings.
+    /// `true` if it limits what the report can say, and so comes before the findings.
     pub limits: bool,
     /// Sentences; those that can be filled are used, the first always can.
     pub message: Vec<&'static str>,

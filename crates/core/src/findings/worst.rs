@@ -73,7 +73,7 @@ impl Worst {
         }
     }
 
-    /// Whether `one_shot`, on which nothing was lost, is none of the worst.
+    /// Returns whether `one_shot`, on which nothing was lost, is none of the worst.
     #[inline]
     pub fn passes_over(&self, one_shot: &OneShot<'_>) -> bool {
         let rank = (Reverse(0), Reverse(one_shot.wall_ns()), one_shot.syn.frame);

@@ -15,7 +15,7 @@ use crate::model::{
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// What both places of an input saw, over all its shards.
+/// The results of both places of an input, over all shards.
 #[derive(Default)]
 pub struct Joint {
     settled: Settled,

@@ -22,7 +22,7 @@ const WINDOWS_MAX: u64 = 64;
 /// Minimum window: 2^20 ns, about a millisecond.
 const WIDTH_BITS_MIN: u32 = 20;
 
-/// A packet's time at the second place less that at the first, ns.
+/// The time of a packet at the second place less that at the first, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Least {
     difference_ns: i64,

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// Maximum number of packets of one direction that wait to be seen at the other place: the packets
 /// in flight with the widest usual window.
 pub(super) const WAITING_MAX: usize = 8192;
-/// One in so many is looked for further behind: after a hole in a capture.
+/// One miss in this number is looked for further back, as after a hole in a capture.
 const FAR_LOOK: u32 = 64;
 /// Maximum difference between the IP identifications of segments that offload made of one packet.
 const OFFLOAD_IDS: u16 = 64;

@@ -9,14 +9,14 @@ pub(super) fn queueing(gap: &Gap) -> Slice {
     queued(gap.queue_ns, gap.rtt_base_ns)
 }
 
-/// How a response's last byte went on behind the vantage.
+/// The last byte of a response on its way behind the vantage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leg {
-    /// How much longer than the base round trip it was under way, ns.
+    /// Its round trip beyond the minimum, ns.
     pub late_ns: u64,
-    /// How much of that had passed when the first of what was under way with it had come through, ns.
+    /// Part of that before the first byte in flight with it had arrived, ns.
     pub ahead_ns: u64,
-    /// How much of that its being overtaken explains, ns: at the end of it.
+    /// Part of that, at its end, in which later packets overtook it, ns.
     pub overtaken_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub rtt_base_ns: u64,
@@ -25,15 +25,14 @@ pub struct Leg {
 }
 
 impl Leg {
-    /// Whether it took no longer than the path.
+    /// Returns whether it took no longer than the path.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.late_ns == 0 && self.overtaken_ns == 0
     }
 
-    /// Who owns it, where the response itself was sent within `sent_ns` and is `bytes` long. What
-    /// the bottleneck takes for it no queue discipline can make shorter: who sends bulk stands in
-    /// line behind itself.
+    /// Returns the owners of its delay, for a response of `bytes` that was sent within `sent_ns`.
+    /// The bottleneck's time for the response itself is no queue: no queue discipline shortens it.
     pub fn slices(&self, bytes: u64, sent_ns: u64) -> [Slice; 3] {
         let after_first_ns = self.late_ns.saturating_sub(self.ahead_ns);
         let own_ns = own_ns(bytes, sent_ns, self.rate).max(after_first_ns).min(self.late_ns);
@@ -45,15 +44,15 @@ impl Leg {
     }
 }
 
-/// How long a message of `bytes` that was sent within `sent_ns` keeps the bottleneck busy after that,
-/// ns, with what the rate (known to a quarter of an octave) leaves open.
+/// Time for which a message of `bytes` that was sent within `sent_ns` keeps the bottleneck busy
+/// after that, ns, plus a quarter, since the rate is known to a quarter of an octave.
 pub fn own_ns(bytes: u64, sent_ns: u64, rate: Option<u64>) -> u64 {
     let Some(rate) = rate.filter(|&rate| rate > 0) else { return 0 };
     let serial_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
     (serial_ns + serial_ns / 4).saturating_sub(sent_ns)
 }
 
-/// A stretch of `queue_ns` in a queue on a path of `rtt_base_ns`.
+/// The slice of `queue_ns` in a queue on a path of `rtt_base_ns`.
 fn queued(queue_ns: u64, rtt_base_ns: u64) -> Slice {
     if QueueDelay::begins(queue_ns, rtt_base_ns) {
         Slice::of(Owner::Queueing, Cause::Bufferbloat, queue_ns)

@@ -5,13 +5,13 @@ use super::thresholds::{DELAY_FLOOR_NS, DELAYED_ACK_MIN_NS, KNOWN_WAITS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// The silence ended with an ACK of everything, and the receiver had kept that ACK for most of
-/// it. What that took beside the round trip is lost to it. Why the sender could not go on (one segment of congestion window, a send buffer below
-/// two segments, stop-and-wait) is the flight's height.
+/// The silence ended with an ACK of everything, and the receiver had kept that ACK for most of it.
+/// What that took beside the round trip is lost to it. Why the sender could not go on (one segment
+/// of congestion window, a send buffer below two segments, stop-and-wait) is the flight's height.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let (met, missed) = (gap.late_acks_met, gap.late_acks_missed);
     let waits = match gap.ack_triggered() {
-        // Who has its own pace meets an ACK by chance, once in some dozens.
+        // A sender with a pace of its own goes on with an ACK by chance, once in some dozens.
         true => missed <= 4 * (met + 1),
         // A host that wakes its application up late: what waits for ACKs waited until then.
         false => met >= KNOWN_WAITS && missed <= 4 * met,
@@ -24,19 +24,19 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     Ok(Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns))
 }
 
-/// For how long of `rest_ns` the sender waited for the ACK.
+/// Part of `rest_ns` for which the sender waited for the ACK.
 fn held_ns(gap: &Gap, rest_ns: u64) -> u64 {
     let after_ns = if gap.ack_triggered() { 0 } else { gap.after_ack_ns() };
     rest_ns.saturating_sub(after_ns)
 }
 
-/// A prompt ACK would have taken a round trip as well: what of `rest_ns` is that of a late one.
+/// The part of `rest_ns` that is a round trip: a prompt ACK would have taken it as well.
 pub(super) fn way(gap: &Gap, rest_ns: u64) -> Slice {
     Slice::plain(Owner::Path, held_ns(gap, rest_ns))
 }
 
-/// Whether the sender went on, at once or a while later, after an ACK that its receiver had kept
-/// for most of `held_ns`, and that it may have had to wait for.
+/// Returns whether the sender went on after an ACK that its receiver had delayed for most of
+/// `held_ns`, and that it may have had to wait for.
 pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
     let Some((ack, delay_ns)) = gap.ack.and_then(|ack| Some((ack, ack.delay_ns?))) else {
         return false;

@@ -5,11 +5,13 @@ use super::answer::{Answer, need};
 use crate::judge::{Gap, Shape};
 use crate::model::{Cause, Owner, Slice};
 
-/// The silence ended with an ACK while data was unacknowledged. A flight that grows is a
-/// window that opens (RFC 5681 §3.1); one that stands still for rounds, with room in the
-/// receiver's window, is a buffer: if no loss can have come before it, or if each time the sender had
-/// nothing more buffered that a congestion window could hold back. What goes on with a duplicate ACK
-/// waited for less to be under way, too. What its writer would have paused anyhow is his own.
+/// Claims a silence that ended with an ACK while data was unacknowledged.
+///
+/// A flight that grows is a congestion window that opens (RFC 5681 §3.1). A flight that stays at
+/// one height for several rounds, with room in the receiver's window, is a full send buffer, if no
+/// loss can have come before it, or if the sender had nothing more buffered each time, which a
+/// congestion window could hold back. A sender that goes on with a duplicate ACK waited for less
+/// data in flight. A pause that the writer would have made anyhow is not claimed.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let rest_ns = rest_ns.saturating_sub(gap.own_pause_ns);
     need(gap.retransmission.is_none(), "a retransmission ended it")?;
@@ -24,7 +26,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         let free = "no ACK ended it, and no buffer was full until one came";
         return need(held, free).map(|()| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
-    // Who is far below a ceiling was not held back by it.
+    // A flight far below a ceiling was not held back by it.
     let at_height = match gap.shape {
         Shape::Ceiling { bytes, drained: true } => 2 * gap.flight_before >= bytes && takes_two(gap),
         _ => true,
@@ -43,20 +45,19 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     })
 }
 
-/// Whether two segments were out: what went on after less may be messages of an application, and a
-/// buffer that takes no more is one that waits for each ACK (`delayed_ack`).
+/// Returns whether two segments were in flight. Less may be messages of an application; a buffer
+/// that takes no more waits for each ACK (`delayed_ack`).
 fn takes_two(gap: &Gap) -> bool {
     gap.flight_before >= 2 * gap.smss
 }
 
-/// Whether the flight fills a buffer that has stood in the way before: until an ACK, the
-/// application could not have gone on, whatever it did then. Linux wakes one that waits for room
-/// when a third of its buffer is free.
+/// Returns whether the flight fills a buffer that has stopped it before, so that the application
+/// could not go on until an ACK came. Linux wakes a writer when a third of its buffer is free.
 fn fills_buffer(gap: &Gap) -> bool {
     buffer_bytes(gap).is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
 }
 
-/// The size of a buffer that has stood in the way before.
+/// Size of the buffer that has stopped the flight before, bytes.
 pub fn buffer_bytes(gap: &Gap) -> Option<u64> {
     match gap.shape {
         Shape::Ceiling { bytes, drained } if drained || !gap.may_be_after_loss => Some(bytes),

@@ -7,7 +7,7 @@ use crate::judge::thresholds::{ACKS_MERGED_NS, HOST_DELAY_NS, TRIGGER_VARIATION_
 use crate::model::Sighting;
 use crate::wire::{Segment, TcpFlags};
 
-/// Which side ended the silence.
+/// The side that ended the silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
     /// The same side continued its message.
@@ -17,7 +17,7 @@ pub enum Turn {
     Answers,
 }
 
-/// How a retransmission was triggered.
+/// The trigger of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// By timer: RTO (RFC 6298) or tail loss probe (RFC 8985 §7).
@@ -53,7 +53,7 @@ pub struct AckTrigger {
 pub struct Gap {
     /// The silent side.
     pub sender: Side,
-    /// Which side ended it.
+    /// The side that ended it.
     pub turn: Turn,
     /// Begin: time of the departure before it, ns.
     pub start_ns: u64,

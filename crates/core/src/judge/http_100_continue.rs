@@ -7,8 +7,8 @@ use crate::model::{Cause, Owner, Slice};
 
 /// All but the round trip that a prompt answer would have taken.
 ///
-/// The header asked for it, no interim response came, and the body followed by the client's
-/// own patience (curl: 1 s). Or it never did, and each waited for the other until the client gave up.
+/// The header asked for it, no interim response came, and the body followed by the client's own
+/// patience (curl: 1 s). Or it never did, and each waited for the other until the client gave up.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let turn = if gap.sender == Side::Client { Turn::Continues } else { Turn::Answers };
     let waits = gap.expects_continue && gap.turn == turn && gap.retransmission.is_none();

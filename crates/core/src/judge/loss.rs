@@ -25,7 +25,8 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     let floor_ns = match gap.turn {
         Turn::Answers => UNSEEN_ANSWER_NS,
-        // The probe for a lost tail repeats one segment (RFC 8985 §7.2), and all others wait for the RTO.
+        // The probe for a lost tail repeats one segment (RFC 8985 §7.2), and all others wait for
+        // the RTO.
         Turn::Continues if gap.missing_packets == 1 => RETRANSMISSION_MIN_NS,
         Turn::Continues => RTO_MIN_NS,
     };
@@ -46,8 +47,9 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     need(withheld(gap) && waited(RETRANSMISSION_MIN_NS), sent).map(|()| timed_out(rest_ns))
 }
 
-/// The least time in which the timer can have repeated what is missing, ns: what is more than a flight are
-/// retransmissions that were lost as well, and each of them doubles the RTO (RFC 6298 §5.5).
+/// The least time in which the timer can have repeated what is missing, ns: what is more than a
+/// flight are retransmissions that were lost as well, and each of them doubles the RTO (RFC 6298
+/// §5.5).
 fn timer_min_ns(gap: &Gap) -> u64 {
     let flight = (gap.flight_reached / gap.smss.max(1)).max(INITIAL_WINDOW_SEGMENTS);
     let lost_again = u64::from(gap.missing_packets).saturating_sub(flight).min(16);
@@ -61,15 +63,16 @@ fn timer_max_ns(gap: &Gap) -> u64 {
     first_ns.saturating_mul((1 << gap.missing_packets.min(16)) - 1)
 }
 
-/// The sender had more of a message that it has announced in its buffer (its last segment was full and not
-/// pushed, RFC 9293 §3.9.1.2), and nothing stood in the way: all was acknowledged, and the window was open.
-/// So it did send it, and it never came here, over IPv6, which has no identification that could say so. What
-/// comes in its place sooner than by an RTO is the probe for a lost tail (RFC 8985 §7.3), the last segment that
-/// there was: what goes on in the midst of a message was held up on its way, behind what others had sent.
+/// The sender had more of a message that it has announced in its buffer (its last segment was full
+/// and not pushed, RFC 9293 §3.9.1.2), and nothing stood in the way: all was acknowledged, and the
+/// window was open. So it did send it, and it never came here, over IPv6, which has no
+/// identification that could say so. What comes in its place sooner than by an RTO is the probe for
+/// a lost tail (RFC 8985 §7.3), the last segment that there was: what goes on in the midst of a
+/// message was held up on its way, behind what others had sent.
 fn withheld(gap: &Gap) -> bool {
     let free = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_free();
     let by_timer = gap.next_pushed || gap.after_ack_ns() >= RTO_MIN_NS;
-    // Where nothing is known of the way to the sender, nothing is known of when an ACK came there.
+    // Without a round trip to the sender, the arrival of an ACK there is not known either.
     let timed = !gap.is_bound || gap.rtt_sender_ns > 0;
     gap.more_queued
         && gap.owes
@@ -84,16 +87,17 @@ fn withheld(gap: &Gap) -> bool {
         && gap.after_ack_ns() >= RETRANSMISSION_MIN_NS.max(2 * gap.rtt_base_ns)
 }
 
-/// Whether what ended a silence may be the probe for a lost tail, which has new data where there is some
-/// (RFC 8985 §7.3): one segment of a sender that had more, and no ACK of what was under way.
+/// Returns whether what ended the silence may be a tail loss probe, which carries new data where
+/// there is some (RFC 8985 §7.3): one segment of a sender that had more, without an ACK of the data
+/// in flight.
 pub fn may_be_probe(gap: &Gap) -> bool {
     let told = gap.duplicate_effect_ns > gap.start_ns;
     let lone = gap.retransmission.is_none() && gap.next_len <= gap.smss && !gap.last_small;
     gap.probe_due && lone && !told && !gap.holed && !gap.window_limited()
 }
 
-/// Whether a silence that the application seems to own is long enough for a loss before the
-/// vantage to be behind it.
+/// Returns whether a silence that seems to be the application's is long enough for a loss before
+/// the vantage.
 pub fn may_be_timer(gap: &Gap) -> bool {
     gap.retransmission.is_none() && is_time_for_timer(gap.len_ns(), gap.rtt_base_ns)
 }
@@ -112,8 +116,9 @@ pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Answer {
     Ok(found(gap, rest_ns))
 }
 
-/// What is owned by a loss that the sender was told of, by its receiver, or by a router that a packet
-/// was too big for (RFC 1191): that is a round trip to learn the path, and nothing was lost by chance.
+/// The slice of a loss that the sender learnt of from its receiver, or from a router that could not
+/// forward a packet (RFC 1191). The latter takes a round trip to learn the path, and is no loss by
+/// chance.
 fn found(gap: &Gap, ns: u64) -> Slice {
     if gap.pmtu_reported {
         return Slice::plain(Owner::Path, ns);
@@ -121,12 +126,12 @@ fn found(gap: &Gap, ns: u64) -> Slice {
     Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns)
 }
 
-/// What a packet owns that came late though nothing was lost.
+/// The slice of a packet that was overtaken by later ones and not lost.
 pub fn overtaken(ns: u64) -> Slice {
     Slice::of(Owner::FastRecovery, Cause::Reordering, ns)
 }
 
-/// What a loss that was found by timer owns.
+/// The slice of a loss that the timer found.
 pub fn timed_out(ns: u64) -> Slice {
     Slice::of(Owner::RetransmissionTimeout, Cause::RetransmissionTimeout, ns)
 }

@@ -39,17 +39,17 @@ use crate::model::{Cause, Owner, Slice, Slices};
 /// Says which part of `rest_ns` of a silence is this mechanism's, or why none is.
 type Recogniser = fn(&Gap, u64) -> Answer;
 
-/// Which silences a mechanism is asked about.
+/// The silences that a mechanism is asked about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     /// All of them.
     Always,
-    /// Those within a message: an answer waits for none of these.
+    /// Silences within a message; the first byte of an answer waits for no mechanism of these.
     Within,
 }
 
-/// The recognisers, the most specific first: each may rely on those above it having declined. Names are those of
-/// [`explain`].
+/// The recognisers, the most specific first: each may rely on those above it having declined. Names
+/// are those of [`explain`].
 const RECOGNISERS: &[(&str, Asked, Recogniser)] = &[
     ("retransmission", Asked::Always, loss::repair),
     ("loss before the capture", Asked::Always, loss::unseen),
@@ -69,7 +69,8 @@ pub fn judge(gap: &Gap) -> Slices {
     judge_before(gap, |_, _| {})
 }
 
-/// Cuts a silence into slices as [`judge`] does, and returns what each recogniser that was asked answered.
+/// Cuts a silence into slices as [`judge`] does, and returns what each recogniser that was asked
+/// answered.
 pub fn explain(gap: &Gap) -> (Slices, Vec<(&'static str, Answer)>) {
     let mut answers = Vec::new();
     let slices = judge_before(gap, |name, answer| answers.push((name, answer)));

@@ -1,4 +1,4 @@
-//! How the flight of a sender develops from round to round.
+//! Development of a sender's flight from round to round.
 
 /// Shape of a sender's last rounds in which it waited for ACKs although the offered window had
 /// room.

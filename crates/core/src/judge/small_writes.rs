@@ -5,10 +5,11 @@ use super::thresholds::KNOWN_WAITS;
 use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
 
-/// A sender that breaks Nagle's rule, and goes on with its message in small segments when an ACK comes,
-/// time after time, and hardly ever at another: no application sees ACKs. What it writes does not fit
-/// before, for a buffer is full with what is under way, however little that is. Messages of their own may
-/// be answers to what the other side did meanwhile elsewhere: those tell nothing.
+/// A sender that breaks Nagle's rule, and goes on with its message in small segments when an ACK
+/// comes, time after time, and hardly ever at another: no application sees ACKs. What it writes
+/// does not fit before, for a buffer is full with what is under way, however little that is.
+/// Messages of their own may be answers to what the other side did meanwhile elsewhere: those tell
+/// nothing.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let waits = gap.nagle_holds >= KNOWN_WAITS && gap.nagle_holds > 4 * gap.nagle_missed;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);

@@ -4,8 +4,8 @@ use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// A silence in a handshake that was not a loss: the way, and what its sender took where that is more than
-/// a round trip.
+/// A silence in a handshake that was not a loss: the way, and what its sender took where that is
+/// more than a round trip.
 pub(super) fn split(gap: &Gap) -> [Slice; 2] {
     let way_ns = match gap.turn {
         Turn::Answers => gap.way_ns + gap.busy_ns,

@@ -7,7 +7,8 @@ use crate::model::{Cause, Fact, Finding, StateEvidence};
 use crate::state::thresholds::{BUFFER_ROOM_FACTOR, UNREAD_MIN_NS};
 use crate::wire::Endpoint;
 
-/// What `state` says of `finding`, where it holds a socket that took part; the strongest first.
+/// Returns the evidence of `state` for or against `finding`, the strongest first; empty if no
+/// socket took part.
 pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
     let waited = match finding.cause {
         Cause::SendBuffer => waited_to_send(&of_side(finding, state, finding.sender)),
@@ -130,7 +131,7 @@ fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
     Some(evidence(true, "sndbuf_waited", ("sndbuf_wait_ns", value), socket, facts))
 }
 
-/// A kernel hook at the arrival of data and at its reading.
+/// Evidence of the kernel hooks where data arrives and is read.
 fn lay_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
     let late: Vec<_> =
         sockets.iter().filter(|it| it.hooked.unread_max_ns >= UNREAD_MIN_NS).collect();

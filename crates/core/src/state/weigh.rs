@@ -8,8 +8,9 @@ use crate::state::thresholds::{LIKELIHOOD_RATIO, TIME_WAIT_S, UNREPLIED_S};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
 
-/// Adds to the findings of `report` what `state` says for or against each, with the confidence that follows,
-/// and names causes that only the state can tell. Findings that were weighed before stay as they are.
+/// Adds to the findings of `report` the evidence of `state` for or against each, adapts their
+/// confidence, and names causes that only the state can distinguish. Findings weighed before are
+/// not changed.
 pub fn weigh(report: &mut Report, state: &State) {
     for finding in report.findings.iter_mut().filter(|finding| finding.state.is_empty()) {
         rename(finding, state);

@@ -1,11 +1,11 @@
 //! Parses frames to typed packets: link layers, IP, tunnels, TCP, UDP and ICMP errors.
 //!
-//! Raw bytes are judged once, here; what leaves this module cannot be malformed. A
-//! [`Segment`] is the unit that crosses to `tcp`: fixed width, keyed by connection, ordered by
-//! time, so that it can be shuffled between threads or machines.
+//! Raw bytes are validated once, here; packets returned by this module are well-formed. A
+//! [`Segment`] is the unit passed to `tcp`: fixed width, keyed by connection, ordered by time, so
+//! that it can be distributed to threads or machines.
 
 //!
-//! Checksums are not verified: where offload is on, the sender's are not computed until after the
+//! Checksums are not verified: with offload, those of the sender are computed only after the
 //! capture.
 
 mod decode;

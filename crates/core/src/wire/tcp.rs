@@ -50,7 +50,7 @@ fn is_padding(
 }
 
 /// Like [`segment`] for a completely captured header, without the [way](set_way); returns the
-/// ports, from which the caller determines it. `None` leaves the segment to `segment`.
+/// ports, from which the caller determines it. Returns `None` if `segment` has to be used.
 #[inline(always)]
 pub(super) fn common(
     network: &Network,

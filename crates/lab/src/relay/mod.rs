@@ -115,7 +115,7 @@ pub struct Timekeeping {
     pub late_p99_ns: u64,
     /// The worst.
     pub late_max_ns: u64,
-    /// Whether the relay ran with real-time scheduling.
+    /// `true` if the relay ran with real-time scheduling.
     pub realtime: bool,
 }
 
@@ -125,7 +125,7 @@ pub const LATE_P99_MAX_NS: u64 = 300_000;
 const LATE_MAX_NS: u64 = 10_000_000;
 
 impl Timekeeping {
-    /// Whether the link's delay was kept.
+    /// Returns whether the link's delay was kept.
     pub fn is_punctual(&self) -> bool {
         self.late_p99_ns <= LATE_P99_MAX_NS && self.late_max_ns <= LATE_MAX_NS
     }

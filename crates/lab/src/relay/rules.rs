@@ -130,7 +130,7 @@ impl Rules {
         Rules { rules, flows: HashMap::new(), occurrences: HashMap::new(), chosen: HashMap::new() }
     }
 
-    /// Whether a rule drops this packet, and which.
+    /// Returns whether a rule drops this packet, and which.
     pub fn drops(&mut self, direction: Direction, packet: &[u8]) -> Option<usize> {
         if self.rules.is_empty() {
             return None;

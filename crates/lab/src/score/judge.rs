@@ -25,7 +25,7 @@ pub struct Judged {
     pub class: Class,
     /// The link did not keep time: whatever is said does not count.
     pub late: bool,
-    /// Whether there was an answer at all.
+    /// `true` if there was an answer at all.
     pub answered: bool,
     /// Each labelled cause.
     pub causes: Vec<JudgedCause>,
@@ -175,8 +175,8 @@ fn judge_cause(truth: &TrueCause, vantage: &str, said: &Answer) -> JudgedCause {
     }
 }
 
-/// Whether a finding is right; none where the labels cannot tell: a cost is nobody's fault, and
-/// may be named beside what is labelled.
+/// Returns whether a finding is right; none where the labels cannot tell: a cost is nobody's fault,
+/// and may be named beside what is labelled.
 fn judge_named(truth: &Truth, said: &Answer, rank: usize, named: &Named) -> Option<bool> {
     if truth.causes.iter().any(|cause| cause.looks_like(&named.cause, named.culprit.role)) {
         return Some(true);
@@ -223,8 +223,8 @@ fn parse(endpoint: &str) -> Option<(IpAddr, u16)> {
 }
 
 /// Of a fault that is alone, in the truth and in what is said, shows at this vantage, and only
-/// makes slow: a cost has no fix that was run; what a request that failed would have taken is in no packet, and what had no
-/// connection is no exchange of a report.
+/// makes slow: a cost has no fix that was run; what a request that failed would have taken is in no
+/// packet, and what had no connection is no exchange of a report.
 fn counterfactual(truth: &Truth, vantage: &str, said: &Answer) -> Option<Counterfactual> {
     let tells = |asked: &Asked| asked.error.is_none() && !asked.client_endpoint.is_empty();
     if truth.class != Class::Fault || !truth.requests.iter().all(tells) {

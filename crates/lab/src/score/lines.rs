@@ -110,9 +110,9 @@ pub struct Bar {
     pub limit: String,
     /// What it is; none where nothing tells.
     pub value: Option<f64>,
-    /// Whether it holds; where nothing tells, it does.
+    /// `true` if it holds; where nothing tells, it does.
     pub holds: bool,
-    /// Whether it has to.
+    /// `true` if it has to.
     pub required: bool,
     /// It is about how long something took, not about what is named.
     #[serde(skip)]
@@ -240,7 +240,7 @@ impl Score {
         self
     }
 
-    /// Whether all bars hold that have to.
+    /// Returns whether all bars hold that have to.
     pub fn holds(&self) -> bool {
         self.unanswered == 0 && self.bars.iter().all(|bar| bar.holds || !bar.required)
     }

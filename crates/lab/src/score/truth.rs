@@ -121,17 +121,17 @@ impl Truth {
 }
 
 impl TrueCause {
-    /// Whether naming `id` is right, by whomever.
+    /// Returns whether naming `id` is right, by whomever.
     pub fn is(&self, id: &str) -> bool {
         self.cause == id || self.also_right.iter().any(|other| other == id)
     }
 
-    /// Whether no packet that passes `vantage` tells of it.
+    /// Returns whether no packet that passes `vantage` tells of it.
     pub fn is_unseen_at(&self, vantage: &str) -> bool {
         self.from_capture.unseen_at.iter().any(|unseen| unseen == vantage)
     }
 
-    /// Whether a capture may be taken for `id` by `role`.
+    /// Returns whether a capture may be taken for `id` by `role`.
     pub fn looks_like(&self, id: &str, role: Role) -> bool {
         let verdicts = &self.from_capture.verdicts;
         verdicts.iter().any(|verdict| verdict.cause == id && verdict.culprit_role == role)
@@ -147,7 +147,8 @@ pub struct LabelledCapture {
     pub vantage: String,
 }
 
-/// All `labels.json` and `truth.json` below `dir`, each with the directory it is in, in order of their paths.
+/// All `labels.json` and `truth.json` below `dir`, each with the directory it is in, in order of
+/// their paths.
 ///
 /// # Errors
 /// Something cannot be read, or labels are not in [`FORMAT`].

@@ -1,4 +1,4 @@
-//! Queries asked again, and the look-ups they belong to.
+//! Repeated queries, and the look-ups that they belong to.
 
 use super::*;
 

@@ -147,7 +147,8 @@ impl CauseTally {
         self.note_share(chain.ns, wall_ns);
     }
 
-    /// Counts one silence that cost an exchange of `wall_ns` so much, and nothing else of it is to be known.
+    /// Counts one silence that cost an exchange of `wall_ns` so much, and nothing else of it is to
+    /// be known.
     #[inline]
     pub(super) fn add_one(&mut self, wall_ns: u64, lost_ns: u64) {
         self.exchanges += 1;
@@ -197,7 +198,7 @@ impl CauseTally {
         }
     }
 
-    /// Whether an instance of that rank is clearer than what is known.
+    /// Returns whether an instance of that rank is clearer than what is known.
     pub(super) fn wants(&self, rank: Rank) -> bool {
         self.worst.as_ref().is_none_or(|worst| rank > worst.rank)
     }

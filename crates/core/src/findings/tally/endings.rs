@@ -9,13 +9,14 @@ use crate::model::{Cause, Owner};
 use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 
-/// Whether the server had waited for the request that it answered with a RST, before it closed if it
-/// did.
+/// Returns whether the server had waited for the request that it answered with a RST, before it
+/// closed if it did.
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
-        // What was said last lies before the capture, and its server had closed, or forgotten the connection, since.
+        // What was said last lies before the capture, and its server had closed, or forgotten the
+        // connection, since.
         return match closed_ns {
             Some(at_ns) => at_ns <= exchange.start_ns || closed_unheard(connection, exchange),
             None => connection.ending().unknown,
@@ -25,8 +26,8 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
         >= IDLE_CLOSE_MIN_NS
 }
 
-/// Returns whether the server, which sent no data in the capture, closed before the request reached it:
-/// its FIN would have acknowledged what it had received (RFC 9293 §3.10.7.4).
+/// Returns whether the server, which sent no data in the capture, closed before the request reached
+/// it: its FIN would have acknowledged what it had received (RFC 9293 §3.10.7.4).
 fn closed_unheard(connection: &Connection, exchange: &Exchange) -> bool {
     let [client, server] = &connection.senders;
     server.counts().actual_data_bytes == 0
@@ -43,24 +44,25 @@ fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     }
 }
 
-/// Whether the capture misses nothing of the connection that its framing rests on.
+/// Returns whether the capture misses nothing of the connection that its framing rests on.
 fn is_whole(connection: &Connection) -> bool {
     let faults = connection.faults();
     faults.truncated + faults.missing_bytes == 0
 }
 
-/// Whether the capture has the whole of what each side sent, if not every byte of it: a snap length cuts
-/// packets and hides none.
+/// Returns whether the capture has the whole of what each side sent, if not every byte of it: a
+/// snap length cuts packets and hides none.
 fn has_no_hole(connection: &Connection) -> bool {
     connection.faults().missing_bytes == 0
 }
 
-/// Whether what was asked is known to be a request, and no goodbye.
+/// Returns whether what was asked is known to be a request, and no goodbye.
 fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
     connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
 }
 
-/// Whether what was asked is known to be a request: it can be read, or is longer than a goodbye.
+/// Returns whether what was asked is known to be a request: it can be read, or is longer than a
+/// goodbye.
 fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     match connection.protocol() {
         Protocol::Turns => false,
@@ -69,26 +71,26 @@ fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     }
 }
 
-/// Whether the response had told where it ends, and ended before that. Of a body that is counted no byte
-/// has to be read.
+/// Returns whether the response had told where it ends, and ended before that. Of a body that is
+/// counted no byte has to be read.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
     let counted = has_no_hole(connection) && connection.owes(Side::Server);
     begun && (is_whole(connection) || counted) && connection.announces_end()
 }
 
-/// Whether an orderly FIN was none for the client: it cut the response short, or was the answer to a
-/// request on a connection that had lain idle. (What a server closes for without an answer
-/// otherwise may be a goodbye.)
+/// Returns whether an orderly FIN was none for the client: it cut the response short, or was the
+/// answer to a request on a connection that had lain idle. (What a server closes for without an
+/// answer otherwise may be a goodbye.)
 pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
     let http = is_http(connection, exchange) && has_no_hole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
 
-/// Whether the receiver of a transfer has stopped it in full flow, by a RST of its own accord, where nothing
-/// tells how far it should have gone. So programs that measure a path end their stream, and who has
-/// read as much as he wanted: nobody has waited for more.
+/// Returns whether the receiver of a transfer has stopped it in full flow, by a RST of its own
+/// accord, where nothing tells how far it should have gone. So programs that measure a path end
+/// their stream, and who has read as much as he wanted: nobody has waited for more.
 fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
     let half = &connection.senders[sender as usize];
@@ -101,9 +103,9 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
         && flows
 }
 
-/// Whether the client has ended it by a RST of its own accord, while it waited for nothing: it, or its server,
-/// had only just spoken, and nothing tells that more was to come. Some close with what they have not read
-/// (RFC 2525 §2.17), or their last words behind them.
+/// Returns whether the client has ended it by a RST of its own accord, while it waited for nothing:
+/// it, or its server, had only just spoken, and nothing tells that more was to come. Some close
+/// with what they have not read (RFC 2525 §2.17), or their last words behind them.
 fn is_left(connection: &Connection, by: Side) -> bool {
     let senders = &connection.senders;
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
@@ -131,8 +133,8 @@ impl Tally {
         let fin_before = connection.ending().fin_ns[by as usize].is_some();
         // A client that says goodbye without waiting for an answer has lost nothing.
         let impatient = exchange.wall_ns() >= GIVE_UP_MIN_NS && !fin_before;
-        // One that does not take the end of a response that was announced has broken off, unless it had
-        // given up before any of it came.
+        // One that does not take the end of a response that was announced has broken off, unless it
+        // had given up before any of it came.
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
         let server_una = connection.senders[Side::Server as usize].una_seen();
@@ -167,8 +169,8 @@ impl Tally {
         if knew && client_fin_ns.is_some() && !exchange.response_seen && !readable {
             return;
         }
-        // What is not a request that can be read, sent to a server that had closed behind its answer
-        // before it came there, is a goodbye.
+        // What is not a request that can be read, sent to a server that had closed behind its
+        // answer before it came there, is a goodbye.
         let unread = matches!(connection.protocol(), Protocol::Turns | Protocol::Tls);
         let heard_ns = exchange.start_ns + connection.path.rtt_ns(Side::Server);
         let unheard = server_fin_ns.is_some_and(|at_ns| at_ns <= heard_ns);
@@ -196,8 +198,8 @@ impl Tally {
         let at_ns = reset.time_ns;
         let from_ns = exchange.end_ns.min(at_ns);
         let gap = crate::judge::Gap::between(by, from_ns, at_ns, exchange.first, reset);
-        // What was waited for was for nothing: it has to be asked again. But a server that said nothing was silent
-        // for as long as if an answer had come in place of the end.
+        // What was waited for was for nothing: it has to be asked again. But a server that said
+        // nothing was silent for as long as if an answer had come in place of the end.
         let silent_ns = match cause {
             Cause::Reset if !exchange.response_seen => silent_ns(connection, exchange),
             _ => 0,

@@ -145,7 +145,7 @@ pub struct EndpointTally {
     pub rows: Rows,
 }
 
-/// Whether `exchange` met no queue, and one before it on its connection did.
+/// Returns whether `exchange` met no queue, and one before it on its connection did.
 fn has_drained(connection: &Connection, exchange: &Exchange) -> bool {
     let [of_client, of_server] = connection.totals.causes;
     let met = (of_client | of_server) & 1 << Cause::Bufferbloat as u64 != 0;

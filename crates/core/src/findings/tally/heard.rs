@@ -33,7 +33,7 @@ impl Heard {
         }
     }
 
-    /// Whether something may have come to `host`.
+    /// Returns whether something may have come to `host`.
     pub(in crate::findings) fn may_have(&self, host: &[u8; 16]) -> bool {
         self.are_many || self.hosts.contains(host)
     }

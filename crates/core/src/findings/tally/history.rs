@@ -1,5 +1,6 @@
-//! Bounds of what a diagnosis without end has found before its window: it would grow with every server, client and
-//! path that is ever met. What weighed least is told together with others of its like, or not by name.
+//! Bounds of what a diagnosis without end has found before its window: it would grow with every
+//! server, client and path that is ever met. What weighed least is told together with others of its
+//! like, or not by name.
 
 use crate::findings::tally::{CauseTally, ENDPOINTS_MAX, FIRSTS_MAX, Key, Tally};
 use crate::wire::Endpoint;
@@ -8,14 +9,15 @@ use std::cmp::Reverse;
 /// Causes and culprits kept apart.
 const CAUSES_MAX: usize = 1 << 11;
 
-/// Whether there are so many more than `limit` that it is time to choose: so that is rarely done.
+/// Returns whether there are so many more than `limit` that it is time to choose: so that is rarely
+/// done.
 pub(super) fn are_too_many(count: usize, limit: usize) -> bool {
     count >= limit + limit / 4
 }
 
 impl Tally {
-    /// Keeps room for what is still to come, where it holds the history of a diagnosis without end. First
-    /// exchanges that are known are dropped once half of their room is taken.
+    /// Keeps room for what is still to come, where it holds the history of a diagnosis without end.
+    /// First exchanges that are known are dropped once half of their room is taken.
     pub(crate) fn bound_history(&mut self) {
         if self.firsts.len() > FIRSTS_MAX / 2 {
             (self.firsts, self.last_first) = (Vec::new(), None);

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 /// Hosts told apart; a capture with more has no strangers.
 const HOSTS_MAX: usize = 1 << 12;
 
-/// Addresses of clients and servers of connections that were set up, or under way when the capture began.
-/// The same, in whatever order they are added.
+/// Addresses of clients and servers of connections that were set up, or under way when the capture
+/// began. The same, in whatever order they are added.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     known: HashSet<[u8; 16]>,
@@ -38,12 +38,12 @@ impl Hosts {
         }
     }
 
-    /// Whether a host may have taken part in one.
+    /// Returns whether a host may have taken part in one.
     pub(in crate::findings) fn may_know(&self, address: [u8; 16]) -> bool {
         self.are_many || self.known.contains(&address)
     }
 
-    /// Whether there was no such connection.
+    /// Returns whether there was no such connection.
     pub(in crate::findings) fn are_none(&self) -> bool {
         self.known.is_empty() && !self.are_many
     }

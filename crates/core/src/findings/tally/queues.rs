@@ -67,7 +67,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Whether `plain` took long enough to be one of those that may have stood in a queue.
+    /// Returns whether `plain` took long enough to be one of those that may have stood in a queue.
     #[inline]
     pub fn tells_of(plain: &SimpleExchange<'_>) -> bool {
         (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= QUEUE_DELAY_MIN_NS

@@ -63,7 +63,7 @@ fn place(server: &Endpoint, kind: &Label) -> usize {
     bits % RUNS
 }
 
-/// Whether one of the exchanges of `connection` has met a queue.
+/// Returns whether one of the exchanges of `connection` has met a queue.
 #[inline]
 fn has_queued(connection: &Connection) -> bool {
     let [of_client, of_server] = connection.totals.causes;
@@ -232,8 +232,8 @@ fn think_of(server: Endpoint) -> Key {
 }
 
 impl Tally {
-    /// Whether `connection` is one on which only its server's time was told of, which is counted
-    /// here.
+    /// Returns whether `connection` is one on which only its server's time was told of, which is
+    /// counted here.
     #[inline]
     pub(super) fn count_quiet(&mut self, connection: &Connection) -> bool {
         let is_quiet = connection.totals.causes == QUIET;

@@ -39,7 +39,7 @@ impl Waits {
         &self.0
     }
 
-    /// Whether there were more than are kept, for all that is known.
+    /// Returns whether there were more than are kept, for all that is known.
     pub fn is_full(&self) -> bool {
         self.0.len() >= WAITS_MAX
     }
