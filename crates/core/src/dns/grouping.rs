@@ -5,7 +5,9 @@ mod begun;
 mod late;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
-use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, SEQUEL_MAX_NS, SILENCE_MAX_NS};
+use crate::dns::thresholds::{
+    QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_LATE_MAX_NS, SEQUEL_MAX_NS, SILENCE_MAX_NS,
+};
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{Answer, Message, qtype};
 use begun::{Begun, Rest};
@@ -330,8 +332,7 @@ fn digest(name: &str) -> u64 {
 /// seconds.
 fn is_timeout(waited_ns: u64) -> bool {
     const SECOND_NS: u64 = 1_000_000_000;
-    const LATE_MAX_NS: u64 = 60_000_000;
-    waited_ns >= SECOND_NS && waited_ns % SECOND_NS <= LATE_MAX_NS
+    waited_ns >= SECOND_NS && waited_ns % SECOND_NS <= RESOLVER_TIMEOUT_LATE_MAX_NS
 }
 
 /// Returns whether the answer contains a requested record: a CNAME alone does not count.

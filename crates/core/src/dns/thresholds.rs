@@ -48,3 +48,11 @@ pub const RESOLVER_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
 /// Greatest distance of two sightings of one query, ns; later, a client's port is used for
 /// another query. Source: judgement; the length of the path and the uncertainty of the clocks.
 pub const SIGHTINGS_APART_MAX_NS: u64 = 2_000_000_000;
+
+/// Longest time beyond whole seconds of a wait that is the timeout of a resolver, ns. Source:
+/// judgement.
+pub const RESOLVER_TIMEOUT_LATE_MAX_NS: u64 = 60_000_000;
+
+/// Queries of a resolver that are less than this apart were sent at the same time, ns. Source:
+/// judgement.
+pub const QUERIES_TOGETHER_NS: u64 = 5_000_000;

@@ -1,14 +1,16 @@
 //! A sender's timestamp clock (RFC 7323 §5.4) compared with the capture's clock: how much longer
 //! than the fastest packet each packet was under way.
 
-use crate::tcp::thresholds::{TIMESTAMP_PROOF_NS, TIMESTAMP_PROOF_TICKS, TIMESTAMP_TICK_NS};
+use crate::tcp::thresholds::{
+    TIMESTAMP_DRIFT_PPM, TIMESTAMP_PROOF_NS, TIMESTAMP_PROOF_TICKS, TIMESTAMP_TICK_NS,
+};
 
 /// Binary logarithm of the step in which drift is followed, ns: a power of two, because it is
 /// computed for every packet.
 const STEP_BITS: u32 = 20;
 
-/// Drift allowed per step, ns: 200 parts per million.
-const DRIFT_NS: i64 = (1 << STEP_BITS) / 5_000;
+/// Drift allowed per step, ns.
+const DRIFT_NS: i64 = (TIMESTAMP_DRIFT_PPM << STEP_BITS) / 1_000_000;
 
 /// Compares a sender's timestamps with capture times.
 #[derive(Clone, Copy, Debug, Default)]

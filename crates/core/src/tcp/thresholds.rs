@@ -29,6 +29,10 @@ pub const TIMESTAMP_PROOF_NS: u64 = 100_000_000;
 /// judgement.
 pub const TIMESTAMP_PROOF_TICKS: u32 = 200;
 
+/// Drift allowed between a timestamp clock and the clock of the capture, parts per million. Source:
+/// judgement.
+pub const TIMESTAMP_DRIFT_PPM: i64 = 200;
+
 /// Departures closer than this need no explanation, ns. Source: judgement; the time that a
 /// kernel takes to send the next packet.
 pub const KERNEL_SEND_NS: u64 = 30_000;
@@ -259,3 +263,7 @@ pub const HTTP2_CONTROL_BYTES: u64 = 5 + 8 + 16 + 17;
 /// Longest time until unacknowledged data is repeated, ns. Source: RFC 6298 §2.5, the lowest
 /// upper bound that it allows.
 pub const RTO_MAX_NS: u64 = 60_000_000_000;
+
+/// Time for which late segments are attributed to a closed connection, ns of capture time. Source:
+/// judgement.
+pub const CLOSED_LINGER_NS: u64 = 3_000_000_000;

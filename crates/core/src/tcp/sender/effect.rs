@@ -9,7 +9,7 @@ use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::sender::{RTT_UNIT_NS, Sender};
 use crate::tcp::sequence::widen;
 use crate::tcp::thresholds::{
-    ACK_EARLY_MAX_NS, ACK_TRAIN_NS, RTT_MARGIN_NS, SILENCE_BY_CHANCE_FACTOR,
+    ACK_EARLY_MAX_NS, ACK_TRAIN_NS, RTT_MARGIN_NS, SILENCE_BY_CHANCE_FACTOR, WINDOW_MAX_BYTES,
 };
 use crate::wire::{Segment, TcpFlags};
 
@@ -464,7 +464,7 @@ impl Sender {
     #[inline(never)]
     fn skip_to_acked(&mut self) -> Option<u64> {
         let (from, una_seen) = (self.in_order(), self.una_seen());
-        if una_seen > self.nxt + (1 << 30) {
+        if una_seen > self.nxt + WINDOW_MAX_BYTES {
             return None;
         }
         // A FIN takes one position without data.

@@ -6,13 +6,10 @@
 use crate::capture::{FrameId, STEP_NS};
 use crate::tcp::connection::Connection;
 use crate::tcp::sequence::Numbers;
-use crate::tcp::thresholds::RTO_MAX_NS;
+use crate::tcp::thresholds::{CLOSED_LINGER_NS, RTO_MAX_NS};
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
-
-/// Time for which late segments are attributed to a closed connection, ns of capture time.
-const LINGER_NS: u64 = 3_000_000_000;
 
 /// Time for which a closed connection is kept in full, ns. The order of captured frames of one
 /// host differs from that of sending by at most a tenth of it ([`STEP_NS`]).
@@ -37,7 +34,7 @@ pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
 /// Returns whether a segment at `now_ns` no longer concerns a connection that was over at
 /// `over_ns`.
 pub fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
-    now_ns >= over_ns.saturating_add(LINGER_NS)
+    now_ns >= over_ns.saturating_add(CLOSED_LINGER_NS)
 }
 
 /// Identifies a closed connection that is still in the table: addresses and ports are reused,
