@@ -2,7 +2,6 @@
 
 use crate::app::{Protocol, Side};
 use crate::findings::assemble::{Floors, finding};
-use crate::findings::culprit::culprit;
 use crate::findings::facts::Facts;
 use crate::findings::scene::Proof;
 use crate::findings::slow::{Firsts, Tail};
@@ -98,7 +97,7 @@ fn cost(
         None => {
             let sample = Sample::place(cause).and_then(|place| endpoint.samples[place].as_ref());
             let client = sample.map(|it| Endpoint { port: 0, ..it.client }).unwrap_or_default();
-            let culprit = culprit(cause, sender, client, server);
+            let culprit = cause.culprit(sender, client, server);
             (Key { cause, sender, server, culprit }, CauseTally::default())
         }
     };

@@ -14,7 +14,6 @@ mod client_isolated;
 mod confidence;
 mod costs;
 mod cross_traffic;
-mod culprit;
 mod delayed_ack;
 mod distance;
 mod facts;
@@ -54,7 +53,6 @@ mod zero_window;
 
 pub use assemble::{Floors, arrange, assemble};
 pub use confidence::of_many as confidence_of;
-pub(crate) use culprit::culprit;
 pub use delayed_ack::SEND_BUFFER as BLOCKED_BY_SEND_BUFFER;
 pub use lookups::link;
 pub use tally::Tally;

@@ -1,7 +1,6 @@
 //! Passes over the sums of all connections, in a fixed order: they settle what no single one shows.
 
 use crate::app::Side;
-use crate::findings::culprit::culprit;
 use crate::findings::tally::{Key, Tally};
 use crate::findings::{
     app_flow_control, cross_traffic, delayed_ack, legs, overflow, refusals, route_change,
@@ -227,7 +226,7 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
         Role::Client => key.culprit.endpoint,
         _ => Endpoint::default(),
     };
-    let culprit = culprit(to, key.sender, client, key.server);
+    let culprit = to.culprit(key.sender, client, key.server);
     let target = Key { cause: to, culprit, ..key.clone() };
     let target = tally.causes.at(&target);
     target.merge(&moved);

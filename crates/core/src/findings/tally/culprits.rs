@@ -2,7 +2,6 @@
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::findings::culprit::culprit;
 use crate::findings::scene::{Proof, Scene, Shown};
 use crate::findings::tally::Callers;
 use crate::model::{Cause, Culprit, Histogram, Ledger, Owner, Role, Vantage};
@@ -48,7 +47,7 @@ impl Key {
             None if matches!(cause, Cause::Reset | Cause::IdleReset) && connection.was_cut() => {
                 Culprit { role: Role::Network, endpoint: server }
             }
-            None => culprit(cause, sender, client, server),
+            None => cause.culprit(sender, client, server),
         };
         Self { server, cause, sender, culprit }
     }
