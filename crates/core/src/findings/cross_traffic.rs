@@ -7,7 +7,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::findings::scene::Proof;
+use crate::findings::proof::Proof;
 use crate::findings::tally::{Instance, Key, Small, Tally, Transfer};
 use crate::findings::thresholds::CROSS_TRAFFIC_MIN;
 use crate::judge::QueueDelay;

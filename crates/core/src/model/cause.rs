@@ -258,7 +258,7 @@ impl Cause {
         bits
     };
 
-    fn traits(self) -> &'static Traits {
+    const fn traits(self) -> &'static Traits {
         &ROWS[self as usize]
     }
 
@@ -274,7 +274,7 @@ impl Cause {
 
     /// Returns the owners of the time that it takes. A cause that makes exchanges fail can have
     /// time of any owner.
-    pub fn owners(self) -> &'static [Owner] {
+    pub const fn owners(self) -> &'static [Owner] {
         self.traits().owners
     }
 

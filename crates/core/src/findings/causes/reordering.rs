@@ -1,0 +1,25 @@
+//! Segments that arrived out of order (RFC 5236).
+//!
+//! Recognised in `judge/loss.rs` where a late segment ends the silence, and when the exchange is
+//! over (`name_losses` in `tcp/connection/ending.rs`).
+
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::model::{Cause, Fact};
+
+/// Proves a late arrival: the segment that overtook, and the one that came late.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_before(gap, "early");
+    if let Some(duplicate) = gap.duplicate_ack {
+        proof.see("duplicate_ack", duplicate);
+    }
+    proof.see_after(gap, if gap.overtaken { "late" } else { "retransmission" });
+    proof.fact("late_ns", Fact::Ns(if gap.overtaken { gap.late_ns } else { gap.len_ns() }));
+    let spurious = u64::from(scene.sender().trouble().dsacks);
+    if spurious > 0 {
+        proof.fact("spurious", Fact::Count(spurious));
+    }
+    proof.not(Cause::FastRecovery, "original_late", gap.overtaken);
+    proof.not(Cause::SpuriousRetransmission, "not_sent_again", gap.overtaken);
+}
