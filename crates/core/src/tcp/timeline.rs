@@ -504,7 +504,7 @@ impl Timeline {
     }
 
     /// Reads a word that the next segment needs, to load it into the cache.
-    pub fn glance(&self) -> u64 {
+    pub fn prefetch(&self) -> u64 {
         self.cursor_ns ^ self.open.front().map_or(0, |exchange| exchange.end_ns ^ exchange.idle_ns)
     }
 
