@@ -1,9 +1,7 @@
-//! From silences to owners, and from owners to findings.
+//! From ledgers to findings: sums by endpoint, cause and culprit, and what they show.
 //!
-//! One file per mechanism, with its manual beside it (`<cause>.md`). A file here says how its
-//! cause is recognised in a [`Gap`]: a chain of who waited for what, never a magic duration.
-//! [`judge`] asks them in order, most specific first; what none of them claims was the
-//! application's.
+//! [`Tally`] adds up exchanges, [`assemble()`] makes findings of the sums. What is peculiar to a cause
+//! stands in its row and its file in `causes`, with its manual beside it.
 
 mod app_flow_control;
 mod assemble;
