@@ -238,7 +238,7 @@ impl Shard {
         if self.twin.is_some() {
             return self.take_both(index, batch, block);
         }
-        self.tracker.glance(batch.of_shard(index));
+        self.tracker.prefetch(batch.of_shard(index));
         for event in batch.events(index) {
             match event {
                 Event::Segment(segment) => {

@@ -115,7 +115,7 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         witness(name, answer);
         if let Ok(slice) = answer {
             if slice.cause == Some(Cause::CongestionWindow) {
-                slices.take(pacing::own(gap));
+                slices.take(pacing::own_pace(gap));
             }
             slices.take(slice);
             if slice.cause == Some(Cause::DelayedAck) {

@@ -24,7 +24,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
 
 /// The part of a silence that a pacing sender would have waited for anyhow, had no loss reduced its
 /// window.
-pub(super) fn own(gap: &Gap) -> Slice {
+pub(super) fn own_pace(gap: &Gap) -> Slice {
     let ns = gap.pace.before_loss_ns.saturating_sub(gap.bottleneck.busy_ns);
     Slice::of(Owner::CongestionWindow, Cause::SlowStart, ns)
 }

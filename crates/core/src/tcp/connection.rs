@@ -391,7 +391,7 @@ impl Connection {
             }
             Some(gap) if !maybe_idle => {
                 self.timeline.lend(&mut shared.spare);
-                self.own(gap, end);
+                self.attribute(gap, end);
             }
             _ => {}
         }
@@ -416,7 +416,7 @@ impl Connection {
         if unasked && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
             // A greeting, for which the client may have waited.
             if explains {
-                self.own(&shared.silence, end);
+                self.attribute(&shared.silence, end);
             }
             self.timeline.touch(Sighting::of(side, segment));
             return;

@@ -365,12 +365,12 @@ impl Exchange {
     }
 
     /// Adds the part of a gap after the exchange's begin.
-    pub fn own_since_begun(&mut self, slices: &Slices, gap: &Gap) {
+    pub fn attribute_since_begun(&mut self, slices: &Slices, gap: &Gap) {
         let mut before_ns = self.start_ns.saturating_sub(gap.start_ns);
         for slice in slices.iter() {
             let skipped_ns = before_ns.min(slice.ns);
             before_ns -= skipped_ns;
-            self.own(&Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
+            self.attribute(&Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
         }
     }
 
@@ -388,7 +388,7 @@ impl Exchange {
 
     /// Adds a gap of the client before another request: this exchange was waiting for its
     /// response.
-    pub fn own_waiting(&mut self, gap: &Gap) {
+    pub fn attribute_waiting(&mut self, gap: &Gap) {
         let [path, server] = self.waiting(gap);
         self.ledger.add(Owner::Path, path.ns);
         self.ledger.add(Owner::Server, server.ns);
@@ -405,7 +405,7 @@ impl Exchange {
     }
 
     /// Adds a slice of a gap.
-    pub fn own(&mut self, slice: &Slice, gap: &Gap) {
+    pub fn attribute(&mut self, slice: &Slice, gap: &Gap) {
         if slice.ns == 0 {
             return;
         }

@@ -226,7 +226,7 @@ impl Sender {
     }
 
     /// Reads a word of each part, to load all of them into the cache at once.
-    pub fn glance(&self) -> u64 {
+    pub fn prefetch(&self) -> u64 {
         let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
         let known = u64::from(self.una) ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)

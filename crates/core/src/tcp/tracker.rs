@@ -167,7 +167,7 @@ impl Tracker {
 
     /// Loads the connections that `segments` will change into the cache, all at once: with many
     /// open, each has to be fetched from memory in several pieces.
-    pub fn glance<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
+    pub fn prefetch<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
         if self.table.len() <= CACHED_MAX {
             return;
         }
@@ -178,7 +178,7 @@ impl Tracker {
             |segment: &Segment| segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
         let look = |hash: u64, key: &FlowKey| {
             let found = self.table.find(hash, |connection| connection.key == *key);
-            found.map_or(0, |connection| connection.glance())
+            found.map_or(0, |connection| connection.prefetch())
         };
         let (mut seen, mut until_ns) = (0, 0);
         for segment in segments {

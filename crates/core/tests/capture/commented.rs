@@ -13,7 +13,7 @@ fn commented(file: &[u8], numbers: &[u64]) -> (Vec<u8>, Commented) {
     (copy, done)
 }
 
-/// Where `text` stands in `bytes`.
+/// Offset of `text` in `bytes`.
 fn place(bytes: &[u8], text: &str) -> Option<usize> {
     bytes.windows(text.len()).position(|window| window == text.as_bytes())
 }

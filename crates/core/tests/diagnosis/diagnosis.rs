@@ -25,7 +25,7 @@ pub fn joined(files: &[(&str, &[u8])]) -> Report {
     analyse(survey.place(sources(files)), options)
 }
 
-/// Whether several files are taken for those of two places.
+/// Returns whether several files are recognised as those of two vantages.
 pub fn sited(files: &[(&str, &[u8])]) -> bool {
     !survey(sources(files), false, &|| true).expect("two places at most").sites.is_empty()
 }

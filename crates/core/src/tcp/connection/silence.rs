@@ -102,7 +102,7 @@ impl Connection {
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
         if continues && kind == Kind::New && to_ns - from_ns < KERNEL_SEND_NS {
-            self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
+            self.timeline.attribute_plain(Owner::Bandwidth, to_ns - from_ns);
             return false;
         }
         let goes_on = continues && side == Side::Server;
@@ -199,11 +199,13 @@ impl Connection {
         sender.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
-    pub(super) fn own(&mut self, gap: &Gap, end: u64) {
+    /// Judges a gap and attributes its slices. Data before `end` is repaired if the gap ended with a
+    /// retransmission.
+    pub(super) fn attribute(&mut self, gap: &Gap, end: u64) {
         let one_way = !self.senders[gap.sender.peer() as usize].seen();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
-            self.timeline.own_plain(Owner::Unknown, gap.len_ns());
+            self.timeline.attribute_plain(Owner::Unknown, gap.len_ns());
             return;
         }
         let mut slices = judge::judge(gap);
@@ -238,7 +240,7 @@ impl Connection {
         let sent = self.senders[Side::Client as usize].nxt;
         self.timeline.settle_rests(gap, &slices, sent);
         let repaired = gap.repair.trigger.map(|_| end);
-        self.timeline.own(&slices, gap, repaired);
+        self.timeline.attribute(&slices, gap, repaired);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
             for was in self.senders[gap.sender as usize].take_unread() {
@@ -341,7 +343,7 @@ impl Connection {
             gap.repair.trigger = Some(Recovery::Timer);
         }
         gap.next = next;
-        self.own(&gap, 0);
+        self.attribute(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }
 }

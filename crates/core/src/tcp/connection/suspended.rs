@@ -192,7 +192,7 @@ impl Connection {
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
-        self.own(&gap, end);
+        self.attribute(&gap, end);
         self.move_cursor(gap.sender, gap.end_ns);
     }
 }

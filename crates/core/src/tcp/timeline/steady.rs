@@ -55,7 +55,7 @@ impl Timeline {
             let way_ns = gap.rtt.way_ns.min(gap.len_ns());
             exchange.ledger.add(Owner::Path, way_ns);
             exchange.note_way(gap);
-            exchange.own(&judge::busy(gap.sender, gap.len_ns() - way_ns), gap);
+            exchange.attribute(&judge::busy(gap.sender, gap.len_ns() - way_ns), gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
         }
     }
