@@ -5,8 +5,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-20}
+# It only starts builds and programs, and need not be optimised.
 if ! cargo fuzz --version >/dev/null 2>&1; then
-    cargo install cargo-fuzz --locked --quiet
+    cargo install cargo-fuzz --locked --quiet --debug
 fi
 for target in $(cargo fuzz list); do
     echo "fuzz: $target for $seconds s"

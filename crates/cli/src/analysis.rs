@@ -1,4 +1,4 @@
-//! The seam to the core: sources in, an answer out.
+//! Runs the core's analysis on capture sources and returns its answer.
 
 use crate::error::Error;
 use crate::workers;
@@ -17,21 +17,21 @@ use tcpwhy_core::survey::{self, Survey};
 use tcpwhy_core::tables::{self, Rows};
 use tcpwhy_core::wire::{FlowHasher, FlowKey, Packet, Segment, decode};
 
-/// What the user asked for.
+/// Options of an analysis, as the user gave them.
 pub struct Wanted {
-    /// What the core wants to know; the first frame's time is filled in here.
+    /// Options for the core; the time of the first frame is filled in here.
     pub options: Options,
-    /// The connection to draw.
+    /// The connection to draw, if one was asked for.
     pub connection: Option<Pick>,
-    /// The exchange to draw, 1-based.
+    /// Number of the exchange to draw, from 1.
     pub exchange: Option<u64>,
-    /// Draw it to its end.
+    /// `true` to draw all frames of the exchange or connection.
     pub all: bool,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// At how many places the captures were taken, if the user says so.
+    /// Number of places at which the captures were taken, if the user states it.
     pub vantages: Option<u8>,
-    /// Explain instead of drawing: at this frame, or the exchange.
+    /// Explain the silence at this frame, or those of the exchange, instead of drawing.
     pub why: Option<Option<u64>>,
 }
 
@@ -50,15 +50,15 @@ impl Wanted {
     }
 }
 
-/// What was found out.
+/// The result of an analysis.
 pub struct Answer {
     /// The report.
     pub report: Report,
-    /// The connection or exchange that was asked for.
+    /// The drawing of the connection or exchange that was asked for.
     pub ladder: Option<Ladder>,
-    /// The decisions that were to be explained.
+    /// The decisions that the user asked to have explained.
     pub why: Option<Why>,
-    /// What to know of it: which of several connections was drawn.
+    /// A note about the drawing: which of several connections was drawn.
     pub note: Option<String>,
     /// `true` if the input was read to its end.
     pub complete: bool,
@@ -66,12 +66,11 @@ pub struct Answer {
     pub options: Options,
 }
 
-/// Reads `sources` to their end, or until `interrupted`, and analyses what was read; `again` opens
-/// them for a second look.
+/// Reads `sources` to their end, or until `interrupted`, and analyses what was read. `again` opens
+/// the sources for a second pass.
 ///
-/// # Errors
-/// [`Error::Capture`] where nothing can be read, [`Error::NotFound`] where the connection or
-/// exchange is not there.
+/// # Errors [`Error::Capture`] if nothing can be read, [`Error::NotFound`] if the connection or
+/// exchange is not in the capture.
 pub fn analyse(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
@@ -91,7 +90,8 @@ pub fn analyse(
         first_look(sources, again, asked, progress, interrupted)?;
     let mut answer = Answer { report, ladder: None, why: None, note: None, complete, options };
     if draws {
-        let set = || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.place(again()?))?) };
+        let set =
+            || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.assign_sites(again()?))?) };
         let (connection, at) = match wanted.why {
             Some(Some(number)) => {
                 let frame = FrameId::new(0, number);
@@ -118,20 +118,19 @@ pub fn analyse(
     Ok(answer)
 }
 
-/// A report and what a page draws beside it.
+/// A report with the data that its HTML page draws.
 pub struct Drawn {
     /// The report.
     pub report: Report,
-    /// The drawings.
+    /// The drawings of connections and exchanges.
     pub picture: Picture,
 }
 
-/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which
-/// draws.
+/// Reads `sources` to their end and analyses them. `again` opens the sources for a second pass,
+/// which collects what is drawn.
 ///
-/// # Errors
-/// [`Error::Capture`] where nothing can be read, [`Error::Once`] where it can be read only once,
-/// [`Error::Interrupted`] where it was not read to its end.
+/// # Errors [`Error::Capture`] if nothing can be read, [`Error::Once`] if the input can be read
+/// only once, [`Error::Interrupted`] if it was not read to its end.
 pub fn picture(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
@@ -152,12 +151,11 @@ pub fn picture(
     Ok(Drawn { report, picture: pass.finish() })
 }
 
-/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which
-/// gives every connection and exchange to `rows`.
+/// Reads `sources` to their end and analyses them. `again` opens the sources for a second pass,
+/// which gives every connection and exchange to `rows`.
 ///
-/// # Errors
-/// [`Error::Capture`] where nothing can be read, [`Error::Once`] where it can be read only once.
-/// Where it was interrupted, the answer is incomplete and there are no rows.
+/// # Errors [`Error::Capture`] if nothing can be read, [`Error::Once`] if the input can be read
+/// only once. If the first pass was interrupted, the answer is incomplete and there are no rows.
 pub fn tables<R: Rows>(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
@@ -178,14 +176,14 @@ pub fn tables<R: Rows>(
     Ok((Answer { report, ladder: None, why: None, note: None, complete, options }, rows))
 }
 
-/// Gives all blocks to `take`; returns whether it came to the end before it was interrupted.
+/// Gives all blocks to `take`. Returns `false` if it was interrupted before the end.
 fn read_again(
     survey: &Survey,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
     interrupted: &AtomicBool,
     mut take: impl FnMut(&Block),
 ) -> Result<bool, Error> {
-    let mut capture = CaptureSet::new(survey.place(again()?))?;
+    let mut capture = CaptureSet::new(survey.assign_sites(again()?))?;
     let mut block = Block::default();
     let go_on = || !interrupted.load(Ordering::Relaxed);
     while go_on() && capture.next_block(&mut block)? {
@@ -204,8 +202,8 @@ struct First {
     complete: bool,
 }
 
-/// Reads `sources` to their end, or until `interrupted`, by the options, threads and places that
-/// were asked for.
+/// Reads `sources` to their end, or until `interrupted`, with the options, threads and vantages
+/// that were asked for.
 fn first_look(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
@@ -216,10 +214,11 @@ fn first_look(
     let go_on = || !interrupted.load(Ordering::Relaxed);
     let survey = survey(&sources, again, vantages, &go_on)?;
     options.is_translated = survey.is_translated;
-    let mut capture = CaptureSet::new(survey.place(sources))?;
+    let mut capture = CaptureSet::new(survey.assign_sites(sources))?;
     options.sites = Sites::of(&capture);
     options.first_ns = capture.first_ns().unwrap_or(0);
-    // A secret of the system's: who makes a capture must not know which flows hash alike.
+    // A random seed that only this system knows: somebody who makes a capture must not know which
+    // flows have the same hash.
     options.seed = RandomState::new().hash_one(0);
     let mut analysis = Analysis::new(options.clone());
     let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
@@ -230,8 +229,8 @@ fn first_look(
     Ok(First { report, options, survey, complete })
 }
 
-/// Where the captures were taken: told by their packets, unless the user says that it is one
-/// place. A stream shows its packets only once, and cannot be looked into beforehand.
+/// Finds out from the packets at which places the captures were taken, unless the user says that it
+/// is one place. A stream can be read only once, so it is not surveyed.
 fn survey(
     sources: &[Source],
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
@@ -248,7 +247,7 @@ fn survey(
     }
 }
 
-/// The connection that `frame` belongs to.
+/// Finds the connection that `frame` belongs to.
 fn find_frame<'a>(
     report: &'a Report,
     mut capture: CaptureSet,
@@ -275,15 +274,16 @@ fn find_frame<'a>(
     let of_flow = |it: &&ConnectionReport| {
         FlowKey::new(it.client, it.server).0 == flow && it.first_frame <= frame
     };
-    // Ports are used again: of several connections it is the last that began before.
+    // Ports are reused: of several connections with these ends, take the last that began before the
+    // frame.
     let connection = report.connections.iter().filter(of_flow).max_by_key(|it| it.first_frame);
     connection.ok_or_else(|| missing("no connection of the report has that frame"))
 }
 
-/// Numbers of other connections that a note names.
+/// Number of other matching connections that a note lists.
 const OTHERS_MAX: usize = 8;
 
-/// The connection that is meant, in the list of all; with a note where several may be.
+/// Finds the connection that is meant in the list of all connections, with a note if several match.
 fn find<'a>(
     report: &'a Report,
     pick: &Pick,
@@ -328,7 +328,7 @@ pub fn draw_costly(
     connections_max: usize,
     interrupted: &AtomicBool,
 ) -> Result<Vec<Ladder>, Error> {
-    // The report has them in this order.
+    // The report lists connections by lost time, most first.
     let costly = report.connections.iter().filter(|it| it.lost_ns > 0).take(connections_max);
     let mut drills: Vec<Drill> = costly.map(|it| Drill::new(options, it)).collect();
     let (mut capture, mut block) = (CaptureSet::new(open()?)?, Block::default());
@@ -342,11 +342,9 @@ pub fn draw_costly(
     Ok(drills.into_iter().map(|drill| drill.finish(None, true)).collect::<Result<_, _>>()?)
 }
 
-/// Draws the exchange that a finding has its evidence from, if that is on a connection of the
-/// report.
+/// Draws the exchange from which a finding has its evidence, if its connection is in the report.
 ///
-/// # Errors
-/// [`Error::Capture`] where the capture cannot be read again.
+/// # Errors [`Error::Capture`] if the capture cannot be read again.
 #[cfg(target_os = "linux")]
 pub fn draw_evidence(
     open: &dyn Fn() -> Result<Vec<Source>, Error>,
@@ -358,7 +356,8 @@ pub fn draw_evidence(
     let holds = |it: &&ConnectionReport| {
         Some((it.client, it.server)) == finding.evidence_flow && it.first_frame <= evidence.frame
     };
-    // Ports are used again: of several connections it is the last that began before.
+    // Ports are reused: of several connections with these ends, take the last that began before the
+    // frame.
     let connection = report.connections.iter().filter(holds).max_by_key(|it| it.first_frame);
     let Some(connection) = connection else { return Ok(None) };
     let mut drill = Drill::new(&options, connection);

@@ -1,4 +1,4 @@
-//! `tcpwhy annotate`: the capture again, with what was found in it as comments at its frames.
+//! `tcpwhy annotate`: copies a capture and adds what was found in it as comments at its frames.
 
 use crate::analysis::{self, Wanted};
 use crate::args::Display;
@@ -24,7 +24,7 @@ Examples:
 Packets, times and what a pcapng file says of them stay as they are. Exit status: 0 written, 2 it could
 not be done.";
 
-/// Connections whose silences are commented, those that lost most time first.
+/// Number of connections whose silences are commented; those that lost most time come first.
 const CONNECTIONS_MAX: usize = 16;
 
 #[derive(Debug, Args)]
@@ -45,10 +45,9 @@ pub struct Annotate {
     pub display: Display,
 }
 
-/// Reads the capture, copies it with comments.
+/// Reads the capture and copies it with comments.
 ///
-/// # Errors
-/// [`Error`]: it cannot be read, or not written.
+/// # Errors [`Error`] if the capture cannot be read or the copy cannot be written.
 pub fn run(asked: &Annotate) -> Result<ExitCode, Error> {
     let open = || sources::open(slice::from_ref(&asked.file));
     let sources = open()?;

@@ -1,4 +1,5 @@
-//! `tcpwhy anonymize`: the capture again, with pseudonyms and without payload, and with the same diagnosis.
+//! `tcpwhy anonymize`: copies a capture with pseudonyms and without payload; the copy gives the
+//! same diagnosis.
 
 use crate::args::Display;
 use crate::error::Error;
@@ -28,7 +29,7 @@ Addresses, host names and paths become pseudonyms that keep prefixes and lengths
 what tells where messages begin and end and what kind they are. Ports, times, lengths and sequence numbers stay.
 Exit status: 0 written, 2 it could not be done.";
 
-/// Bytes of a key.
+/// Length of a key, bytes.
 const KEY_BYTES: usize = 16;
 
 #[derive(Debug, Args)]
@@ -57,10 +58,9 @@ pub struct Anonymize {
     pub display: Display,
 }
 
-/// Reads the capture twice and writes it once.
+/// Reads the capture twice and writes the copy once.
 ///
-/// # Errors
-/// [`Error`]: it cannot be read, or not written.
+/// # Errors [`Error`] if the capture cannot be read or the copy cannot be written.
 pub fn run(asked: &Anonymize) -> Result<ExitCode, Error> {
     let names = Names::new(key(asked)?);
     let open = || -> Result<Box<OpenAgain>, Error> {
@@ -121,7 +121,7 @@ fn key(asked: &Anonymize) -> Result<[u8; KEY_BYTES], Error> {
     Ok(key)
 }
 
-/// The file under way.
+/// The anonymized copy while it is written.
 struct Copy<'w> {
     is_pcapng: bool,
     link: Option<LinkType>,
@@ -138,7 +138,7 @@ impl<'w> Copy<'w> {
     fn add(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         if self.link != Some(frame.link) {
             match (self.is_pcapng, self.link) {
-                // Another section: each has one interface.
+                // Another pcapng section: each section has one interface.
                 (true, _) => self.encoder.header(frame.link, "", "anonymized by tcpwhy"),
                 (false, None) => pcap_header(frame.link, &mut self.encoder.bytes),
                 (false, Some(_)) => {
@@ -155,7 +155,7 @@ impl<'w> Copy<'w> {
         self.finish()
     }
 
-    /// Writes what is encoded.
+    /// Writes the encoded bytes that are pending.
     fn finish(&mut self) -> io::Result<()> {
         self.out.write_all(&self.encoder.bytes)?;
         self.encoder.bytes.clear();

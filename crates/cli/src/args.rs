@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The command line: commands, arguments and their parsers.
 
 use crate::one_of::OneOf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -250,7 +250,7 @@ pub struct Compare {
     pub display: Display,
 }
 
-/// Which certificates a server may show.
+/// The server certificates that are trusted.
 #[derive(Clone, Debug, Args)]
 pub struct Trust {
     /// Trust the certificates in this file (PEM) alone: a server's own, or its issuer's
@@ -264,13 +264,13 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// TLS with these, resuming sessions or not.
+    /// Returns the TLS options for this trust; `resume` allows resumed sessions.
     pub fn tls(&self, resume: bool) -> TlsOptions {
         TlsOptions { cacert: self.cacert.clone(), insecure: self.insecure, resume }
     }
 }
 
-/// How results and progress are shown.
+/// Options for how results and progress are shown.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Display {
     /// When to use colours
@@ -286,10 +286,10 @@ pub struct Display {
     pub no_progress: bool,
 }
 
-/// What applies where nothing is asked for.
+/// The display options of a command that has none.
 pub const PLAIN: Display = Display { color: Color::Auto, width: None, no_progress: false };
 
-/// One of two ends.
+/// The side of a connection at which a capture was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Side {
     /// The side that connects
@@ -308,7 +308,8 @@ pub enum Color {
     Never,
 }
 
-/// The command line, with the command that a URL or `HOST:PORT` in its first place means.
+/// Returns the command line with the command inserted that a URL or `HOST:PORT` in first place
+/// stands for.
 pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let first = words.iter().skip(1).find(|it| !it.to_string_lossy().starts_with('-'));
@@ -319,8 +320,8 @@ pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// Returns whether a word names what is examined from outside: it has a scheme, or ends in a port
-/// and no file is called so.
+/// Returns whether a word names a target to examine: it has a scheme, or it ends in a port and no
+/// file has this name.
 fn is_target(word: &str) -> bool {
     if word.contains("://") {
         return true;
@@ -345,7 +346,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, FilterError> {
     Filter::parse(text)
 }
 
-/// A share of one.
+/// Parses a percentage into a share between 0 and 1.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.trim_end_matches(['%', ' ']).parse().ok();
     match percent {
@@ -354,7 +355,7 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Nanoseconds.
+/// Parses a duration with its unit into nanoseconds.
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let ns = tcpwhy_core::filter::parse_duration_ns(text);
     ns.ok_or_else(|| "write a time with its unit, as in 20ms or 1.5s".into())

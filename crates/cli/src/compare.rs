@@ -1,4 +1,4 @@
-//! `tcpwhy compare`: two runs in, a verdict out.
+//! `tcpwhy compare`: compares two runs and says whether the second is better.
 
 use crate::analysis::{self, Wanted};
 use crate::args::{Compare, Side};
@@ -18,11 +18,10 @@ use tcpwhy_core::picture::Picture;
 use tcpwhy_core::pipeline;
 use tcpwhy_core::report::comparison;
 
-/// Reads both sides and prints what became of the latency; the exit status says whether it, or
-/// the diagnosis, is worse.
+/// Reads both runs and prints how latency and causes changed. The exit status says whether latency
+/// or the diagnosis became worse.
 ///
-/// # Errors
-/// [`Error`]: one side cannot be read, or has nothing to compare.
+/// # Errors [`Error`] if one run cannot be read or has nothing to compare.
 pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let threads = asked.threads.map_or_else(workers::available, usize::from);
     let inputs = [&asked.before, &asked.after];
@@ -55,11 +54,11 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
 /// One side of a comparison.
 struct Run {
     measured: Measured,
-    /// What a page has of it; empty where none is asked for.
+    /// The run's data for the HTML page; empty if no page is asked for.
     page: String,
 }
 
-/// One side: a report as it is, captures after analysis.
+/// Reads one run: a stored report is taken unchanged, captures are analysed.
 fn side(
     path: &Path,
     asked: &Compare,
@@ -74,7 +73,7 @@ fn side(
         let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
         let measured = Measured::from_json(&name, &text)
             .map_err(|source| Error::Report { path: name, source })?;
-        // The packets are not there any more: nothing is drawn.
+        // A stored report comes without packets, so nothing can be drawn.
         let text = String::from_utf8_lossy(&text);
         let picture = Picture::default().json(&Report::default());
         let page = format!("{{\"report\":{},\"picture\":{picture}}}", text.trim());
@@ -111,7 +110,7 @@ fn side(
     Ok(Run { measured: Measured::of(name, &report), page })
 }
 
-/// A report begins with a brace, which no capture does.
+/// Returns whether a file is a JSON report: it begins with a brace, and no capture does.
 fn is_json(path: &Path) -> bool {
     let mut first = [0; 16];
     let file = fs::metadata(path).ok().filter(fs::Metadata::is_file);
@@ -122,8 +121,9 @@ fn is_json(path: &Path) -> bool {
     first[..length].trim_ascii_start().starts_with(b"{")
 }
 
-/// The captures in a directory: where labels say which side each was taken at, those of one
-/// side, as both would show every packet twice; else all of them, as one set.
+/// Finds the captures in a directory. If labels say at which side each was taken, only those of one
+/// side are used, since both would show every packet twice. Otherwise all of them are used as one
+/// set.
 fn captures(folder: &Path, vantage: Side) -> Result<Vec<PathBuf>, Error> {
     let labelled = folder.join("labels.json");
     let mut files = if labelled.is_file() {
@@ -152,7 +152,7 @@ fn of_vantage(labels: &Path, vantage: Side) -> Vec<PathBuf> {
     here.filter_map(|capture| Some(labels.with_file_name(capture["file"].as_str()?))).collect()
 }
 
-/// Returns whether its first bytes are those of a capture, plain or compressed.
+/// Returns whether a file begins as a capture does, plain or compressed.
 fn is_capture(path: &Path) -> bool {
     let again = path.to_owned();
     let source = Source::file("", None, move || fs::File::open(&again));

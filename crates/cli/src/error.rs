@@ -1,4 +1,4 @@
-//! What can go wrong at the edge: what, where, what to do; one sentence each.
+//! Errors of the command: each says in one sentence what failed, where, and what to do.
 
 use std::io;
 use tcpwhy_core::capture::CaptureError;
@@ -181,7 +181,7 @@ pub enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// Words of the command line that are no files.
+/// Names of commands, for suggestions when a file is missing.
 const COMMANDS: [&str; 18] = [
     "explain",
     "annotate",
@@ -204,7 +204,7 @@ const COMMANDS: [&str; 18] = [
 ];
 
 impl Error {
-    /// The same, unless the file that is missing is a mistyped command or cause.
+    /// Returns the error; if the missing file is a mistyped command or cause, the error says so.
     pub fn or_mistyped(self) -> Self {
         let Self::Missing { path, .. } = &self else { return self };
         match meant(path) {
@@ -213,14 +213,14 @@ impl Error {
         }
     }
 
-    /// Help was asked for what is neither a command nor a cause.
+    /// The error for `help` with a word that is neither a command nor a cause.
     pub fn no_help(word: &str) -> Self {
         let meant = nearest(word, COMMANDS.into_iter().chain(causes()));
         let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
         Self::NoHelp { word: word.to_owned(), meant }
     }
 
-    /// The whole chain in one line, as it is printed.
+    /// Returns the error with all its sources in one line, as it is printed.
     pub fn sentences(&self) -> String {
         let mut text = format!("tcpwhy: {self}");
         let mut source = std::error::Error::source(self);
@@ -235,7 +235,7 @@ impl Error {
     }
 }
 
-/// The command, or the command for the manual of the cause, that may be meant by `word`.
+/// Returns the command that `word` probably means; for a cause, the command that prints its manual.
 fn meant(word: &str) -> Option<String> {
     if let Some(command) = nearest(word, COMMANDS) {
         return Some(command.to_owned());

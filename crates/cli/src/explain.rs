@@ -1,4 +1,4 @@
-//! `tcpwhy explain`: captures in, a report out.
+//! `tcpwhy explain`: reads captures and prints a report.
 
 use crate::analysis::{self, Answer, Wanted};
 use crate::args::Explain;
@@ -14,10 +14,10 @@ use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Page, json, render_manual, text};
 use tcpwhy_core::state::weigh;
 
-/// Reads, analyses, prints; the exit status says whether there are faults.
+/// Reads and analyses captures and prints the report; the exit status says whether there are
+/// faults.
 ///
-/// # Errors
-/// [`Error`]: nothing could be read, or what was asked for is not there.
+/// # Errors [`Error`] if nothing could be read, or if what was asked for is not in the capture.
 pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     let look = terminal::look(&asked.display, asked.all);
     if let Some(manual) = wanted_manual(asked, &look) {
@@ -80,7 +80,7 @@ fn wanted(asked: &Explain) -> Wanted {
     let filter = asked.filter.clone().unwrap_or_default();
     let mut options =
         Options { filter, all: asked.all, show_values: asked.show_values, ..Options::default() };
-    // With files, --cause asks for that cause only.
+    // With files, --cause limits the report to that cause.
     options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
     let floors = &mut options.floors;
     floors.cost_share = asked.min_share.unwrap_or(floors.cost_share);
@@ -96,7 +96,8 @@ fn wanted(asked: &Explain) -> Wanted {
     }
 }
 
-/// The manual that is asked for: by --cause without files, or by a name that is no file.
+/// Returns the manual that is asked for: by --cause without files, or by a cause's name in place of
+/// a file.
 fn wanted_manual(asked: &Explain, look: &Look) -> Option<String> {
     match (asked.cause.as_deref(), asked.files.as_slice()) {
         (Some(name), []) => named_manual(name, look),
@@ -137,7 +138,7 @@ pub fn has_faults(report: &Report) -> bool {
     report.findings.iter().any(|finding| finding.cause.class() == Class::Fault)
 }
 
-/// What to know of a drawing, above it.
+/// Formats the note that stands above a drawing.
 fn noted(note: &str, look: &Look) -> String {
     let mut page = Page::new(look);
     page.paragraph(None, note, 0);
@@ -145,7 +146,8 @@ fn noted(note: &str, look: &Look) -> String {
     page.finish()
 }
 
-/// The manual of the cause `name`, or one line for each for `list`; none for other names.
+/// Returns the manual of the cause `name`; for `list`, one line for each cause; `None` for other
+/// names.
 pub fn named_manual(name: &str, look: &Look) -> Option<String> {
     match Cause::from_id(&name.replace('-', "_")) {
         Some(cause) => Some(render_manual(cause, look)),

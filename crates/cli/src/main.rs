@@ -1,4 +1,4 @@
-//! The `tcpwhy` command: arguments, files, exit codes, progress; no analysis.
+//! The `tcpwhy` command: arguments, files, exit codes and progress. It contains no analysis.
 
 mod analysis;
 mod annotate;
@@ -47,7 +47,7 @@ use clap::{CommandFactory, Parser};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The work could not be done.
+/// Exit status if the command failed.
 const EXIT_FAILED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -107,7 +107,7 @@ fn told(words: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints help: in general, of a command, or the manual of a cause.
+/// Prints the general help, that of a command, or the manual of a cause.
 fn help(words: &[String]) -> Result<ExitCode, error::Error> {
     if let [word] = words
         && let Some(manual) = explain::named_manual(word, &terminal::look(&args::PLAIN, false))

@@ -1,4 +1,4 @@
-//! Man pages, made of what the arguments say of themselves.
+//! Man pages, generated from the definitions of the arguments.
 
 use crate::args::Arguments;
 use crate::error::Error;
@@ -10,12 +10,11 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Writes a page of each command into `folder`, which is made where it is not there.
+/// Writes a page for each command into `folder`, which is created if it does not exist.
 ///
-/// # Errors
-/// [`Error::ManPages`] where they cannot be written.
+/// # Errors [`Error::ManPages`] if they cannot be written.
 pub fn run(folder: &Path) -> Result<ExitCode, Error> {
-    // With names such as `tcpwhy-lab-run`, and with the arguments that all have.
+    // Builds full names such as `tcpwhy-lab-run` and adds the global arguments to each command.
     let mut command = Arguments::command();
     command.build();
     let made = fs::create_dir_all(folder).and_then(|()| pages(&command, folder));
@@ -27,14 +26,14 @@ pub fn run(folder: &Path) -> Result<ExitCode, Error> {
 fn pages(command: &Command, folder: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     fs::write(folder.join(format!("{name}.1")), page(command, &name)?)?;
-    // `tcpwhy help` is a command of its own; those below it repeat what their pages say.
+    // `tcpwhy help` gets a page; the help commands below other commands only repeat their pages.
     let is_own = |part: &&Command| part.get_name() != "help" || command.get_name() == "tcpwhy";
     let mut parts = command.get_subcommands().filter(is_own);
     parts.try_for_each(|part| pages(part, folder))
 }
 
 fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
-    // Examples are columns: the library would fill their lines as it fills a paragraph's.
+    // Examples are set in columns, and the library would reflow them as a paragraph.
     let examples = command.get_after_help().map(ToString::to_string);
     let bare = command.clone().after_help(Resettable::Reset).name(name.to_owned());
     let mut text = Vec::new();
@@ -49,7 +48,7 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A line as roff takes it: what it would read as a request or an escape stands for itself.
+/// Escapes a line for roff, so that nothing in it is read as a request or an escape.
 fn escaped(line: &str) -> String {
     format!("\\&{}\n", line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq"))
 }

@@ -1,5 +1,5 @@
-//! What to try where a filter leaves nothing: a time that the capture covers, or hosts and ports
-//! that are in it.
+//! Suggestions if a filter leaves nothing: the time that the capture covers, or hosts and ports in
+//! it.
 
 use crate::analysis::{self, Wanted};
 use crate::error::Error;
@@ -11,10 +11,10 @@ use tcpwhy_core::capture::{Open, Source};
 use tcpwhy_core::filter::{Filter, utc};
 use tcpwhy_core::model::{ConnectionReport, Report, units};
 
-/// Hosts and ports named.
+/// Number of hosts and ports suggested.
 const NAMED_MAX: usize = 5;
 
-/// One sentence on what would match.
+/// Returns one sentence on a filter that would match.
 pub fn hint(
     filter: &Filter,
     report: &Report,
@@ -32,9 +32,9 @@ pub fn hint(
     busiest(open, interrupted).unwrap_or_else(|| "try without it, or a wider one".into())
 }
 
-/// The time that a capture covers, as filters take it.
+/// Returns the time that a capture covers, in the syntax of filters.
 fn covered(first_ns: u64, last_ns: u64) -> String {
-    // Rounded up, so that the last packet is within.
+    // Rounded up, so that the last packet is included.
     let length_ms = (last_ns - first_ns) / 1_000_000 + 1;
     format!(
         "the capture covers +0s..+{length_ms}ms, which is {}..{}: write a time in it",
@@ -43,8 +43,8 @@ fn covered(first_ns: u64, last_ns: u64) -> String {
     )
 }
 
-/// Hosts and server ports with the most packets, by a second look at all of the capture. A stream
-/// cannot be read again.
+/// Returns the hosts and server ports with the most packets, by a second pass over the capture
+/// without the filter. A stream cannot be read again.
 fn busiest(
     open: &dyn Fn() -> Result<Vec<Source>, Error>,
     interrupted: &AtomicBool,
@@ -64,7 +64,7 @@ fn busiest(
     Some(format!("the busiest hosts are {hosts}; the busiest server ports are {ports}"))
 }
 
-/// Those with the most packets, and how many.
+/// Returns the most frequent values with their counts.
 fn most<T: Display + Hash + Ord + Copy>(all: impl Iterator<Item = (T, u64)>) -> Option<String> {
     let mut sums: HashMap<T, u64> = HashMap::new();
     for (one, packets) in all {

@@ -1,4 +1,5 @@
-//! An argument that is one of many names: what was meant by another, and all of them in columns.
+//! An argument with a fixed set of names: parser, suggestion for a mistyped name, and list in
+//! columns.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{Error, ErrorKind};
@@ -8,26 +9,26 @@ use std::fmt::Write;
 use tcpwhy_core::filter::nearest;
 use tcpwhy_core::model::Cause;
 
-/// Columns of an error message.
+/// Width of an error message, columns.
 const WIDTH: usize = 80;
 
-/// The names that an argument can be.
+/// A fixed set of names for an argument.
 #[derive(Clone, Copy)]
 pub struct OneOf {
-    /// What they are names of.
+    /// The kind of thing that is named, for messages.
     pub what: &'static str,
-    /// All of them.
+    /// Returns all names.
     pub names: fn() -> Vec<&'static str>,
 }
 
 impl OneOf {
-    /// Causes, and `list` for all.
+    /// The names of causes, and `list` for all.
     pub const CAUSES: Self = Self {
         what: "cause",
         names: || Cause::ALL.iter().map(|cause| cause.id()).chain(["list"]).collect(),
     };
 
-    /// What to say of a name that is none of them.
+    /// Returns the error message for a name that is not in the set.
     fn unknown(&self, name: &str) -> String {
         let names = (self.names)();
         let mut text = format!("no {} is called `{name}`", self.what);
@@ -39,7 +40,7 @@ impl OneOf {
     }
 }
 
-/// Names side by side, in order from top to bottom.
+/// Sets names in columns, ordered from top to bottom.
 fn columns(names: &[&str]) -> String {
     let mut names = names.to_vec();
     names.sort_unstable();

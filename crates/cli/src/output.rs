@@ -1,20 +1,18 @@
-//! Standard output: a reader that goes away ends the program quietly.
+//! Standard output. If its reader closes the pipe, the program ends without an error.
 
 use crate::error::Error;
 use std::io::{self, ErrorKind, Write};
 
 /// Writes all of `text`.
 ///
-/// # Errors
-/// [`Error::Write`], but not where the reader has closed the pipe: it has what it wanted.
+/// # Errors [`Error::Write`], but not if the reader has closed the pipe.
 pub fn print(text: &str) -> Result<(), Error> {
     is_read(text).map(|_| ())
 }
 
-/// Writes all of `text`; `false` where the reader has closed the pipe.
+/// Writes all of `text`. Returns `false` if the reader has closed the pipe.
 ///
-/// # Errors
-/// [`Error::Write`] for everything else.
+/// # Errors [`Error::Write`] for all other errors.
 pub fn is_read(text: &str) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -24,10 +22,9 @@ pub fn is_read(text: &str) -> Result<bool, Error> {
     }
 }
 
-/// Writes `value` as JSON, piece by piece: a report of many sockets is large.
+/// Writes `value` as JSON piece by piece, since a report of many sockets is large.
 ///
-/// # Errors
-/// As [`print`].
+/// # Errors As for [`print`].
 #[cfg(target_os = "linux")]
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());

@@ -1,8 +1,9 @@
-//! `tcpwhy report`: captures in, one self-contained HTML page out.
+//! `tcpwhy report`: reads captures and writes one self-contained HTML page.
 //!
-//! The page is built from `web/` and committed as `page/page.html`: markup, style sheet and script in one file,
-//! with a Content-Security-Policy that names their hashes. Nothing of a capture becomes markup: the data stands
-//! in an element of the type `application/json`, and the script writes it as text.
+//! The page is built from `web/` and committed as `page/page.html`: markup, style sheet and script
+//! in one file, with a Content-Security-Policy that names their hashes. Nothing of a capture
+//! becomes markup: the data is in an element of the type `application/json`, and the script writes
+//! it as text.
 
 use crate::analysis::{self, Wanted};
 use crate::args::{FILTER_HELP, parse_filter};
@@ -35,10 +36,10 @@ Exit status: 0 no fault, 1 faults found, 2 the work could not be done.";
 /// The page without data.
 const TEMPLATE: &str = include_str!("page/page.html");
 
-/// Where the data goes.
+/// The place in the template that the data replaces.
 const SLOT: &str = "{{data}}";
 
-/// What `tcpwhy report` can be asked.
+/// Arguments of `tcpwhy report`.
 #[derive(Debug, clap::Args)]
 pub struct ReportPage {
     /// Captures (pcap, pcapng; also gzip or zstd)
@@ -71,10 +72,10 @@ pub struct ReportPage {
     pub no_progress: bool,
 }
 
-/// Reads, analyses, draws, writes; the exit status says whether there are faults.
+/// Reads and analyses the captures and writes the page; the exit status says whether there are
+/// faults.
 ///
-/// # Errors
-/// [`Error`]: nothing could be read, or the page could not be written.
+/// # Errors [`Error`] if nothing could be read, or the page could not be written.
 pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     let open = || sources::open(&asked.files);
     let sources = open()?;
@@ -97,26 +98,24 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 
-/// What the page has of one run: its report, and what is drawn beside it.
+/// Returns the page's data of one run: its report and the drawings.
 ///
-/// # Errors
-/// None that is known: every value of a report has a JSON form.
+/// # Errors Not expected: every value of a report has a JSON form.
 pub fn data(report: &Report, picture: &Picture) -> Result<String, Error> {
     let json = json::render_line(report, env!("CARGO_PKG_VERSION"))?;
     Ok(format!("{{\"report\":{},\"picture\":{}}}", json.trim_end(), picture.json(report)))
 }
 
-/// The page of one run, or of two with their comparison.
+/// Returns the page of one run, or of two runs with their comparison.
 pub fn render(runs: &[String], comparison: Option<&serde_json::Value>) -> String {
     let comparison = comparison.map_or_else(String::new, |it| format!(",\"comparison\":{it}"));
     let data = format!("{{\"runs\":[{}]{comparison}}}", runs.join(","));
     TEMPLATE.replacen(SLOT, &inert(&data), 1)
 }
 
-/// The page of a capture in memory (pcapng), which is called `name` on it.
+/// Returns the page of a capture in memory (pcapng), which is shown under `name`.
 ///
-/// # Errors
-/// [`Error::Capture`] where it cannot be read.
+/// # Errors [`Error::Capture`] if it cannot be read.
 #[cfg(target_os = "linux")]
 pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
     let mut capture = CaptureSet::new(vec![Source::memory(name, packets)])?;
@@ -125,10 +124,9 @@ pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
     of_packets(&analysis.finish(capture.inputs()), Some(packets))
 }
 
-/// The page of what was asked of a server, drawn from its `packets` (pcapng) where they were kept.
+/// Returns the page of an active examination, drawn from its `packets` (pcapng) if they were kept.
 ///
-/// # Errors
-/// [`Error::Capture`] where the packets cannot be read.
+/// # Errors [`Error::Capture`] if the packets cannot be read.
 #[cfg(target_os = "linux")]
 pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Error> {
     let picture = match packets {
@@ -147,7 +145,8 @@ pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Err
     Ok(render(&[data(report, &picture)?], None))
 }
 
-/// JSON that neither ends the element it stands in nor begins a comment: `<` occurs in strings only.
+/// Escapes `<` in JSON, which occurs in strings only, so that the data cannot end its element or
+/// begin a comment.
 fn inert(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -165,7 +164,7 @@ fn wanted(asked: &ReportPage) -> Wanted {
     }
 }
 
-/// What was asked for, as it can be asked for again.
+/// Returns the command line that repeats the analysis.
 pub fn asked_for(files: &[PathBuf], filter: Option<&Filter>, vantages: Option<u8>) -> Asked {
     let mut options = Vec::new();
     if let Some(filter) = filter {
@@ -178,19 +177,18 @@ pub fn asked_for(files: &[PathBuf], filter: Option<&Filter>, vantages: Option<u8
     Asked { files, options, ..Asked::default() }
 }
 
-/// Where a page goes.
+/// The destination of a page.
 pub enum Page {
-    /// To standard output.
+    /// Standard output.
     StandardOutput,
-    /// To a file.
+    /// A file.
     File(Written),
 }
 
 impl Page {
-    /// Begins it, and confines this process to reading `inputs` and to finishing it.
+    /// Opens the destination, and confines this process to reading `inputs` and finishing the page.
     ///
-    /// # Errors
-    /// Those of [`Written::begin`].
+    /// # Errors Those of [`Written::begin`].
     pub fn begin(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
         if path == Path::new("-") {
             sandbox::confine(inputs);
@@ -199,10 +197,9 @@ impl Page {
         Written::begin(path, inputs).map(Self::File)
     }
 
-    /// Writes all of it.
+    /// Writes the whole page.
     ///
-    /// # Errors
-    /// [`Error::Output`] or [`Error::Write`] where it cannot be written.
+    /// # Errors [`Error::Output`] or [`Error::Write`] if it cannot be written.
     pub fn write(self, text: &str) -> Result<(), Error> {
         match self {
             Self::StandardOutput => output::print(text),

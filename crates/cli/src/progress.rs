@@ -1,14 +1,14 @@
-//! A progress bar on standard error, for people who wait at a terminal.
+//! Progress on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::Progress;
 
-/// Shorter waits need no bar.
+/// A progress bar appears after this time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// The bar; nothing is drawn where nobody looks.
+/// A progress bar; nothing is drawn if standard error is not a terminal.
 pub struct Bar {
     started: Instant,
     wanted: bool,
@@ -16,13 +16,13 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar, if it is `wanted` and standard error is a terminal.
+    /// Creates a bar, if it is `wanted` and standard error is a terminal.
     pub fn new(wanted: bool) -> Self {
         let wanted = wanted && std::io::stderr().is_terminal();
         Self { started: Instant::now(), wanted, bar: None }
     }
 
-    /// So much was read.
+    /// Updates the bar.
     pub fn update(&mut self, progress: Progress) {
         if !self.wanted || self.started.elapsed() < DELAY {
             return;
@@ -40,13 +40,13 @@ impl Drop for Bar {
     }
 }
 
-/// What is being waited for, where it is not known how long.
+/// A line that says what the program waits for, when the time is not known.
 #[cfg(target_os = "linux")]
 pub struct Waiting(Option<ProgressBar>);
 
 #[cfg(target_os = "linux")]
 impl Waiting {
-    /// A line, if it is `wanted` and standard error is a terminal.
+    /// Creates a line, if it is `wanted` and standard error is a terminal.
     pub fn new(wanted: bool) -> Self {
         let draw = || {
             let line = ProgressBar::new_spinner();
@@ -60,7 +60,7 @@ impl Waiting {
         Self((wanted && std::io::stderr().is_terminal()).then(draw))
     }
 
-    /// This is under way now.
+    /// Replaces the text of the line.
     pub fn tell(&self, what: &str) {
         if let Some(line) = &self.0 {
             line.set_message(what.to_owned());

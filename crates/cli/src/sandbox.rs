@@ -1,45 +1,47 @@
-//! Captures are hostile input. Before the first of their bytes is parsed the process gives up what
-//! parsing does not need: all files but the captures, writing to any that is not open yet, the
-//! network, other processes and other programs. A mistake in a parser is then no more than that.
+//! Captures are hostile input. Before it parses their first byte, the process gives up what parsing
+//! does not need: all files except the captures, writing to files that are not open yet, the
+//! network, other processes and other programs. This bounds the damage of a mistake in a parser.
 //!
-//! Landlock limits which files can be opened (<https://docs.kernel.org/userspace-api/landlock.html>),
-//! seccomp which system calls there are (seccomp(2)). Both hold for threads begun later, too.
+//! Landlock limits which files can be opened
+//! (<https://docs.kernel.org/userspace-api/landlock.html>), seccomp limits the system calls
+//! (seccomp(2)). Both also hold for threads that are started later.
 
 use std::path::Path;
 
-/// Confines this process to reading `captures`, or what is in them where they are directories, and
-/// to writing what it has open. A kernel that lacks Landlock or seccomp, or does not let us use it,
-/// leaves that part as it was.
+/// Confines this process to reading `captures`, or the files in them if they are directories, and
+/// to writing files that are open. If the kernel lacks Landlock or seccomp, or does not permit
+/// their use, that part of the confinement is left out.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine(captures: &[impl AsRef<Path>]) {
     let _ = linux::limit_files(captures, None);
     let _ = linux::limit_calls(&linux::Rest::default());
 }
 
-/// The same, and to giving a file in `folder`, which is open, its name in the end, or to removing it.
+/// Confines as [`confine`] does, and also permits renaming or removing files in `folder`, where the
+/// output is written.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine_but_renaming(captures: &[impl AsRef<Path>], folder: &Path) {
     let _ = linux::limit_files(captures, Some((folder, linux::renaming())));
     let _ = linux::limit_calls(&linux::Rest { renames: true, ..linux::Rest::default() });
 }
 
-/// What a watch goes on to need once its capture is open.
+/// Permissions that a watch still needs after its capture is open.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 pub struct Watching<'a> {
-    /// The directory in which it writes.
+    /// The directory in which the watch writes files.
     pub folder: Option<&'a Path>,
-    /// It looks into another process: Landlock would keep it from that.
+    /// `true` if the watch looks into another process, which Landlock would prevent.
     pub looks_into_process: bool,
 }
 
-/// Confines the calling thread, and those that it begins from now on, to capturing with the sockets that are
-/// open, and to writing where it was told to. The thread that reads the state of sockets was begun before, and
-/// parses nothing that comes from the network.
+/// Confines the calling thread, and threads that it starts later, to capturing with the sockets
+/// that are open and to writing in the given folder. The thread that reads the state of sockets was
+/// started before; it parses nothing that comes from the network.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine_watch(needs: &Watching<'_>) {
     if !needs.looks_into_process {
-        // Whether what is watched is still there.
+        // Needed to check whether the watched process or interface still exists.
         let folder = needs.folder.map(|folder| (folder, linux::everything()));
         let _ = linux::limit_files(&["/proc", "/run/netns"], folder);
     }
@@ -47,15 +49,15 @@ pub fn confine_watch(needs: &Watching<'_>) {
     let _ = linux::limit_calls(&linux::Rest { watches: true, writes, ..linux::Rest::default() });
 }
 
-/// Nothing is known here that could confine this process.
+/// Does nothing: no confinement is implemented for this system.
 #[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub fn confine_watch(_: &Watching<'_>) {}
 
-/// Nothing is known here that could confine this process.
+/// Does nothing: no confinement is implemented for this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub fn confine(_: &[impl AsRef<Path>]) {}
 
-/// Nothing is known here that could confine this process.
+/// Does nothing: no confinement is implemented for this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub fn confine_but_renaming(_: &[impl AsRef<Path>], _: &Path) {}
 
@@ -72,26 +74,26 @@ mod linux {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    /// The newest that is known here; kernels with an older one do what they can.
+    /// The newest version of Landlock used here; older kernels apply the part that they support.
     const LANDLOCK: ABI = ABI::V6;
 
-    /// What is needed beside reading captures.
+    /// Permissions in addition to reading captures.
     #[derive(Default)]
     pub struct Rest {
-        /// Capturing, and serving metrics.
+        /// Capturing and serving metrics.
         pub watches: bool,
-        /// Making and removing files.
+        /// Creating and removing files.
         pub writes: bool,
         /// Renaming and removing files.
         pub renames: bool,
     }
 
-    /// All rights on the files of a folder.
+    /// Returns all rights on the files of a folder.
     pub fn everything() -> BitFlags<AccessFs> {
         AccessFs::from_all(LANDLOCK)
     }
 
-    /// The rights that renaming and removing files need.
+    /// Returns the rights that renaming and removing files need.
     pub fn renaming() -> BitFlags<AccessFs> {
         AccessFs::MakeReg | AccessFs::RemoveFile
     }
@@ -106,7 +108,7 @@ mod linux {
             .scope(Scope::from_all(LANDLOCK))?
             .create()?;
         let reading = AccessFs::ReadFile | AccessFs::ReadDir;
-        // What cannot be opened now (`-`), or is no file with a place (`<(…)`), needs no rule.
+        // A path that cannot be opened now (`-`), or a pipe (`<(…)`), needs no rule.
         for file in readable.iter().filter_map(|path| PathFd::new(path).ok()) {
             let _ = rules.as_mut().add_rule(PathBeneath::new(file, reading));
         }
@@ -118,7 +120,7 @@ mod linux {
         Ok(())
     }
 
-    /// What reading, computing, threads and a terminal take, whatever the arguments.
+    /// System calls for reading, computing, threads and a terminal, which every command needs.
     const ALLOWED: &[i64] = &[
         // Files, directories and standard streams.
         libc::SYS_read,
@@ -152,7 +154,7 @@ mod linux {
         libc::SYS_set_robust_list,
         libc::SYS_exit,
         libc::SYS_exit_group,
-        // Signals: Ctrl-C, and the end after a fatal error.
+        // Signals: Ctrl-C, and termination after a fatal error.
         libc::SYS_restart_syscall,
         libc::SYS_rt_sigaction,
         libc::SYS_rt_sigprocmask,
@@ -166,7 +168,7 @@ mod linux {
         libc::SYS_getrandom,
     ];
 
-    /// What a watch makes of the sockets that it has opened, and whether a process is still there.
+    /// System calls for sockets that a watch has open, and to check whether a process still exists.
     const WATCHING: &[i64] = &[
         #[cfg(target_arch = "x86_64")]
         libc::SYS_poll,
@@ -179,7 +181,7 @@ mod linux {
         libc::SYS_readlink,
     ];
 
-    /// What keeping files takes.
+    /// System calls for keeping files.
     const WRITING: &[i64] = &[
         libc::SYS_openat,
         libc::SYS_ftruncate,
@@ -188,7 +190,7 @@ mod linux {
         libc::SYS_unlink,
     ];
 
-    /// The system calls that rename and remove files.
+    /// System calls that rename and remove files.
     const RENAMING: &[i64] = &[
         #[cfg(target_arch = "x86_64")]
         libc::SYS_rename,
@@ -199,13 +201,14 @@ mod linux {
         libc::SYS_unlinkat,
     ];
 
-    /// The bits that count where an argument is an `int`.
+    /// The significant bits of an argument of type `int`.
     const INT: u64 = u32::MAX as u64;
 
     pub fn limit_calls(rest: &Rest) -> Result<(), seccompiler::Error> {
         let filter = SeccompFilter::new(
             rules(rest)?,
-            // As on a kernel that never had the call: the C library knows another way, if any.
+            // As on a kernel without the call; the C library then uses another call if there is
+            // one.
             SeccompAction::Errno(libc::ENOSYS as u32),
             SeccompAction::Allow,
             std::env::consts::ARCH.try_into()?,
@@ -227,22 +230,23 @@ mod linux {
         rules.insert(libc::SYS_open, vec![bits(1, write, 0)?]);
         rules.insert(libc::SYS_mmap, vec![bits(2, execute, 0)?]);
         rules.insert(libc::SYS_mprotect, vec![bits(2, execute, 0)?]);
-        // Threads, but no processes. What clone3 is asked for cannot be seen from here: without
-        // it, clone is used.
+        // Threads may be started, but no processes. The flags of clone3 are in memory that a filter
+        // cannot read; if it fails, clone is used.
         rules.insert(libc::SYS_clone, vec![bits(0, thread, thread)?]);
-        // The name of a thread.
+        // Sets the name of a thread.
         rules.insert(libc::SYS_prctl, vec![bits(0, INT, libc::PR_SET_NAME as u64)?]);
-        // Whether a stream is a terminal, and how wide it is; but not to type into it.
+        // Reads whether a stream is a terminal, and its width. Writing input to the terminal is not
+        // permitted.
         const TCGETS: u64 = 0x5401;
         const TCGETS2: u64 = 0x802c_542a;
         const TIOCGWINSZ: u64 = 0x5413;
         let terminal = [TCGETS, TCGETS2, TIOCGWINSZ];
         let mut asked = terminal.to_vec();
         if rest.watches {
-            // Whether an interface is there, and up.
+            // Reads whether an interface exists and is up.
             asked.extend([libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS]);
             rules.extend(WATCHING.iter().map(|&call| (call, Vec::new())));
-            // Another filter for the capture; patience with a reader of metrics.
+            // Another filter for the capture socket; the timeout of a client that reads metrics.
             let own = bits(1, INT, libc::SOL_SOCKET as u64)?;
             rules.insert(libc::SYS_setsockopt, vec![own]);
         }
@@ -257,7 +261,7 @@ mod linux {
         Ok(rules)
     }
 
-    /// Argument number `index` (from 0) has the bits `value` of those in `mask`.
+    /// Rule: argument number `index` (from 0) equals `value` in the bits of `mask`.
     fn bits(index: u8, mask: u64, value: u64) -> Result<SeccompRule, BackendError> {
         let equal = SeccompCmpOp::MaskedEq(mask);
         let condition = SeccompCondition::new(index, SeccompCmpArgLen::Qword, equal, value)?;

@@ -1,4 +1,4 @@
-//! Names on the command line to capture sources.
+//! Opens the captures named on the command line.
 
 use crate::error::Error;
 use crate::terminal;
@@ -14,15 +14,15 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use tcpwhy_core::capture::Source;
 
-/// How often a stream that has nothing to say looks whether it is still wanted.
+/// Interval at which a reader of a silent stream checks whether to go on.
 #[cfg(unix)]
 const LOOKS_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// A source for each name. What a typing mistake would cause is an error at once; what is
-/// wrong inside of a file is told by the report.
+/// Returns a source for each name. Errors that a mistyped name would cause are returned at once;
+/// the report describes what is wrong inside a file.
 ///
-/// # Errors
-/// A name that is missing, a directory or not ours to read, or standard input that cannot serve.
+/// # Errors A file does not exist, is a directory or may not be read, or standard input cannot be
+/// used.
 pub fn open(paths: &[impl AsRef<Path>]) -> Result<Vec<Source>, Error> {
     let standard_inputs = paths.iter().filter(|path| path.as_ref() == Path::new("-")).count();
     if standard_inputs > 1 {
@@ -46,14 +46,14 @@ fn one(path: &Path) -> Result<Source, Error> {
     }
     let file = File::open(path).map_err(|error| problem(path, error))?;
     if !metadata.is_file() {
-        // A named pipe or `<(…)`: it cannot be opened a second time.
+        // A named pipe or `<(…)`, which cannot be opened a second time.
         return Ok(Source::stream(name, Stream(file)));
     }
     let again = path.to_owned();
     Ok(Source::file(name, Some(metadata.len()), move || File::open(&again)))
 }
 
-/// Without a buffer, in which could be more than the system knows of.
+/// Opens standard input unbuffered: a buffer could already hold bytes when `poll` reports none.
 #[cfg(unix)]
 fn standard_input() -> io::Result<Stream<File>> {
     Ok(Stream(io::stdin().as_fd().try_clone_to_owned()?.into()))
@@ -64,8 +64,8 @@ fn standard_input() -> io::Result<Stream<io::Stdin>> {
     Ok(Stream(io::stdin()))
 }
 
-/// Something that is read as it comes, and may not come for long: Ctrl-C ends it, as
-/// [`Open::Once`](tcpwhy_core::capture::Open::Once) allows.
+/// An input that is read as data arrives, which may take long. Ctrl-C ends it, as
+/// [`Open::Once`](tcpwhy_core::capture::Open::Once) permits.
 struct Stream<R>(R);
 
 #[cfg(unix)]
@@ -91,7 +91,7 @@ impl<R: Read> Read for Stream<R> {
     }
 }
 
-/// Why a path cannot be read, and what to do.
+/// Returns the error for a path that cannot be read, with what to do.
 pub fn problem(path: &Path, source: io::Error) -> Error {
     let name = path.display().to_string();
     match source.kind() {

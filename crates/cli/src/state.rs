@@ -1,18 +1,17 @@
-//! The state of sockets as evidence: from a file, or of this system as it is now.
+//! The state of sockets as evidence, from a file or from the running system.
 
 use crate::error::Error;
 use std::fs;
 use std::path::Path;
 use tcpwhy_core::state::State;
 
-/// In place of a file: the sockets of this system now.
+/// Name that stands for the sockets of the running system in place of a file.
 const LIVE: &str = "live";
 
 /// Reads the state that `--sockets` names.
 ///
-/// # Errors
-/// [`Error::State`]: it is no list of sockets; [`Error::Open`]: it cannot be read; or the kernel refuses
-/// to list its sockets.
+/// # Errors [`Error::State`] if the file is no list of sockets, [`Error::Open`] if it cannot be
+/// read, or an error of the kernel when it lists the sockets.
 pub fn read(from: &Path) -> Result<State, Error> {
     if from.as_os_str() == LIVE {
         return now();

@@ -21,17 +21,17 @@ use tcpwhy_core::model::{
 };
 use tcpwhy_core::tables::{Rows, Stall, TableExchange};
 
-/// Rows of a row group. 40 columns of 8 bytes make 10 MiB of it.
+/// Number of rows in a row group. With 40 columns of 8 bytes it takes 10 MiB.
 const GROUP_ROWS: usize = 32_768;
 
 /// A value of a row.
 enum Cell {
     /// A count, bytes or nanoseconds.
     Integer(u64),
-    /// Nanoseconds since the Unix epoch.
+    /// Time in nanoseconds since the Unix epoch.
     Instant(u64),
     Text(String),
-    /// From 0 to 1.
+    /// A share between 0 and 1.
     Share(f64),
     Flag(bool),
 }
@@ -47,7 +47,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The type in the language of Parquet's message types.
+    /// Returns the physical and logical type in Parquet's message schema language.
     fn parquet(self) -> (&'static str, &'static str) {
         match self {
             Self::Integer => ("INT64", "(INTEGER(64,true))"),
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// The values of a column that are not written yet.
+/// The values of a column in the current row group.
 enum Values {
     Integers(Vec<i64>),
     Texts(Vec<ByteArray>),
@@ -114,7 +114,7 @@ impl Values {
     }
 }
 
-/// A table under way.
+/// A table while it is written.
 struct Table {
     writer: SerializedFileWriter<Written>,
     columns: Vec<Values>,
@@ -156,7 +156,7 @@ impl Table {
         Ok(())
     }
 
-    /// Writes what is left; the file still has to get its name.
+    /// Writes the last row group. The file still has its temporary name.
     fn finish(mut self) -> Result<Written, ParquetError> {
         if self.rows > 0 {
             self.write_group()?;
@@ -165,23 +165,22 @@ impl Table {
     }
 }
 
-/// The four tables of a capture, under way.
+/// The four tables of a capture while they are written.
 pub struct Tables {
     folder: PathBuf,
     connections: Table,
     exchanges: Table,
     stalls: Table,
     findings: Table,
-    /// The first thing that went wrong; no rows are taken after it.
+    /// The first error; no rows are taken after it.
     failed: Option<ParquetError>,
 }
 
 impl Tables {
-    /// Begins the tables in `folder`, which is made where it is missing, and confines this process to
-    /// reading `inputs` and to finishing the tables.
+    /// Begins the tables in `folder`, which is created if it does not exist, and confines this
+    /// process to reading `inputs` and finishing the tables.
     ///
-    /// # Errors
-    /// [`Error::Output`]: no file can be made there.
+    /// # Errors [`Error::Output`] if no file can be created there.
     pub fn begin(folder: &Path, inputs: &[PathBuf]) -> Result<Self, Error> {
         let failed = |source| Error::Output { path: folder.display().to_string(), source };
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -201,10 +200,9 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Adds the findings of `report`, and gives the files their names.
+    /// Adds the findings of `report`, and gives the files their final names.
     ///
-    /// # Errors
-    /// [`Error::Output`]: something could not be written.
+    /// # Errors [`Error::Output`] if something could not be written.
     pub fn finish(mut self, report: &Report) -> Result<(), Error> {
         for finding in &report.findings {
             let row = finding_row(finding, report.totals.wall_ns);
@@ -258,8 +256,8 @@ fn columns(columns: &[Column]) -> Vec<(String, Kind)> {
     columns.iter().map(|&(name, kind)| (name.to_owned(), kind)).collect()
 }
 
-/// The connection that a row is of: the number of its file among those read, from 0, and its first frame
-/// there.
+/// The columns that identify the connection of a row: the number of its file among those read, from
+/// 0, and the number of its first frame there.
 const IDENTITY: [Column; 2] = [("file", Kind::Integer), ("connection", Kind::Integer)];
 
 fn identity(first_frame: FrameId) -> [Cell; 2] {
@@ -286,7 +284,7 @@ const CONNECTION: [Column; 9] = [
     ("lost_ns", Kind::Integer),
 ];
 
-/// Of each direction, behind `client_` or `server_`: the sender.
+/// The columns of each direction, with the prefix `client_` or `server_` for the sender.
 const DIRECTION: [&str; 7] = [
     "packets",
     "actual_data_bytes",

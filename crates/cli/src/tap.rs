@@ -1,4 +1,4 @@
-//! The packets of tcpwhy's own connections, captured and diagnosed while it asks or sends a load.
+//! Captures and diagnoses the packets of tcpwhy's own connections while it sends requests.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -16,53 +16,53 @@ use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sys::process;
 use tcpwhy_live::{LiveError, privileges};
 
-/// The ring that is captured into, bytes.
+/// Size of the capture ring, bytes.
 const RING_BYTES: u32 = 16 << 20;
-/// CPU time that capturing may take: this much at once, and this share of one CPU.
+/// CPU time that capturing may take: an initial allowance, and a share of one CPU.
 const AT_ONCE: Duration = Duration::from_millis(150);
 const BUDGET: f64 = 0.03;
-/// How often it is looked what that is.
+/// Interval at which the CPU time is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// So many connections are captured where there are as many: fewer would not stand for all.
+/// The capture keeps at least this number of connections, if there are as many: fewer would not
+/// represent the load.
 const CONNECTIONS_MIN: f64 = 4.0;
-/// The kernel hands packets over after 64 ms at the latest; those of other processors are waited
-/// for.
+/// The kernel hands packets over after 64 ms at the latest; the rest allows for packets of other
+/// processors.
 const UNDER_WAY: Duration = Duration::from_millis(150);
-/// Packets that are kept, bytes.
+/// Memory for packets that are kept, bytes.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
-/// A capture under way, on a thread of its own.
+/// A capture in progress, on its own thread.
 pub struct Tap {
     done: Arc<AtomicBool>,
     thread: JoinHandle<Tapped>,
 }
 
-/// What was captured.
+/// The result of a capture.
 pub struct Tapped {
-    /// The diagnosis.
+    /// The report on the packets.
     pub report: Report,
-    /// The packets as pcapng, where they were to be kept.
+    /// The packets as pcapng, if they were to be kept.
     pub packets: Option<Vec<u8>>,
-    /// Packets that the capture lost.
+    /// Number of packets that the capture lost.
     pub dropped_packets: u64,
-    /// The kernel refused to go on before the end.
+    /// The error with which the kernel ended the capture early.
     pub refused: Option<LiveError>,
 }
 
 impl Tap {
-    /// Captures all that passes between this host and `server` from now on, whatever CPU time that
-    /// takes. The packets themselves are kept, as written by `keeper`, where one is named.
+    /// Captures all packets between this host and `server` from now on, whatever CPU time that
+    /// takes. The packets are kept if `keeper` gives the name of the program that writes them.
     ///
-    /// # Errors
-    /// `CAP_NET_RAW` is missing, or the kernel refuses.
+    /// # Errors `CAP_NET_RAW` is missing, or the kernel refuses.
     pub fn whole(server: SocketAddr, keeper: Option<&str>) -> Result<Tap, LiveError> {
         Ok(Self::run(Watch { kept: keeper.map(encoder), ..Watch::open(&[server], false)? }))
     }
 
-    /// Captures a load on `addresses` within a budget of CPU time, so some of it where it is much.
+    /// Captures a load on `addresses` within a budget of CPU time; of a large load, only part of
+    /// the connections.
     ///
-    /// # Errors
-    /// `CAP_NET_RAW` is missing, or the kernel refuses.
+    /// # Errors `CAP_NET_RAW` is missing, or the kernel refuses.
     pub fn of_load(addresses: &[SocketAddr]) -> Result<Tap, LiveError> {
         Ok(Self::run(Watch::open(addresses, true)?))
     }
@@ -73,35 +73,35 @@ impl Tap {
         Tap { done, thread: thread::spawn(move || watch.run(&until)) }
     }
 
-    /// Ends the capture: what it shows.
+    /// Ends the capture and returns its result.
     pub fn finish(self) -> Tapped {
         self.done.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// A new file of packets.
+/// Begins a new capture file in memory.
 fn encoder(keeper: &str) -> Encoder {
     let mut encoder = Encoder::default();
     encoder.header(LinkType::LINUX_SLL2, ANY, keeper);
     encoder
 }
 
-/// A capture of own connections.
+/// The thread's state of a capture of own connections.
 struct Watch {
     capture: Capture,
     sliding: Sliding,
     ends: Vec<Ends>,
     block: Block,
-    /// The packets as pcapng, where they are kept.
+    /// The packets as pcapng, if they are kept.
     kept: Option<Encoder>,
-    /// It keeps within a budget.
+    /// `true` if the capture keeps within a budget.
     is_bounded: bool,
     began: Instant,
-    /// Nothing is captured for now.
+    /// `true` while nothing is captured.
     is_paused: bool,
     looked: Instant,
-    /// Time since it began, weighted by the share of connections that were captured in it, s.
+    /// Captured time: each second weighted by the share of connections captured in it, s.
     captured_s: f64,
 }
 
@@ -145,7 +145,7 @@ impl Watch {
         let summary = self.capture.summary();
         let inputs = [InputSummary { path: format!("live:{}", summary.path), ..summary.clone() }];
         let mut report = self.sliding.whole(&inputs);
-        // Cut on purpose.
+        // Payload is cut off on purpose, so the observation would only distract.
         report.observations.retain(|it| it.id != "truncated_payload");
         if let Some(watched) = &mut report.watched {
             watched.sampled_share = share.clamp(f64::MIN_POSITIVE, 1.0);
@@ -159,7 +159,7 @@ impl Watch {
     }
 
     fn until(&mut self, done: &AtomicBool) -> Result<(), LiveError> {
-        // The thread that parses packets needs no rights for it.
+        // The thread that parses packets gives up all privileges.
         privileges::keep_only(&[])?;
         while !done.load(Ordering::Relaxed) {
             self.capture.read(&mut self.block, LOOK)?;
@@ -190,7 +190,8 @@ impl Watch {
         }
     }
 
-    /// Keeps within the budget: by fewer connections where there are many, by pauses where there are few.
+    /// Keeps within the budget: by capturing fewer connections if there are many, by pauses if
+    /// there are few.
     fn look(&mut self) -> Result<(), LiveError> {
         self.count();
         let allowed = AT_ONCE + self.began.elapsed().mul_f64(BUDGET);
@@ -212,7 +213,7 @@ impl Watch {
             self.sliding.keep_only(|flow| selection.has(flow));
         } else {
             self.is_paused = true;
-            // No packet has port 0.
+            // A filter that matches nothing, since no packet has port 0.
             let nothing = Ends { wanted: true, any: Values::Ports(vec![(0, 0)]) };
             self.capture.set_ends(vec![nothing])?;
             self.sliding.keep_only(|_| false);

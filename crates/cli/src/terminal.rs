@@ -1,4 +1,4 @@
-//! What the terminal can show, and the one key it listens to.
+//! Properties of the terminal, and the handling of Ctrl-C.
 
 use crate::args::{Color, Display};
 use std::env;
@@ -6,12 +6,12 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::report::{Glyphs, Look};
 
-/// Wider lines are hard to read.
+/// Maximum width, columns: longer lines are hard to read.
 const WIDTH_MAX: usize = 140;
-/// Where there is no terminal.
+/// Width if standard output is not a terminal, columns.
 const WIDTH_PIPE: usize = 80;
 
-/// How to show a report: asked for, or what standard output is.
+/// Returns how to show a report: as asked for, else by the properties of standard output.
 pub fn look(asked: &Display, all: bool) -> Look {
     let terminal = std::io::stdout().is_terminal();
     let columns = || {
@@ -30,7 +30,7 @@ pub fn look(asked: &Display, all: bool) -> Look {
     }
 }
 
-/// <https://no-color.org>: set, and not empty.
+/// Returns whether NO_COLOR is set and not empty (<https://no-color.org>).
 fn no_color() -> bool {
     env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
@@ -39,8 +39,8 @@ fn dumb() -> bool {
     env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Returns whether the locale writes UTF-8: the first of these that is set decides (POSIX). Without
-/// any, as in containers, UTF-8 is what is read nowadays.
+/// Returns whether the locale uses UTF-8. The first variable that is set decides (POSIX). If none
+/// is set, as in containers, UTF-8 is assumed.
 fn utf8() -> bool {
     let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
@@ -50,10 +50,10 @@ fn utf8() -> bool {
     })
 }
 
-/// Whether Ctrl-C was pressed, once that is [taken notice of](interruptible).
+/// `true` after Ctrl-C was pressed, once [`interruptible`] was called.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Takes notice of the first Ctrl-C in the flag, and ends the program at the second.
+/// Makes the first Ctrl-C set the flag, which is returned, and the second one end the program.
 pub fn interruptible() -> &'static AtomicBool {
     const EXIT_INTERRUPTED: i32 = 130;
     let handler = || {
@@ -61,7 +61,7 @@ pub fn interruptible() -> &'static AtomicBool {
             std::process::exit(EXIT_INTERRUPTED);
         }
     };
-    // Without a handler Ctrl-C simply ends the program, as it would have.
+    // If no handler can be installed, Ctrl-C ends the program as usual.
     let _ = ctrlc::set_handler(handler);
     &INTERRUPTED
 }

@@ -1,14 +1,14 @@
-//! The threads that the core is lent.
+//! The threads on which the core runs.
 
 use std::thread;
 use tcpwhy_core::capture::{CaptureError, CaptureSet};
 use tcpwhy_core::pipeline::{Analysis, BLOCK_BYTES_THREADED, GoOn, Pass};
 
-/// Runs `analysis` over `capture` on `threads` threads, as long as `go_on` says so after each
-/// block. Answers whether it came to the end; what is found does not depend on `threads`.
+/// Runs `analysis` over `capture` on `threads` threads, and calls `go_on` after each block to
+/// decide whether to continue. Returns whether it reached the end. The result does not depend on
+/// `threads`.
 ///
-/// # Errors
-/// [`CaptureError`] where nothing can be read.
+/// # Errors [`CaptureError`] if nothing can be read.
 pub fn run(
     analysis: &mut Analysis,
     capture: &mut CaptureSet,
@@ -29,7 +29,7 @@ pub fn run(
     pass.finish()
 }
 
-/// One per core that this process may use.
+/// Number of cores that this process may use.
 pub fn available() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,4 +1,4 @@
-//! A file that a command writes: it appears whole, under its name, or not at all.
+//! An output file that appears under its name only when it is complete.
 
 use crate::error::Error;
 use crate::{sandbox, terminal};
@@ -6,30 +6,30 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
-/// A file under way, beside the one that it will replace.
+/// A temporary file beside the one that it will replace.
 pub struct Written {
     file: BufWriter<NamedTempFile>,
     path: PathBuf,
-    /// Something could not be written.
+    /// `true` after a write failed.
     has_failed: bool,
 }
 
 impl Written {
-    /// Begins the file that will be `path`, made of `inputs`, and confines this process to reading these and to
-    /// finishing the file.
+    /// Begins the file that will be `path`, made from `inputs`. Confines this process to reading
+    /// these and finishing the file.
     ///
-    /// # Errors
-    /// [`Error::Overwrites`] where it is one of `inputs`, [`Error::Output`] where no file can be made there.
+    /// # Errors [`Error::Overwrites`] if the file is one of `inputs`, [`Error::Output`] if no file
+    /// can be created there.
     pub fn begin(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
         let written = Self::unconfined(path, inputs)?;
         sandbox::confine_but_renaming(inputs, folder(path));
         Ok(written)
     }
 
-    /// Begins the file as [`begin`](Self::begin) does, and confines nothing: others may follow.
+    /// Begins the file as [`begin`](Self::begin) does, but without confinement, since other files
+    /// may follow.
     ///
-    /// # Errors
-    /// Those of [`begin`](Self::begin).
+    /// # Errors Those of [`begin`](Self::begin).
     pub fn unconfined(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
         let name = path.display().to_string();
         let is_same = |one: io::Result<PathBuf>, other: io::Result<PathBuf>| {
@@ -44,7 +44,7 @@ impl Written {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // As any new file: the system takes away what the user's mask does.
+            // The same permissions as any new file: the system applies the user's umask.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let file = builder.tempfile_in(folder(path));
@@ -56,8 +56,8 @@ impl Written {
         })
     }
 
-    /// What failed while `input` was copied into this file: the file where it could not be written,
-    /// else `input`, which could not be read.
+    /// Returns the error of a failed copy of `input` into this file: about this file if it could
+    /// not be written, else about `input`, which could not be read.
     pub fn blame(&self, input: &Path, source: io::Error) -> Error {
         let path = |path: &Path| path.display().to_string();
         match self.has_failed {
@@ -67,10 +67,9 @@ impl Written {
         }
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     ///
-    /// # Errors
-    /// [`Error::Output`].
+    /// # Errors [`Error::Output`].
     pub fn finish(self) -> Result<(), Error> {
         let name = self.path.display().to_string();
         let file = self.file.into_inner().map_err(io::IntoInnerError::into_error);
@@ -79,7 +78,7 @@ impl Written {
     }
 }
 
-/// The folder that `path` is in.
+/// Returns the folder that contains `path`.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy dns`.
+//! Arguments of `tcpwhy dns`.
 
 use crate::args::Display;
 use clap::Args;
@@ -23,7 +23,7 @@ getaddrinfo of this system resolves the name once. --trace sends at most 24 time
 
 Exit status: 0 no fault (also where there is no such name), 1 faults found, 2 nothing could be asked.";
 
-/// Most rounds: nobody is flooded.
+/// Largest accepted `--count`, so that no server is flooded.
 const COUNT_MAX: i64 = 100;
 
 /// Arguments of `tcpwhy dns`.
@@ -71,7 +71,7 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// The types asked for: what was named, PTR of an address, or A and AAAA.
+    /// Record types to ask for: those given, else PTR for an address, else A and AAAA.
     pub fn types(&self) -> Vec<RecordType> {
         if !self.types.is_empty() {
             self.types.clone()

@@ -1,4 +1,4 @@
-//! Findings of active measurements, as the report's contract has them: in text and JSON.
+//! Findings of active measurements in text and JSON, in the format of the capture report.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,15 +7,15 @@ use tcpwhy_core::model::{Class, Fact, Finding, Role};
 use tcpwhy_core::report::{Page, Paint, Phrases};
 use tcpwhy_probe::dns::Judged;
 
-/// Fixes shown of each finding; the manual has all.
+/// Number of fixes shown for each finding; the manual lists all of them.
 const FIXES_MAX: usize = 3;
 
-/// Returns whether one of them is a fault.
+/// Returns whether any finding is a fault.
 pub fn any_fault(findings: &[Judged]) -> bool {
     findings.iter().any(|it| it.finding.cause.class() == Class::Fault)
 }
 
-/// A finding in full; `verify` is the command that shows whether a fix helped.
+/// Writes a finding in full. `verify` is the command that shows whether a fix helped.
 pub fn render(judged: &Judged, verify: &str, page: &mut Page<'_>) {
     let (finding, phrases) = (&judged.finding, Phrases::of(&judged.finding));
     let class = match finding.cause.class() {
@@ -46,22 +46,22 @@ pub fn render(judged: &Judged, verify: &str, page: &mut Page<'_>) {
     page.command("verify", &printable(verify));
 }
 
-/// Who has to change something.
+/// Returns the culprit's role and endpoint: who has to change something.
 fn culprit(finding: &Finding) -> String {
-    let at = place(finding);
+    let at = endpoint_of(finding);
     match finding.culprit.role {
         Role::Network => format!("network to {at}"),
         role => format!("{} {at}", role.id()),
     }
 }
 
-/// An endpoint without port 0, which stands for any.
-fn place(finding: &Finding) -> String {
+/// Formats the finding's endpoint; port 0 means any port and is left out.
+fn endpoint_of(finding: &Finding) -> String {
     let endpoint = &finding.culprit.endpoint;
     if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
 }
 
-/// A finding as JSON, in the report's own words.
+/// Returns a finding as JSON in the format of the report.
 pub fn document(judged: &Judged, verify: &str) -> Value {
     let (finding, phrases) = (&judged.finding, Phrases::of(&judged.finding));
     let kinds = |agrees: bool| {
@@ -75,7 +75,7 @@ pub fn document(judged: &Judged, verify: &str) -> Value {
         "cause": finding.cause.id(),
         "class": finding.cause.class().id(),
         "headline": phrases.headline,
-        "culprit": { "role": finding.culprit.role.id(), "endpoint": place(finding) },
+        "culprit": { "role": finding.culprit.role.id(), "endpoint": endpoint_of(finding) },
         "owners": finding.cause.owners().iter().map(|it| it.id()).collect::<Vec<_>>(),
         "lost_ns": finding.lost_ns,
         "share": finding.share,

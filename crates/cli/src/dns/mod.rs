@@ -1,4 +1,4 @@
-//! `tcpwhy dns`: what resolving a name costs, server by server, and why.
+//! `tcpwhy dns`: measures the resolution of a name, server by server, and says why it is slow.
 
 mod args;
 pub mod findings;
@@ -19,14 +19,15 @@ use tcpwhy_probe::dns::{self, Config, Hosts, Judged, Lookup, Survey, Trace};
 /// Exit status where faults were found.
 const EXIT_FAULTS: u8 = 1;
 
-/// All that was measured.
+/// All measurements of one run of `tcpwhy dns`.
 struct Measured {
     config: Config,
     types: Vec<String>,
     survey: Survey,
-    /// The addresses that /etc/hosts has.
+    /// The addresses that /etc/hosts has for the name.
     in_hosts: Vec<IpAddr>,
-    /// What getaddrinfo would have waited, by the first answers and by the last.
+    /// Time that getaddrinfo is expected to wait, computed from the first answers and from the last
+    /// ones.
     expected: Lookup,
     expected_again: Lookup,
     system: Option<System>,
@@ -34,20 +35,19 @@ struct Measured {
     findings: Vec<Judged>,
 }
 
-/// What getaddrinfo of this system did.
+/// The measured look-up by this system's getaddrinfo.
 #[derive(Debug, Serialize)]
 struct System {
     took_ns: u64,
-    /// What the repeated answers let expect; `None` where /etc/hosts has the name.
+    /// Expected time, from the repeated answers; `None` if /etc/hosts has the name.
     expected_ns: Option<u64>,
     addresses: Vec<IpAddr>,
     error: Option<String>,
 }
 
-/// Asks, measures, and prints what was found.
+/// Queries the servers, measures, and prints the findings.
 ///
-/// # Errors
-/// resolv.conf cannot be read, or no query can be sent to any server.
+/// # Errors resolv.conf cannot be read, or no query can be sent to any server.
 pub fn run(arguments: &Dns) -> Result<ExitCode, Error> {
     let mut config = match &arguments.resolv_conf {
         Some(path) => Config::read(path)?,
@@ -106,7 +106,7 @@ fn system(name: &str, expected_ns: Option<u64>) -> System {
     System { took_ns, expected_ns, addresses, error }
 }
 
-/// Why no query left this host, where none did.
+/// Returns the reason if no query could leave this host.
 pub fn unsent(survey: &Survey) -> Option<String> {
     let mut queries =
         survey.servers.iter().flat_map(|it| &it.rounds).flat_map(|it| &it.queries).peekable();
@@ -118,7 +118,7 @@ pub fn unsent(survey: &Survey) -> Option<String> {
     queries.all(|it| why(it).is_some()).then_some(first)
 }
 
-/// The same measurement again.
+/// Returns the command that repeats this measurement.
 fn verify(arguments: &Dns) -> String {
     let mut command = format!("tcpwhy dns {}", arguments.name);
     for record_type in &arguments.types {

@@ -1,4 +1,5 @@
-//! The measurements for people: the answer, each server, what getaddrinfo waited, then the findings.
+//! Text output of `tcpwhy dns`: the answer, each server, the time getaddrinfo waited, then the
+//! findings.
 
 use super::{Measured, System, findings};
 use tcpwhy_core::model::units::{counted, duration, printable};
@@ -7,7 +8,7 @@ use tcpwhy_probe::dns::{
     Cache, Ended, Hop, Lookup, Outcome, Query, ServerSurvey, Trace, Transport,
 };
 
-/// The whole report.
+/// Renders the whole output.
 pub fn render(measured: &Measured, verify: &str, look: &Look) -> String {
     let mut page = Page::new(look);
     headline(measured, &mut page);
@@ -76,12 +77,12 @@ fn headline(measured: &Measured, page: &mut Page<'_>) {
     }
 }
 
-/// Services beside the table and the name servers.
+/// Returns whether the hosts line of nsswitch.conf names services other than files and DNS.
 fn has_other_services(hosts: &str) -> bool {
     hosts.split_whitespace().any(|it| !matches!(it, "files" | "dns") && !it.starts_with('['))
 }
 
-/// The records that answer, without repeating one.
+/// Returns the records of the answer, each once.
 fn records(queries: &[Query]) -> String {
     let mut shown: Vec<String> = Vec::new();
     for record in queries.iter().flat_map(|it| &it.records) {
@@ -125,7 +126,7 @@ fn servers(measured: &Measured, page: &mut Page<'_>) {
     }
 }
 
-/// What one server said, in a line.
+/// Describes in one line what one server answered.
 fn says(server: &ServerSurvey) -> String {
     let mut parts: Vec<String> = Vec::new();
     let last = server.rounds.first().and_then(|it| it.queries.last());
@@ -192,7 +193,7 @@ fn query(query: &Query, page: &mut Page<'_>) {
     page.line(&page.look.paint(Paint::Dim, &line));
 }
 
-/// What a program waits, expected and measured.
+/// Writes the time a program waits for the name, expected and measured.
 fn waited(measured: &Measured, page: &mut Page<'_>) {
     let resolver = &measured.config.resolver;
     let text = format!(

@@ -1,4 +1,4 @@
-//! What can be asked of the doctor.
+//! Arguments of `tcpwhy doctor`.
 
 use crate::args::{Display, Trust, parse_duration};
 use crate::one_of::OneOf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tcpwhy_probe::experiment::Kind;
 use tcpwhy_probe::http::Request;
 
-/// Shown below the options.
+/// Examples, shown below the options in the help.
 pub const EXAMPLES: &str = "\
 Examples:
   tcpwhy https://example.org/search?q=tcp
@@ -81,7 +81,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// What is asked of the target, with this body.
+    /// Returns the request to send to the target, with this body.
     pub fn request(&self, body: Vec<u8>) -> Request {
         let method = match (&self.method, &self.body) {
             (Some(method), _) => method.to_ascii_uppercase(),
@@ -91,7 +91,7 @@ impl Doctor {
         Request { method, headers: self.header.clone(), body }
     }
 
-    /// The experiments to make on a target that speaks TLS, or does not.
+    /// Returns the experiments to make on a target, depending on whether it speaks TLS.
     pub fn experiments(&self, is_tls: bool) -> Vec<Kind> {
         if self.no_experiments {
             return Vec::new();
@@ -107,7 +107,7 @@ impl Doctor {
     }
 }
 
-/// An experiment by its name.
+/// The names of the experiments.
 const EXPERIMENT: OneOf =
     OneOf { what: "experiment", names: || Kind::ALL.into_iter().map(Kind::name).collect() };
 

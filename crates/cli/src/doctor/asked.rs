@@ -1,4 +1,4 @@
-//! The requests that are asked alone, one after the other: what a single request waits for.
+//! Sends requests one at a time, to measure what a single request waits for.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -11,34 +11,35 @@ use tcpwhy_probe::experiment::{
 };
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 
-/// Connections, and requests on each.
+/// Number of connections, and of requests on each.
 pub const CONNECTIONS: usize = 3;
 pub const REQUESTS: usize = 5;
 
-/// No connection is opened after this.
+/// Time after which no further connection is opened.
 const LASTS: Duration = Duration::from_secs(3);
 
-/// What the requests showed.
+/// The result of the single requests.
 #[derive(Default)]
 pub struct Asked {
     /// The measurements for the core.
     pub measured: Measured,
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// The last answer's status.
+    /// Status of the last response.
     pub status: Option<u16>,
-    /// Where a redirect points.
+    /// Target of a redirect, if the server sent one.
     pub location: Option<String>,
-    /// Why requests failed, the last.
+    /// Error of the last request that failed.
     pub error: Option<ExchangeError>,
-    /// Of each TLS handshake, until the server's first bytes, ns.
+    /// Time from the start of each TLS handshake to the server's first bytes, ns.
     pub tls_first_bytes_ns: Vec<u64>,
-    /// A request that began its answer, or was sent, and came to no end in time.
+    /// `true` if a request was sent or its response began, but the response did not end before the
+    /// timeout.
     pub is_stuck: bool,
 }
 
 impl Asked {
-    /// Asks, and measures.
+    /// Sends the requests and measures them.
     pub fn ask(subject: &Subject, lookup_ns: u64) -> Self {
         let mut asked = Self::default();
         asked.measured.server = subject.server.into();
@@ -63,8 +64,8 @@ impl Asked {
         asked
     }
 
-    /// The answer may be one to a request that should have come over TLS: none that is HTTP, or the
-    /// word that the request is none.
+    /// Returns whether the server may expect TLS: its response is not HTTP, or says that a plain
+    /// request came to a TLS port.
     fn is_doubtful(&self) -> bool {
         let is_closed = |error: &ExchangeError| match error {
             ExchangeError::Io { step, source, .. } => {
@@ -135,18 +136,18 @@ impl Asked {
         self.error = Some(error);
     }
 
-    /// Returns whether anything was answered.
+    /// Returns whether any request was answered.
     pub fn is_answered(&self) -> bool {
         !self.measured.requests.is_empty()
     }
 
-    /// The longest that a request took on a connection that was there, ns.
+    /// Longest time of a request on an open connection, ns.
     pub fn slowest_ns(&self) -> u64 {
         let own = |it: &OwnRequest| it.wait_ns + it.pause_ns + it.receive_ns;
         self.measured.requests.iter().map(own).max().unwrap_or(0)
     }
 
-    /// The times of the layers, medians over the requests, ns: connect, TLS, server, transfer.
+    /// Time spent in each layer, medians over the requests, ns.
     pub fn layers(&self) -> Layers {
         let of = |part: &dyn Fn(&OwnRequest) -> u64| {
             median_ns(self.measured.requests.iter().map(part).filter(|&it| it > 0))
@@ -163,7 +164,7 @@ impl Asked {
         }
     }
 
-    /// In one line.
+    /// Describes the result in one line.
     pub fn words(&self) -> String {
         let layers = self.layers();
         let latency = format!("{} in the median", duration(layers.request_ns));
@@ -175,24 +176,24 @@ impl Asked {
     }
 }
 
-/// Where the time of a request goes, by layer, ns: medians of the requests that have it.
+/// Time of a request by layer, ns: medians over the requests that have the layer.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct Layers {
-    /// Looking up the name.
+    /// Resolving the name.
     pub name_ns: u64,
-    /// A round trip.
+    /// One round trip.
     pub path_ns: u64,
-    /// Setting up a connection.
+    /// Establishing a connection.
     pub connect_ns: u64,
     /// The TLS handshake.
     pub tls_ns: u64,
-    /// Of it, until the server's first bytes.
+    /// The part of the TLS handshake before the server's first bytes.
     pub tls_first_byte_ns: u64,
-    /// From the request to the first byte, less a round trip.
+    /// From the request to the first byte of the response, less one round trip.
     pub server_ns: u64,
-    /// From the first byte of the answer to the last.
+    /// From the first byte of the response to the last.
     pub transfer_ns: u64,
-    /// From the request to the last byte, on a connection that is there.
+    /// From the request to the last byte of the response, on an open connection.
     pub request_ns: u64,
 }
 
@@ -210,7 +211,7 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
     }
 }
 
-/// Returns whether the server takes a TLS handshake, whatever its certificate.
+/// Returns whether the server accepts a TLS handshake, whatever its certificate is.
 fn speaks_tls(subject: &Subject) -> bool {
     let any = TlsOptions { insecure: true, ..TlsOptions::default() };
     let Ok(config) = client_config(&any) else { return false };
@@ -218,7 +219,8 @@ fn speaks_tls(subject: &Subject) -> bool {
     Connection::open(&asked, Settings::default()).is_ok()
 }
 
-/// A RST, or an ICMP error that says as much (RFC 1122 §3.2.2.1).
+/// Returns whether a connection was refused: by a RST, or by an ICMP error that means the same (RFC
+/// 1122 §3.2.2.1).
 fn is_refused(kind: ErrorKind) -> bool {
     matches!(
         kind,

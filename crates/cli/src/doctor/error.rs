@@ -1,4 +1,4 @@
-//! Why a target cannot be examined: what happened, and what to do.
+//! Errors that prevent the examination of a target, each with what the user can do.
 
 use std::io;
 use tcpwhy_probe::TargetError;

@@ -1,5 +1,5 @@
-//! Many requests at a time, for a moment: whether the server answers ten and a hundred clients as
-//! it does one.
+//! Short loads with several connections: whether the server answers ten and a hundred clients as
+//! fast as one.
 
 use super::args::Doctor;
 use super::asked::Asked;
@@ -15,23 +15,24 @@ use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::load::{Outcome, Plan, run as generate};
 
-/// Connections at a time.
+/// Numbers of concurrent connections, one load for each.
 const CONNECTIONS: [usize; 3] = [1, 10, 100];
-/// How long each lasts. A SYN that was dropped is sent again after 1 s (RFC 6298 §2.1): a load that
-/// is over before does not show it.
+/// Duration of each load. A dropped SYN is sent again after 1 s (RFC 6298 §2.1), so a shorter load
+/// would not show it.
 const LASTS: Duration = Duration::from_millis(1_300);
-/// Up to so many connections all packets are captured, whatever that takes: of a part of so few
-/// too little is left. Of more a part stands for all.
+/// Up to this many connections, all packets are captured without a budget: a sample of so few
+/// connections would be too small.
 const WHOLE_MAX: usize = 10;
-/// How long an answer may take before a load is given up, or before the next one begins.
+/// Time after which an outstanding response makes a load fail, or is no longer waited for before
+/// the next load.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What one number of connections showed.
+/// The result of the load with one number of connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loaded {
-    /// Connections at the same time.
+    /// Number of concurrent connections.
     pub connections: usize,
-    /// Requests answered.
+    /// Number of requests answered.
     pub requests: u64,
     /// Requests answered a second.
     pub requests_per_second: f64,
@@ -39,29 +40,30 @@ pub struct Loaded {
     pub p50_ns: u64,
     /// 99th percentile, ns.
     pub p99_ns: u64,
-    /// Failures.
+    /// Number of failed requests.
     pub errors: u64,
 }
 
-/// What the load sends, for the announcement.
+/// Describes what the load will send, for the announcement.
 pub fn announcement() -> String {
     let each = units::duration(LASTS.as_nanos() as u64);
     format!(", and as many as it answers on 1, 10 and 100 connections for {each} each (--no-load)")
 }
 
-/// What the loads showed.
+/// The results of all loads.
 #[derive(Default)]
 pub struct Loads {
     /// The measurements, fewest connections first.
     pub measured: Vec<Loaded>,
-    /// What their packets show, by connections: of those with more than one.
+    /// Reports on the packets of loads with more than one connection, by number of connections.
     pub reports: Vec<(u64, Report)>,
-    /// Requests asked between them.
+    /// Number of requests sent between the loads.
     pub between: u64,
 }
 
-/// Asks with more and more connections, as long as all is answered and shows no fault that requests
-/// `alone` do not; captures meanwhile, where these were captured.
+/// Runs loads with more and more connections, while all requests are answered and no fault appears
+/// that the single requests (`alone`) do not have. Packets are captured if those of the single
+/// requests were.
 pub fn run(
     wanted: &Doctor,
     asked: &Asked,
@@ -88,7 +90,7 @@ pub fn run(
             all.between += settle(subject);
         }
         let began = Instant::now();
-        // One connection shows what requests alone do.
+        // A load on one connection shows nothing that single requests do not.
         let alone = alone.filter(|_| connections > 1);
         let tap = alone.and_then(|_| tap(subject.server, connections));
         let plan = plan(wanted, subject, connections);
@@ -118,11 +120,12 @@ pub fn run(
     all
 }
 
-/// Waits until the server has come to the end of the connections that the load before left in its
-/// accept queue, which would be full of them when the next load begins; answers how many requests
-/// that took. A queue is taken first come, first served: an answer on a new connection comes last.
+/// Waits until the server has worked off the connections that the previous load left in its accept
+/// queue; otherwise the next load would begin with a full queue. Returns the number of requests
+/// that this took. The queue is first-in, first-out, so a response on a new connection comes after
+/// all others.
 fn settle(subject: &Subject) -> u64 {
-    // A server that does not answer any more fails the next load, which tells of it.
+    // If the server no longer answers, the next load fails and reports it.
     let Ok(mut connection) = Connection::open(subject, Settings::default()) else { return 0 };
     let _ = connection.ask();
     1
@@ -139,7 +142,7 @@ fn plan(wanted: &Doctor, subject: &Subject, connections: usize) -> Plan {
     }
 }
 
-/// A capture of a load; `None` where the kernel refuses one.
+/// Starts a capture of a load; `None` if the kernel refuses it.
 fn tap(server: SocketAddr, connections: usize) -> Option<Tap> {
     let tap = match connections <= WHOLE_MAX {
         true => Tap::whole(server, None),
@@ -159,7 +162,7 @@ fn of(connections: usize, outcome: &Outcome) -> Loaded {
     }
 }
 
-/// In one line.
+/// Describes the result of one load in one line.
 pub fn words(it: &Loaded) -> String {
     let errors = match it.errors {
         0 => String::new(),

@@ -1,5 +1,5 @@
-//! A server on this machine: what the kernel says of its sockets, and which of the host's settings
-//! explain a finding.
+//! A server on this machine: the state of its sockets, and the host's settings that explain a
+//! finding.
 
 use super::steps::Steps;
 use std::net::SocketAddr;
@@ -11,21 +11,21 @@ use tcpwhy_live::host::{Entry, Evidence, Place, audit};
 use tcpwhy_live::sockets::{Selection, Where};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 
-/// The sample of an audit: its counters need not grow, since the requests are over.
+/// Sample time of the audit. Its counters need not grow, since the requests are over.
 const SAMPLE: Duration = Duration::from_millis(200);
 
-/// Entries of an audit that are told.
+/// Number of audit entries that are shown.
 const ENTRIES_MAX: usize = 3;
 
-/// Puts the state of the server's sockets beside the findings, where the other end of a connection
-/// of our own is on this machine; the network namespace that the server is in.
+/// Weighs the findings with the state of the server's sockets, if the server is on this machine.
+/// Returns the network namespace of the server.
 pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) -> Option<Place> {
     let began = Instant::now();
-    // A connection that is open while the sockets are read.
+    // A connection that stays open while the sockets are read.
     let connection = Connection::open(subject, Settings::default()).ok()?;
     let own = connection.local()?;
     let at = |port| {
-        // Other namespaces may be looked into by root only.
+        // Only root may look into other namespaces.
         let read = |place| {
             crate::sockets::state(&Selection { place, port: Some(port), ..Selection::default() })
         };
@@ -53,7 +53,7 @@ pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) -> Optio
     Some(server.netns.clone().map_or(Place::Here, Place::Named))
 }
 
-/// What of the host explains findings of the report, the most direct first.
+/// Returns the audit entries that explain findings of the report, the most direct first.
 pub fn explain(report: &Report, place: &Place, steps: &mut Steps) -> Vec<Entry> {
     if report.findings.is_empty() {
         return Vec::new();
@@ -85,7 +85,7 @@ fn explains_a_finding(entry: &Entry) -> bool {
     entry.evidence.iter().any(|it| matches!(it, Evidence::Report { .. }))
 }
 
-/// The socket that has these ends.
+/// Finds the socket with these two ends.
 fn socket(state: &State, local: SocketAddr, peer: SocketAddr) -> Option<&Socket> {
     let same = |one: SocketAddr, other: SocketAddr| {
         (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())

@@ -44,34 +44,36 @@ use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Others, Skipped, Subject, mak
 use tcpwhy_probe::tls::client_config;
 use tcpwhy_probe::{Scheme, Target};
 
-/// Something is wrong, and somebody can change it.
+/// Exit status if there is a fault.
 const EXIT_FAULTS: u8 = 1;
-/// The target could not be examined.
+/// Exit status if the target could not be examined.
 const EXIT_UNEXAMINED: u8 = 2;
 
-/// How long one experiment may go on.
+/// Time limit of one experiment.
 const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
-/// Most pairs of one experiment: eight that agree suffice, twenty with three exceptions.
+/// Largest number of pairs in one experiment. Eight pairs that agree are enough, as are twenty with
+/// three exceptions.
 const PAIRS_MAX: u64 = 24;
-/// Where requests take this long, ns, so many pairs wait at the same time: four clients disturb
-/// nobody who answers that slowly.
+/// From this request time on, ns, several pairs run at the same time: four clients do not disturb a
+/// server that answers so slowly.
 const LONG_NS: u64 = 20_000_000;
 const PAIRS_AT_ONCE: usize = 4;
-/// The least effect that counts, ns, and as a part of a request: what is smaller nobody notices.
+/// The smallest effect that is reported, ns, and as a share of the request time; users do not
+/// notice less.
 const FLOOR_NS: u64 = 1_000_000;
 const FLOOR_PART: u64 = 10;
 
-/// Requests that take this long may wait for packets that are too large to pass, ns: a sender finds
-/// out what passes by timers of 200 ms and more, and their doublings.
+/// From this request time on, ns, requests may wait for packets that are too large for the path: a
+/// sender discovers the path MTU by timers of 200 ms and more, which double.
 const SLOW_NS: u64 = 1_000_000_000;
 
-/// What the report of a target has beside that of a capture: docs/report.schema.json, `doctor`.
+/// The additional part of a target's report: docs/report.schema.json, `doctor`.
 #[derive(Serialize)]
 struct Beside<'a> {
     doctor: Walk<'a>,
 }
 
-/// The walk: where to, what it sent, where the time goes by layer, and step by step.
+/// The examination: its target, the traffic it sent, time by layer, and its steps.
 #[derive(Serialize)]
 struct Walk<'a> {
     target: String,
@@ -79,16 +81,15 @@ struct Walk<'a> {
     requests: u64,
     layers: Layers,
     loads: Vec<Loaded>,
-    /// What explains findings, where the server is on this machine.
+    /// Audit entries that explain findings, if the server is on this machine.
     host: Vec<Entry>,
     verdict: String,
     steps: &'a [Step],
 }
 
-/// Walks to the target and prints the verdict; the exit status says whether there are faults.
+/// Examines the target and prints the verdict; the exit status says whether there are faults.
 ///
-/// # Errors
-/// The target is none, does not resolve, or the report cannot be written.
+/// # Errors The target is invalid or does not resolve, or the report cannot be written.
 pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let target = Target::parse(&asked_for.target).map_err(DoctorError::from)?;
     let mut steps = Steps::new(!asked_for.display.no_progress);
@@ -142,7 +143,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     })
 }
 
-/// The report where name servers are why nothing could be asked.
+/// Prints the report for a target that could not be resolved because of its name servers.
 fn tell_unresolved(
     asked_for: &Doctor,
     mut report: Report,
@@ -164,7 +165,7 @@ fn tell_unresolved(
     Ok(ExitCode::from(EXIT_FAULTS))
 }
 
-/// Prints the report, and keeps it where a bundle is asked for.
+/// Prints the report, and stores it if a bundle is asked for.
 fn tell(
     asked_for: &Doctor,
     report: &Report,
@@ -203,7 +204,7 @@ fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject
     Ok(Subject { target, server, request: asked.request(body), tls, timeout })
 }
 
-/// What is going to be sent, at most.
+/// Describes the largest amount of traffic that will be sent.
 fn announcement(subject: &Subject, kinds: &[Kind], loads: bool) -> String {
     let at = subject.server;
     if subject.target.scheme == Scheme::Tcp {
@@ -265,8 +266,8 @@ fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Step
     }
 }
 
-/// What experiments may turn to: another address of the server, this host's name servers, and TLS
-/// that resumes sessions.
+/// Finds what experiments can use for comparison: another address of the server, the host's name
+/// servers, and TLS with resumed sessions.
 fn others(
     asked_for: &Doctor,
     subject: &Subject,
@@ -279,7 +280,7 @@ fn others(
     Ok(Others { family, resolvers, resuming })
 }
 
-/// Of the experiments that are `wanted` those that there is something to ask for, and what slow
+/// Selects from the `wanted` experiments those that this target permits, and adds those that slow
 /// requests and look-ups suggest.
 fn worth_making(
     wanted: Vec<Kind>,
@@ -292,7 +293,7 @@ fn worth_making(
         return Vec::new();
     }
     if asked.is_stuck {
-        // What large packets do is all that can be asked where no answer comes to its end.
+        // If no response ever ends, only the effect of large packets can be tested.
         return vec![Kind::Mss];
     }
     if !asked.is_answered() {
@@ -309,7 +310,7 @@ fn worth_making(
     kinds
 }
 
-/// Makes the experiments.
+/// Runs the experiments.
 fn experiments(
     asked: &Asked,
     subject: &Subject,
@@ -338,8 +339,8 @@ fn experiments(
     made
 }
 
-/// One report of packets, or own sockets where there are none, of what is wrong with name servers,
-/// and of experiments; with the packets.
+/// Merges the report on packets (or on own sockets, if there are no packets) with findings about
+/// name servers and experiments. Returns it with the packets.
 fn diagnose(
     asked: &Asked,
     named: Vec<Finding>,
@@ -358,7 +359,7 @@ fn diagnose(
     (report, packets)
 }
 
-/// Writes the bundle.
+/// Writes the bundle's files.
 fn keep(folder: &Path, json: &str, text: &str, packets: Option<&[u8]>) -> Result<(), DoctorError> {
     let path = folder.display().to_string();
     let refused = |source| DoctorError::Bundle { path: path.clone(), source };

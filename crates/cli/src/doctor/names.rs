@@ -1,5 +1,5 @@
-//! Resolves the target's name. Where the look-up was slow or failed, or the first name server fails,
-//! each name server is asked separately.
+//! Resolves the target's name. If the look-up was slow or failed, or if the first name server
+//! fails, each name server is queried separately.
 
 use super::error::DoctorError;
 use super::steps::Steps;
@@ -11,21 +11,21 @@ use tcpwhy_core::model::{Cause, Class, Fact, Finding, Report, StateEvidence};
 use tcpwhy_probe::Target;
 use tcpwhy_probe::dns::{self, Config, Ended, Hosts, Judged, record_type};
 
-/// A look-up that takes longer is looked into, ns: the floor of a cost.
+/// A look-up that takes longer than this, ns, is examined; it is the smallest cost that is
+/// reported.
 pub const SLOW_NS: u64 = 20_000_000;
 
-/// What came of looking the name up.
+/// The outcome of resolving the name.
 pub enum Resolved {
-    /// Its addresses, those that the system prefers first, and what is wrong with its name servers.
+    /// The name has addresses, in the system's order of preference. Name servers may have faults.
     Found { addresses: Vec<SocketAddr>, lookup_ns: u64, findings: Vec<Finding> },
-    /// It has none, and name servers are at fault.
+    /// The name did not resolve, and name servers are at fault.
     Failed { lookup_ns: u64, findings: Vec<Finding> },
 }
 
-/// Looks the target's name up.
+/// Resolves the target's name.
 ///
-/// # Errors
-/// There is no such name, it has no address, or no name server can be asked.
+/// # Errors There is no such name, it has no address, or no name server can be queried.
 pub fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorError> {
     let host = &target.host;
     if let Some(address) = target.address() {
@@ -65,10 +65,11 @@ fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
     ask(host, steps).map_or_else(Vec::new, |asked| asked.findings)
 }
 
-/// Returns whether the first of several name servers answers with a failure, such as SERVFAIL. Then
-/// the resolver asks the next one at once (`send_dg` of glibc's res_send.c), so that a look-up on a
-/// short path is quick all the same. One question is enough: a failure that came within a quick
-/// look-up comes as quickly again, and a server that is silent for longer was not waited for.
+/// Returns whether the first of several name servers answers with a failure such as SERVFAIL. In
+/// that case the resolver asks the next server at once (`send_dg` in glibc's res_send.c), so the
+/// look-up is still quick on a short path. One query is enough: a failure that came within a quick
+/// look-up comes equally quickly again, and the resolver did not wait for a server that is silent
+/// for longer.
 fn first_server_fails(host: &str) -> bool {
     let Ok(config) = Config::system() else { return false };
     let &[first, _, ..] = config.servers.as_slice() else { return false };
@@ -83,8 +84,8 @@ fn first_server_fails(host: &str) -> bool {
     query.is_heard() && !query.is_usable()
 }
 
-/// What is wrong with the servers of a name without an address; nothing where they say that there
-/// is no such name, or where this host reaches none of them.
+/// Returns the faults of the name servers for a name without an address. There are none if the
+/// servers say that the name does not exist, or if this host reaches none of them.
 fn examine_failed(host: &str, steps: &mut Steps) -> Vec<Finding> {
     // No server has names below `invalid` (RFC 6761 §6.4).
     if host.trim_end_matches('.').rsplit('.').next() == Some("invalid") {
@@ -99,12 +100,12 @@ fn examine_failed(host: &str, steps: &mut Steps) -> Vec<Finding> {
     asked.findings
 }
 
-/// What the servers answered.
+/// The answers of the name servers.
 struct Asked {
     findings: Vec<Finding>,
     /// How a look-up ends with these answers.
     ended: Ended,
-    /// No query could leave this host.
+    /// `true` if no query could leave this host.
     is_unsent: bool,
 }
 
@@ -124,7 +125,7 @@ fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
     let slow = |it: &&Judged| it.finding.cause == Cause::DnsSlow;
     let slow: Vec<_> = judged.iter().filter(slow).map(|it| it.finding.culprit.endpoint).collect();
     if !slow.is_empty() {
-        // An answer that is late once is no slow resolver.
+        // One late answer does not show that a resolver is slow.
         survey.repeat(&types, &config, |server| slow.contains(&server.into()));
         judged = dns::judge(&config, &survey, &expected);
     }
@@ -139,13 +140,13 @@ fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
     })
 }
 
-/// Adds what [`resolve`] found to a report.
+/// Adds the findings of [`resolve`] to a report.
 pub fn add(report: &mut Report, found: Vec<Finding>) {
     report.findings.extend(found);
     arrange(&mut report.findings, &report.totals);
 }
 
-/// The finding with what was measured as evidence.
+/// Converts a finding, with the measurements as its evidence.
 fn finding(judged: Judged) -> Finding {
     let mut finding = judged.finding;
     let place = finding.culprit.endpoint.to_string();

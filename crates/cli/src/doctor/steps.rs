@@ -1,11 +1,12 @@
-//! The steps of the walk: each with what it showed or why it was left out, told as it happens.
+//! The steps of an examination, each with its result or the reason it was left out, printed as they
+//! happen.
 
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
 use tcpwhy_core::model::units;
 
-/// A step that was taken, or left out.
+/// A step that was taken or left out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
     /// Its name: `name`, `path`, `connect`, …
@@ -14,7 +15,7 @@ pub struct Step {
     pub outcome: &'static str,
     /// How long it took, ns.
     pub took_ns: u64,
-    /// What it showed, or why it was left out.
+    /// The result of the step, or the reason it was left out.
     pub what: String,
 }
 
@@ -25,32 +26,32 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Tells each on standard error, if it `is_told`.
+    /// Starts without steps; each step is printed on standard error if `is_told`.
     pub fn new(is_told: bool) -> Self {
         Self { is_told, taken: Vec::new() }
     }
 
-    /// What comes next, and how much it sends at most.
+    /// Announces the next step and the largest amount of traffic it sends.
     pub fn announce(&self, what: &str) {
         self.tell(&format!("tcpwhy: {what}"));
     }
 
-    /// A step that began then is over.
+    /// Records a step that began at `began` and succeeded.
     pub fn done(&mut self, step: &'static str, began: Instant, what: String) {
         self.add(step, "done", Some(began), what);
     }
 
-    /// A step that began then failed.
+    /// Records a step that began at `began` and failed.
     pub fn failed(&mut self, step: &'static str, began: Instant, what: String) {
         self.add(step, "failed", Some(began), what);
     }
 
-    /// A step is left out.
+    /// Records a step that was left out.
     pub fn skipped(&mut self, step: &'static str, why: impl Into<String>) {
         self.add(step, "skipped", None, why.into());
     }
 
-    /// All of them.
+    /// Returns all steps so far.
     pub fn taken(&self) -> &[Step] {
         &self.taken
     }
@@ -72,7 +73,7 @@ impl Steps {
 
     fn tell(&self, line: &str) {
         if self.is_told {
-            // A reader of standard error that has gone away is no reason to stop.
+            // If nobody reads standard error any more, the examination goes on.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
     }

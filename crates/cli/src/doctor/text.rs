@@ -1,5 +1,5 @@
-//! The verdict for a terminal: what, who and what to do first; then layers, experiments, and what
-//! was left out.
+//! Text output of the doctor: what is wrong, who has to change it and what to do first; then
+//! layers, experiments and omitted steps.
 
 use super::Walk;
 use super::asked::{Asked, Layers};
@@ -14,7 +14,7 @@ use tcpwhy_probe::experiment::{ExchangeError, Step, Subject};
 /// Findings shown in full, unless all are asked for.
 const FINDINGS_MAX: usize = 3;
 
-/// The page.
+/// Renders the whole page.
 pub fn page(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
     let mut page = Page::new(look);
     let software = asked.measured.software.as_deref().map(units::printable);
@@ -43,7 +43,7 @@ fn sent(requests: u64) -> String {
     units::counted(requests, "request sent", "requests sent")
 }
 
-/// What stands below the verdict.
+/// Renders the part below the verdict.
 fn rest(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line("");
@@ -96,7 +96,7 @@ fn layers(page: &mut Page<'_>, layers: &Layers) {
     page.listed("", &items);
 }
 
-/// The verdict in one sentence.
+/// Returns the verdict in one sentence.
 pub fn verdict(report: &Report, asked: &Asked, subject: &Subject) -> String {
     if let (Some(error), false) = (&asked.error, asked.is_answered()) {
         return in_words(error, subject);
@@ -113,7 +113,7 @@ pub fn verdict(report: &Report, asked: &Asked, subject: &Subject) -> String {
     }
 }
 
-/// What went wrong, and what to do.
+/// Describes an error of a request, and what to do.
 pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
     let at = subject.server;
     let timeout = units::duration(subject.timeout.as_nanos() as u64);

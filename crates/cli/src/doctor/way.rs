@@ -1,4 +1,4 @@
-//! The way to the server: hops, and where latency is added.
+//! The path to the server: its hops, and where latency is added.
 
 use super::args::Doctor;
 use super::steps::Steps;
@@ -12,10 +12,10 @@ use tcpwhy_probe::path::{PathEnd, Plan, Report, probe};
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 
-/// How long the hops are looked for.
+/// Time limit for finding the hops.
 const LASTS: Duration = Duration::from_millis(2_500);
 
-/// Probes of each hop: few, since nothing but the way is asked for.
+/// Probes for each hop. Two are enough, since only the path is of interest here.
 const COUNT: u32 = 2;
 
 /// Finds the hops to `server`.
@@ -64,7 +64,7 @@ pub fn examine(wanted: &Doctor, server: SocketAddr, steps: &mut Steps) {
     }
 }
 
-/// In one line.
+/// Describes the path in one line.
 fn words(report: &Report) -> String {
     let Some(path) = &report.path else {
         let why = report.skipped.iter().find(|it| it.what == "hops");

@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy drops`.
+//! Arguments of `tcpwhy drops`.
 
 use crate::args::{Display, parse_duration};
 use clap::Args;
@@ -51,7 +51,7 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// What these arguments ask for.
+    /// Returns what these arguments ask to watch.
     pub fn watched(&self) -> Watched {
         Watched { netns: self.netns.clone(), pid: self.pid }
     }

@@ -1,4 +1,5 @@
-//! `tcpwhy drops`: packets that the kernel drops, live, those that hurt a connection first.
+//! `tcpwhy drops`: shows packets that the kernel drops as it happens, first those that harm a
+//! connection.
 
 mod args;
 mod screen;
@@ -15,15 +16,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tcpwhy_live::drops::{Harm, Report, Watch};
 
-/// Exit status where a drop hurt a connection.
+/// Exit status if a drop harmed a connection.
 const EXIT_HURT: u8 = 1;
-/// How soon Ctrl-C is noticed.
+/// Interval at which Ctrl-C is checked.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Watches for the time asked for, or until Ctrl-C, and prints what was dropped.
+/// Watches for the given time or until Ctrl-C, and prints the drops.
 ///
-/// # Errors
-/// The process or namespace asked for does not exist, or may not be looked into.
+/// # Errors The process or namespace does not exist, or this process may not look into it.
 pub fn run(arguments: &Drops) -> Result<ExitCode, Error> {
     terminal::interruptible();
     let mut watch = Watch::start(&arguments.watched())?;
@@ -38,7 +38,7 @@ pub fn run(arguments: &Drops) -> Result<ExitCode, Error> {
     Ok(if hurt { ExitCode::from(EXIT_HURT) } else { ExitCode::SUCCESS })
 }
 
-/// Waits to the end; a terminal shows what is known so far.
+/// Waits until the end; a terminal shows the drops so far.
 fn observe(watch: &mut Watch, arguments: &Drops) -> Result<Report, Error> {
     let whole = Duration::from_nanos(arguments.for_ns);
     let interval = Duration::from_nanos(arguments.interval_ns).max(STEP);

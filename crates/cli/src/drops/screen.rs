@@ -1,30 +1,30 @@
-//! A text on a terminal that is replaced by the next one.
+//! A text on a terminal that is redrawn in place.
 
 use crate::error::Error;
 use crate::output;
 use std::io::IsTerminal;
 
-/// The lines of a terminal whose height is not known.
+/// Assumed number of lines if the terminal does not report its height.
 const LINES: usize = 24;
 
-/// What stands on the terminal.
+/// The text that the terminal shows now.
 pub struct Screen {
     is_live: bool,
     lines: usize,
 }
 
 impl Screen {
-    /// Standard output; live where it is a terminal and text is wanted.
+    /// Uses standard output; redraws only if that is a terminal and the output is text.
     pub fn new(json: bool) -> Self {
         Self { is_live: !json && std::io::stdout().is_terminal(), lines: 0 }
     }
 
-    /// Returns whether somebody watches.
+    /// Returns whether the output is redrawn on a terminal.
     pub fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// Replaces what stands there; what does not fit is cut off.
+    /// Replaces the shown text; lines that do not fit are cut off.
     pub fn show(&mut self, text: &str) -> Result<(), Error> {
         let height = terminal_size::terminal_size_of(std::io::stdout())
             .map_or(LINES, |(_, height)| usize::from(height.0));
@@ -34,10 +34,11 @@ impl Screen {
         output::print(&(lines.join("\n") + "\n"))
     }
 
-    /// Removes it.
+    /// Removes the shown text.
     pub fn clear(&mut self) -> Result<(), Error> {
         if self.lines > 0 {
-            // Cursor to the first line of the text, and all below it erased (ECMA-48 CPL, ED).
+            // Moves the cursor to the first line of the text and erases everything below (ECMA-48
+            // CPL, ED).
             output::print(&format!("\x1b[{}F\x1b[J", self.lines))?;
             self.lines = 0;
         }

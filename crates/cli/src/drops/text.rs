@@ -1,16 +1,17 @@
-//! The drops for people: those that hurt first, with where, which flows, and what to do.
+//! Text output of `tcpwhy drops`: harmful drops first, with the place in the kernel, the flows, and
+//! what to do.
 
 use std::time::Duration;
 use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint};
 use tcpwhy_live::drops::{Harm, Line, Report};
 
-/// Lines shown unless all are asked for.
+/// Number of lines shown unless all are asked for.
 const LINES_MAX: usize = 12;
-/// Flows shown of a line unless all are asked for.
+/// Number of flows shown in a line unless all are asked for.
 const FLOWS_MAX: usize = 3;
 
-/// The whole report.
+/// Renders the whole report.
 pub fn render(report: &Report, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line(&headline(report));
@@ -18,7 +19,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     page.finish()
 }
 
-/// What is known while it runs.
+/// Renders the drops so far, while the watch runs.
 pub fn running(report: &Report, left: Duration, look: &Look) -> String {
     let mut page = Page::new(look);
     let seconds = left.as_secs() + 1;
@@ -89,7 +90,7 @@ fn body(report: &Report, look: &Look, page: &mut Page) {
     }
 }
 
-/// Connection tracking, where it is in use.
+/// Writes the state of connection tracking, if it is in use.
 fn tracking(report: &Report, look: &Look, page: &mut Page) {
     for netns in &report.netns {
         let Some(conntrack) = netns.conntrack else { continue };
@@ -117,7 +118,7 @@ fn show(line: &Line, look: &Look, page: &mut Page) {
     let what = line.cause.map_or_else(|| line.subject.title(), |cause| cause.id());
     page.line(&format!("{}  {}", look.paint(paint, word), look.paint(Paint::Bold, what)));
     page.paragraph(None, &format!("{}.", line.sentence), 2);
-    let place = place(line);
+    let place = location(line);
     if !place.is_empty() {
         page.listed("where", &place);
     }
@@ -141,7 +142,7 @@ fn show(line: &Line, look: &Look, page: &mut Page) {
     }
 }
 
-fn place(line: &Line) -> Vec<String> {
+fn location(line: &Line) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(socket) = line.socket {
         parts.push(format!("socket {socket}"));

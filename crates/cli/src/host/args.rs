@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy host`.
+//! Arguments of `tcpwhy host`.
 
 use crate::args::{Display, parse_duration};
 use clap::Args;
@@ -52,7 +52,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The place that these arguments name.
+    /// Returns the namespace or process that these arguments name.
     pub fn place(&self) -> Place {
         match (&self.netns, self.pid) {
             (Some(name), _) => Place::Named(name.clone()),
@@ -62,7 +62,7 @@ impl Host {
     }
 }
 
-/// A sample from a tenth of a second to an hour.
+/// Parses a sample time between 0.1 s and one hour.
 fn parse_sample(text: &str) -> Result<u64, String> {
     let ns = parse_duration(text)?;
     if (100_000_000..=3_600_000_000_000).contains(&ns) {

@@ -1,4 +1,4 @@
-//! `tcpwhy host`: an audit of this host, ordered by what explains a symptom measured now.
+//! `tcpwhy host`: audits this host and lists first what explains a symptom that is present now.
 
 mod args;
 mod text;
@@ -15,13 +15,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tcpwhy_live::host::{Audit, AuditError, Entry, audit};
 
-/// Exit status where an entry explains a present symptom.
+/// Exit status if an entry explains a present symptom.
 const EXIT_EXPLAINS: u8 = 1;
 
-/// Audits the place asked for and prints what was found.
+/// Audits the given namespace and prints the result.
 ///
-/// # Errors
-/// The place does not exist, the kernel refuses to list sockets, or the report cannot be read.
+/// # Errors The namespace does not exist, the kernel refuses to list sockets, or the report cannot
+/// be read.
 pub fn run(arguments: &Host) -> Result<ExitCode, Error> {
     let report = match &arguments.for_report {
         Some(path) => {

@@ -1,11 +1,12 @@
-//! The audit for people: what explains a present symptom, with what to do; the rest in one line.
+//! Text output of the audit: entries that explain a present symptom, with what to do; the others in
+//! one line.
 
 use super::Host;
 use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, cut};
 use tcpwhy_live::host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
 
-/// The whole audit.
+/// Renders the whole audit.
 pub fn render(asked: &Host, audit: &Audit, look: &Look) -> String {
     let mut page = Page::new(look);
     let loud: Vec<&Entry> = audit.entries.iter().filter(|entry| entry.is_loud()).collect();
@@ -90,7 +91,7 @@ fn unexplained(finding: &Finding) -> String {
     }
 }
 
-/// An entry that explains something: what shows it, and what to do.
+/// Writes an entry that explains a symptom: its evidence, and what to do.
 pub fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
     let causes: Vec<_> = entry.explains.iter().map(|cause| cause.id()).collect();
     let causes =
@@ -109,7 +110,7 @@ pub fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
         if let Some(command) = &change.command {
             page.command("", &printable(command));
         }
-        // A search for the reason changes nothing: there is neither risk nor undo.
+        // A command that only inspects changes nothing, so there is neither risk nor undo.
         if change.changes_nothing() {
             return;
         }
@@ -123,7 +124,7 @@ pub fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
     }
 }
 
-/// The evidence in sentences; counters are one of them.
+/// Returns the evidence in sentences; all counters share one sentence.
 fn evidence(all: &[Evidence]) -> Vec<String> {
     let mut sentences = Vec::new();
     let counters = all.iter().filter_map(|evidence| match evidence {
@@ -151,7 +152,7 @@ fn evidence(all: &[Evidence]) -> Vec<String> {
     sentences
 }
 
-/// What explains nothing: by name, or whole where all is asked for.
+/// Writes the entries that explain nothing: their names, or all of each if everything is asked for.
 fn rest(quiet: &[&Entry], look: &Look, page: &mut Page) {
     if !look.all {
         let mut names: Vec<&str> = quiet.iter().map(|entry| entry.check).collect();

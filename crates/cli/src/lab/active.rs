@@ -1,5 +1,5 @@
-//! `tcpwhy lab verify --active`: what `tcpwhy URL` says of a case's server, asked from the client's
-//! namespace by a user without privileges and by root, with the fault and without.
+//! `tcpwhy lab verify --active`: runs the doctor on the server of a case, from the client's
+//! namespace, as root and as a user without privileges, with the fault and without it.
 
 mod visits;
 
@@ -16,35 +16,35 @@ use tcpwhy_lab::verify::params_of;
 use tcpwhy_lab::{LabError, Stage, Variant, cleanup, verify};
 use visits::{ACTIVE, Active};
 
-/// The bars: of the cases that own sockets or an experiment can decide, and of all with root.
+/// Required accuracy of the unprivileged user, for cases that own sockets or an experiment can
+/// decide.
 const UNPRIVILEGED_MIN: f64 = 0.90;
 const ROOT_MIN: f64 = 0.98;
 
-/// What the doctor said, and whether it was right.
+/// A report of the doctor and whether it is right.
 #[derive(Clone, Debug, Serialize)]
 struct Judged {
     case: &'static str,
-    /// Through a proxy that speaks TLS.
+    /// `true` if a TLS proxy stands in front of the server.
     is_tls: bool,
-    /// The case in tables.
+    /// Name of the case in tables.
     #[serde(skip)]
     label: String,
     seed: u64,
     variant: &'static str,
     user: &'static str,
     cause: &'static str,
-    /// Own sockets or an experiment can decide it.
+    /// `true` if own sockets or an experiment can decide the case.
     is_decided: bool,
-    /// Named with its culprit, or, without the fault, nothing named that is one.
+    /// `true` if the cause and its culprit are named, or, without the fault, no fault is named.
     is_right: bool,
-    /// Causes that were named, with their roles.
+    /// Named causes with their roles.
     named: Vec<String>,
 }
 
 /// Runs the doctor on each case and prints the table.
 ///
-/// # Errors
-/// Not root, or no such case.
+/// # Errors Not root, or no such case.
 pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     let wanted = |it: &&Active| match asked.only.as_slice() {
         [] => true,
@@ -83,7 +83,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(!holds)))
 }
 
-/// What the doctor says as either user.
+/// Runs the doctor as both users and judges its reports.
 fn visit(
     active: &'static Active,
     task: &verify::Task,
@@ -122,14 +122,14 @@ fn is_fault(id: &str) -> bool {
     class == Some(tcpwhy_core::model::Class::Fault)
 }
 
-/// Causes and roles that a report names.
+/// Returns the causes and roles that a report names.
 fn named(report: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = report["findings"].as_array().into_iter().flatten();
     findings.map(|it| (text(&it["cause"]), text(&it["culprit"]["role"]))).collect()
 }
 
-/// Right ones of all, by user and variant.
+/// Number of right reports and of all, by user and variant.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Shares {
     nobody: (usize, usize),
@@ -159,8 +159,8 @@ fn shares(judged: &[Judged]) -> Shares {
     }
 }
 
-/// Returns whether a bar covers it: what only packets show is not asked of a user who may not
-/// capture.
+/// Returns whether a report counts for the required accuracy. A user who may not capture is not
+/// expected to find what only packets show.
 fn counts(it: &Judged) -> bool {
     it.is_decided || it.user == "root" || it.variant == Variant::Healthy.dir()
 }

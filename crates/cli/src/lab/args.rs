@@ -1,4 +1,4 @@
-//! What can be asked of the lab.
+//! Arguments of `tcpwhy lab`.
 
 use crate::args::Display;
 use crate::one_of::OneOf;
@@ -84,14 +84,14 @@ pub struct RunArgs {
     pub set: Settings,
 }
 
-/// Parameters of the case as name and value with its unit. Each that any case has is an option,
-/// so that shells complete it.
+/// Parameters of the case: names, and values with units. Each parameter of any case is an option,
+/// so that shells can complete it.
 #[derive(Debug, Default)]
 pub struct Settings(pub Vec<(String, String)>);
 
 const HEADING: &str = "Parameters (`tcpwhy lab list CASE` shows those of a case)";
 
-/// Parameters that many cases have.
+/// Parameters that many cases have, with their help.
 const COMMON: [(&str, &str); 12] = [
     ("body", "Length of a request's body"),
     ("connections", "Connections at the same time"),
@@ -108,14 +108,15 @@ const COMMON: [(&str, &str); 12] = [
 ];
 
 impl Args for Settings {
-    /// Only once they are asked for: to know them all, every case is drawn.
+    /// Built only when they are needed: to find all parameters, every case is drawn.
     fn augment_args(command: Command) -> Command {
         command.defer(|command| {
             let option = |(name, unit): (String, Unit)| {
                 let arg =
                     Arg::new(name.clone()).value_name(unit.value_name()).help_heading(HEADING);
                 let help = COMMON.iter().find(|(common, _)| *common == name).map(|(_, help)| *help);
-                // What few cases have is told where they are listed.
+                // The long help and `lab list` show parameters that few cases have; the short help
+                // does not.
                 arg.long(name).help(help).hide_short_help(help.is_none())
             };
             command.args(options().into_iter().map(option))
@@ -144,17 +145,17 @@ impl FromArgMatches for Settings {
     }
 }
 
-/// All cases' parameters as options: without the unit in the name, which is in the value.
+/// Returns the parameters of all cases as options. The unit is part of the value, not of the name.
 fn options() -> Vec<(String, Unit)> {
     let drawn = CASES.iter().map(|case| tcpwhy_lab::case::drawn(case, 1));
     let mut options: Vec<_> = drawn
         .flat_map(|params| params.iter().map(|(name, _)| params::option(name)).collect::<Vec<_>>())
         .collect();
-    // Where two cases mean different units by one name, either reads the value in its own.
+    // If two cases use different units for one name, each reads the value in its own unit.
     options.sort();
     options.dedup_by(|one, other| one.0 == other.0);
     options
 }
 
-/// A case by its name.
+/// The name of a case.
 const CASE: OneOf = OneOf { what: "case", names: || CASES.iter().map(|case| case.name).collect() };

@@ -1,4 +1,4 @@
-//! What tcpwhy says of the captures of a run, held against what is true of them.
+//! The diagnoses of the captures of a run, compared with what is true of them.
 
 use crate::analysis::{self, Wanted};
 use crate::error::Error;
@@ -10,20 +10,19 @@ use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::Ladder;
 use tcpwhy_lab::{CaseResult, Cause, Labels};
 
-/// The diagnosis from one end.
+/// The diagnosis of one capture.
 pub struct Diagnosis {
-    /// `client` or `server`: where the capture was taken.
+    /// Where the capture was taken: `client` or `server`.
     pub vantage: String,
     path: PathBuf,
-    /// What was found.
+    /// The report on the capture.
     pub report: Report,
 }
 
 impl Diagnosis {
-    /// Those of all captures of a run.
+    /// Diagnoses all captures of a run.
     ///
-    /// # Errors
-    /// A capture cannot be read.
+    /// # Errors A capture cannot be read.
     pub fn of(result: &CaseResult, labels: &Labels) -> Result<Vec<Diagnosis>, Error> {
         let captures = labels.stage.captures.iter();
         let each = captures.filter_map(|capture| {
@@ -39,37 +38,37 @@ impl Diagnosis {
         .collect()
     }
 
-    /// The findings that name a cause which is present, by its own name or one as right.
+    /// Returns the findings that name a cause that is present, by its own name or by one that
+    /// counts as right.
     pub fn naming(&self, truth: &Cause) -> impl Iterator<Item = &Finding> {
         self.report.findings.iter().filter(|finding| is_right(finding, truth))
     }
 
-    /// Returns whether each of the causes is named.
+    /// Returns whether the findings name all of the causes.
     pub fn names_all(&self, truths: &[Cause]) -> bool {
         truths.iter().all(|truth| self.naming(truth).next().is_some())
     }
 
-    /// Returns whether no packet here tells of any of the causes.
+    /// Returns whether no packet of this capture shows any of the causes.
     pub fn sees_none(&self, truths: &[Cause]) -> bool {
         let here = self.vantage.as_str();
         truths.iter().all(|truth| truth.from_capture.unseen_at.contains(&here))
     }
 
-    /// What the findings that name one of the causes put down to it, ns.
+    /// Time that the findings attribute to the causes, ns.
     pub fn lost_ns(&self, truths: &[Cause]) -> u64 {
         let is_true = |it: &&Finding| truths.iter().any(|truth| is_right(it, truth));
         self.report.findings.iter().filter(is_true).map(|finding| finding.lost_ns).sum()
     }
 
-    /// The first fault, if any is found.
+    /// Returns the first fault, if there is one.
     pub fn fault(&self) -> Option<&Finding> {
         self.report.findings.iter().find(|finding| finding.cause.class() == Class::Fault)
     }
 
-    /// The exchange that a finding has its evidence from.
+    /// Draws the exchange from which a finding has its evidence.
     ///
-    /// # Errors
-    /// The capture cannot be read again.
+    /// # Errors The capture cannot be read again.
     pub fn ladder(&self, finding: &Finding) -> Result<Option<Ladder>, Error> {
         let open = || sources::open(std::slice::from_ref(&self.path));
         let drawn = analysis::draw_evidence(&open, wanted().options, &self.report, finding)?;
@@ -77,8 +76,8 @@ impl Diagnosis {
     }
 }
 
-/// Returns whether a finding may stand for a cause that is present: a capture alone cannot tell
-/// some causes apart.
+/// Returns whether a finding counts as right for a cause that is present: from a capture alone,
+/// some causes look alike.
 fn is_right(finding: &Finding, truth: &Cause) -> bool {
     let (id, role) = (finding.cause.id(), finding.culprit.role.id());
     let mut verdicts = truth.from_capture.verdicts.iter();

@@ -1,4 +1,4 @@
-//! The story of a case for machines: labels, reports, comparison, verdict.
+//! A case as JSON: labels, reports, comparison, verdict.
 
 use super::diagnosis::Diagnosis;
 use super::keep::Held;
@@ -8,10 +8,9 @@ use crate::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::{comparison, json};
 
-/// All of it; `held` is what was kept up.
+/// Returns the whole document. `held` describes the stage if it was kept up.
 ///
-/// # Errors
-/// Something cannot be put into JSON.
+/// # Errors A value has no JSON form.
 pub fn story(outcome: &Outcome<'_>, again: &str, held: Option<&Held>) -> Result<Value, Error> {
     let version = env!("CARGO_PKG_VERSION");
     let case = outcome.case;
@@ -39,7 +38,7 @@ pub fn story(outcome: &Outcome<'_>, again: &str, held: Option<&Held>) -> Result<
     }))
 }
 
-/// By vantage.
+/// Returns the reports by vantage.
 fn reports(diagnoses: &[Diagnosis]) -> Result<Value, Error> {
     let mut all = Map::new();
     for diagnosis in diagnoses {

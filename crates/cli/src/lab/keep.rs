@@ -1,4 +1,4 @@
-//! `--keep`: the stage stays up in a process of its own, until `tcpwhy lab clean` ends it.
+//! `--keep`: a process of its own keeps the stage up until `tcpwhy lab clean` ends it.
 
 use super::args::RunArgs;
 use super::outcome::Outcome;
@@ -12,7 +12,7 @@ use tcpwhy_core::model::EndpointReport;
 use tcpwhy_core::report::{Look, Page, Paint};
 use tcpwhy_lab::{Case, LabError, Role, RunOptions, Stage, cleanup};
 
-/// What a held stage tells about itself.
+/// Description of a stage that is kept up, printed by the process that holds it.
 #[derive(Serialize, Deserialize)]
 pub struct Held {
     client: String,
@@ -20,10 +20,9 @@ pub struct Held {
     interface: String,
 }
 
-/// Builds the stage with its fault, says so on standard output, and stays until it is ended.
+/// Builds the stage with its fault, reports that on standard output, and waits until it is ended.
 ///
-/// # Errors
-/// [`LabError`]: it cannot be built.
+/// # Errors [`LabError`] if the stage cannot be built.
 pub fn hold(case: &Case, options: &RunOptions) -> Result<(), LabError> {
     match tcpwhy_lab::run::hold(case, options, up)? {}
 }
@@ -45,17 +44,16 @@ fn up(stage: &Stage, case: &str) {
     }
 }
 
-/// Starts the process that holds the stage, and waits until that is up.
+/// Starts the process that holds the stage, and waits until the stage is up.
 ///
-/// # Errors
-/// It cannot be started, or says why it cannot hold the stage.
+/// # Errors The process cannot be started, or reports why it cannot hold the stage.
 pub fn start(asked: &RunArgs) -> Result<Held, Error> {
     let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
     command.args(["lab", "hold", &asked.case, "--seed", &asked.seed.to_string()]);
     for (name, value) in &asked.set.0 {
         command.arg(format!("--{name}")).arg(value);
     }
-    // A group of its own: Ctrl-C in this terminal is not meant for it.
+    // The process gets its own group, so that Ctrl-C in this terminal does not end it.
     command.process_group(0).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(Error::Keep)?;
@@ -74,7 +72,7 @@ pub fn start(asked: &RunArgs) -> Result<Held, Error> {
     Err(Error::Keep(std::io::Error::other(said)))
 }
 
-/// What can be tried there.
+/// Returns commands that the user can try on the stage.
 pub fn commands(held: &Held, outcome: &Outcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line("");
@@ -98,15 +96,15 @@ pub fn commands(held: &Held, outcome: &Outcome<'_>, look: &Look) -> String {
     page.finish()
 }
 
-/// A command that makes requests of the kind that is most frequent at `at`.
+/// Returns a command that sends requests of the most frequent kind at `at`.
 fn request(at: &EndpointReport) -> Option<String> {
     let endpoint = at.endpoint.to_string();
     let (ip, port) = endpoint.rsplit_once(':')?;
     let ip = ip.trim_matches(['[', ']']);
     let kind = at.kinds.first().map_or("", |kind| kind.kind.as_str());
     let (method, path) = kind.split_once(' ').unwrap_or(("GET", "/"));
-    // Several on one connection, of which kernels acknowledge only the first segments at once:
-    // curl counts in the part of the URL that is not sent.
+    // Several requests on one connection, because kernels acknowledge only the first segments at
+    // once. curl numbers them in the fragment of the URL, which is not sent.
     let curl = |scheme: &str| {
         let data = if method == "POST" { " -d x" } else { "" };
         let report = "-o /dev/null -w '%{time_total} s\\n'";

@@ -7,10 +7,10 @@ use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::params::{Params, option};
 use tcpwhy_lab::{CASES, Case, Class, Layer};
 
-/// From so many columns on a case and its twin share a line.
+/// From this many columns on, a case and its twin share a line.
 const ONE_LINE: usize = 120;
 
-/// A line for each, two where the terminal is narrow.
+/// Returns a line for each case, or two lines on a narrow terminal.
 pub fn text(look: &Look) -> String {
     let mut page = Page::new(look);
     page.paragraph(None, "what goes wrong, and → what its healthy twin does instead", 0);
@@ -47,7 +47,7 @@ pub fn text(look: &Look) -> String {
     page.finish()
 }
 
-/// More about one.
+/// Describes one case in detail.
 pub fn one(case: &Case, look: &Look) -> String {
     let mut page = Page::new(look);
     let params = drawn(case, 1);
@@ -71,12 +71,12 @@ pub fn one(case: &Case, look: &Look) -> String {
     page.finish()
 }
 
-/// Everything about each.
+/// Returns all cases as JSON.
 pub fn json() -> Value {
     CASES.iter().map(describe).collect()
 }
 
-/// A case in JSON, with the parameters that seed 1 draws.
+/// Returns a case as JSON, with the parameters that seed 1 draws.
 pub fn describe(case: &Case) -> Value {
     let params = drawn(case, 1);
     json!({
@@ -93,7 +93,7 @@ pub fn describe(case: &Case) -> Value {
     })
 }
 
-/// What is turned between fault and twin; `null` for a look-alike.
+/// Returns the setting that differs between the case and its healthy twin; `null` for a look-alike.
 pub fn fix(case: &Case, params: &Params) -> Value {
     match case.knob {
         Some(knob) if case.class != Class::None => json!({

@@ -1,4 +1,5 @@
-//! `tcpwhy lab verify --live`: what `tcpwhy watch` says of a load that it is attached to in the middle.
+//! `tcpwhy lab verify --live`: attaches `tcpwhy watch` in the middle of a load and judges its
+//! report.
 
 use super::score::{answers, judge_below};
 use crate::error::Error;
@@ -11,14 +12,14 @@ use tcpwhy_lab::stage::INTERFACE;
 use tcpwhy_lab::verify::{Task, params_of};
 use tcpwhy_lab::{CaseResult, LabError, Labels, Request, run};
 
-/// How long it is attached, unless one request takes longer, as where a resolver's timer of 5 s runs out.
+/// Time for which the watch is attached. It is longer if a single request takes longer, for example
+/// when a resolver's timer of 5 s expires.
 const ATTACHED: Duration = Duration::from_secs(5);
 
-/// Runs the loads of `result` again, watches each at both ends, and judges the last line of each watch
-/// by the labels in `result`, as if it were about the capture of that end.
+/// Runs the loads of `result` again and watches each at both ends. The last line of each watch is
+/// judged by the labels in `result`, as if it were the report on the capture of that end.
 ///
-/// # Errors
-/// A load cannot be run again, or a watch prints no report.
+/// # Errors A load cannot be run again, or a watch prints no report.
 pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Judged>, Error> {
     let mut reports = Vec::new();
     for labels in result.faulty.iter().chain([&result.healthy]) {
@@ -29,7 +30,8 @@ pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Ju
     Ok(judged)
 }
 
-/// Times that were measured in another run, and over the whole of it, are no measure for five seconds.
+/// Removes the judgement of times: they were measured in another run and over all of it, so they
+/// say nothing about five seconds.
 fn keep_names(judged: &mut Judged) {
     judged.causes.iter_mut().for_each(|cause| cause.lost_ns = None);
     (judged.counterfactual, judged.kernel, judged.wall_error) = (None, None, None);
@@ -39,7 +41,7 @@ fn read(reports: &str) -> Result<Answers, Error> {
     answers(reports.as_bytes(), Path::new("tcpwhy watch"))
 }
 
-/// The reports of both ends on one load, each naming the capture of that end as its input.
+/// Returns the reports of both ends on one load; each names the capture of that end as its input.
 fn watched(
     task: &Task,
     out: &Path,
@@ -49,9 +51,10 @@ fn watched(
     let seed = labels.seed;
     let params = params_of(task, seed)?;
     let longest_ns = labels.requests.iter().map(Request::took_ns).max().unwrap_or(0);
-    // The one under way is seen in part, the next as a whole.
+    // Long enough that the watch sees one request as a whole after the one that is in progress.
     let attached = ATTACHED.max(Duration::from_nanos(2 * longest_ns) + Duration::from_secs(1));
-    // The labels are true of what passes there; programs of a case may also talk to themselves.
+    // The labels describe the traffic on this interface; programs of a case may also communicate
+    // with each other on the same host.
     let interface = if params.get("any_interface")? > 0 { "any" } else { INTERFACE };
     let at_both = |ends: [&str; 2]| {
         thread::scope(|scope| {
@@ -72,7 +75,7 @@ fn watched(
     Ok(named)
 }
 
-/// The last line of `tcpwhy watch` in the namespace `netns`.
+/// Returns the last line of `tcpwhy watch` in the namespace `netns`.
 fn watch(netns: &str, interface: &str, attached: Duration) -> Result<String, Error> {
     let attached = format!("{}ms", attached.as_millis());
     let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);

@@ -1,5 +1,5 @@
-//! `tcpwhy lab`: reproduces what makes connections slow, with real software in namespaces, and
-//! tells the story of each case.
+//! `tcpwhy lab`: reproduces causes of slow connections with real software in namespaces, and
+//! explains each case.
 
 mod active;
 mod args;
@@ -27,10 +27,9 @@ use std::process::ExitCode;
 use tcpwhy_lab::run::{Attempt, run_told};
 use tcpwhy_lab::{Case, LabError, RunOptions, Variant, cleanup, find};
 
-/// Does what was asked for.
+/// Runs the given command.
 ///
-/// # Errors
-/// [`Error::Lab`]: a case cannot be run here, or not as asked.
+/// # Errors [`Error::Lab`] if a case cannot be run on this system or with these arguments.
 pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
     match asked {
         LabCommand::List { case, json, display } => {
@@ -60,12 +59,12 @@ pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a case, tells its story; the exit status says whether the fault was named and repaired.
+/// Runs a case and explains it; the exit status says whether the fault was named and repaired.
 fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
     let case = find(&asked.case)?;
     let look = terminal::look(&asked.display, false);
     cleanup::on_interrupt();
-    // Without --out the captures are needed only as long as the story is told.
+    // Without --out, the captures are needed only until the case has been explained.
     let temporary = match &asked.out {
         Some(_) => None,
         None => Some(Temporary(cleanup::temporary_dir()?)),
@@ -96,7 +95,7 @@ fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(!outcome.is_good())))
 }
 
-/// A directory for the time being.
+/// A temporary directory, removed when dropped.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -109,7 +108,7 @@ fn options(asked: &RunArgs, out: &Path) -> RunOptions {
     RunOptions { out: out.to_owned(), seed: asked.seed, set: asked.set.0.clone() }
 }
 
-/// Runs the case while those who wait at a terminal see what happens.
+/// Runs the case; a terminal shows its progress.
 fn waited(
     case: &Case,
     options: &RunOptions,
@@ -127,7 +126,7 @@ fn waited(
     })
 }
 
-/// The command that does the same again.
+/// Returns the command that repeats the run.
 fn again(asked: &RunArgs) -> String {
     let given = asked.set.0.iter().map(|(name, value)| format!(" --{name} {value}"));
     let treat = if asked.treat { " --treat" } else { "" };

@@ -1,4 +1,4 @@
-//! What became of a case: was the fault named, and did the fix help?
+//! The outcome of a case: whether the fault was named, and whether the fix helped.
 
 use super::diagnosis::Diagnosis;
 use crate::error::Error;
@@ -10,25 +10,24 @@ use tcpwhy_lab::{Case, CaseResult, Cause, Class, Labels, Request, Role};
 pub struct Outcome<'a> {
     /// The case.
     pub case: &'a Case,
-    /// What its runs gave.
+    /// The results of its runs.
     pub result: &'a CaseResult,
     /// The diagnoses of the run with the fault, or of the look-alike.
     pub before: Vec<Diagnosis>,
-    /// Those of the run after the fix, where there is one.
+    /// The diagnoses of the run after the fix, if there is one.
     pub after: Vec<Diagnosis>,
-    /// The one of `before` that is told in full.
+    /// Index in `before` of the diagnosis that is shown in full.
     pub shown: usize,
-    /// Before and after by the client's own clock, with the causes that were found.
+    /// Comparison of both runs by the client's own clock, with the causes that were found.
     pub comparison: Option<Comparison>,
-    /// `true` if `after` is the same run, treated while it went on.
+    /// `true` if `after` is the same run after a treatment that was applied while it went on.
     pub is_treated: bool,
 }
 
 impl<'a> Outcome<'a> {
     /// Diagnoses all captures.
     ///
-    /// # Errors
-    /// A capture cannot be read.
+    /// # Errors A capture cannot be read.
     pub fn of(case: &'a Case, result: &'a CaseResult) -> Result<Self, Error> {
         let before = Diagnosis::of(result, result.faulty.as_ref().unwrap_or(&result.healthy))?;
         let after = match result.faulty {
@@ -36,7 +35,7 @@ impl<'a> Outcome<'a> {
             None => Vec::new(),
         };
         let shown = shown(&before, causes(result));
-        // How fast requests fail says nothing.
+        // The time until a request fails is no measure of latency.
         let faulty = result.faulty.as_ref().filter(|faulty| failed(faulty) < faulty.exchanges);
         let comparison = faulty.and_then(|faulty| {
             let run = |name: &str, labels: &Labels, diagnoses: &[Diagnosis]| {
@@ -47,35 +46,35 @@ impl<'a> Outcome<'a> {
             };
             let before = run("before", faulty, &before)?;
             let after = run("after", &result.healthy, &after)?;
-            // Without any request there is nothing to compare.
+            // Without requests there is nothing to compare.
             compare(before, after, Options::default()).ok()
         });
         Ok(Self { case, result, before, after, shown, comparison, is_treated: false })
     }
 
-    /// The run that is diagnosed: the one with the fault, where there is one.
+    /// Labels of the run that is diagnosed: the one with the fault, if there is one.
     pub fn labels(&self) -> &Labels {
         self.result.faulty.as_ref().unwrap_or(&self.result.healthy)
     }
 
-    /// What is present in it.
+    /// The causes that are present in this run.
     pub fn causes(&self) -> &[Cause] {
         causes(self.result)
     }
 
-    /// The diagnosis that is told in full.
+    /// The diagnosis that is shown in full.
     pub fn diagnosis(&self) -> Option<&Diagnosis> {
         self.before.get(self.shown)
     }
 
-    /// Of the findings that name a cause, in the diagnosis that is told, the one that cost most.
+    /// The finding with the greatest cost among those of the shown diagnosis that name a cause.
     pub fn finding(&self) -> Option<&Finding> {
         let diagnosis = self.diagnosis()?;
         let naming = self.causes().iter().filter_map(|cause| diagnosis.naming(cause).next());
         naming.max_by_key(|finding| finding.lost_ns)
     }
 
-    /// Returns whether the diagnosis is right: names the causes, or no fault where there is none.
+    /// Returns whether the diagnosis is right: it names the causes, or no fault if there is none.
     pub fn is_named(&self) -> bool {
         match self.result.faulty {
             Some(_) if !self.is_unseen() => {
@@ -85,13 +84,14 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Returns whether no packet at either end tells of the causes: then saying nothing is right.
+    /// Returns whether no packet at either end shows the causes; then a report without findings is
+    /// right.
     fn is_unseen(&self) -> bool {
         self.before.iter().all(|it| it.sees_none(self.causes()))
     }
 
-    /// Returns whether the fix helped: the causes are gone, and the user has shorter times or fewer
-    /// failures. `None` where there is nothing to fix.
+    /// Returns whether the fix helped: the causes are gone, and requests take less time or fewer
+    /// fail. `None` if there is nothing to fix.
     pub fn is_fixed(&self) -> Option<bool> {
         let (faulty, healthy) = (self.result.faulty.as_ref()?, &self.result.healthy);
         let better = failed(healthy) < failed(faulty)
@@ -99,8 +99,8 @@ impl<'a> Outcome<'a> {
         Some(self.is_gone() && better)
     }
 
-    /// Returns whether the causes are gone after the fix, or cost less than half. What is no fault
-    /// may stay, and only has to cost less: distance, a handshake.
+    /// Returns whether the causes are gone after the fix, or cost less than half. A cause that is
+    /// not a fault (distance, a handshake) may remain and only has to cost less.
     fn is_gone(&self) -> bool {
         let (Some(before), Some(after)) = (self.diagnosis(), self.after.get(self.shown)) else {
             return false;
@@ -113,19 +113,19 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Returns whether next to nothing of the causes is left after the fix: what was predicted is
-    /// the latency without them.
+    /// Returns whether almost no cost of the causes remains after the fix: the prediction assumes
+    /// that none remains.
     pub fn is_all_gone(&self) -> bool {
         let lost_ns = |it: Option<&Diagnosis>| it.map_or(0, |it| it.lost_ns(self.causes()));
         lost_ns(self.after.get(self.shown)) <= lost_ns(self.diagnosis()) / 10
     }
 
-    /// Returns whether all is as it should be.
+    /// Returns whether the case ended as expected in all respects.
     pub fn is_good(&self) -> bool {
         self.is_named() && self.is_fixed().unwrap_or(true)
     }
 
-    /// It all in one sentence.
+    /// Describes the outcome in one sentence.
     pub fn sentence(&self) -> String {
         let Some(fixed) = self.is_fixed() else {
             return match self.before.iter().find_map(|it| it.fault()) {
@@ -160,7 +160,7 @@ impl<'a> Outcome<'a> {
         format!("The {what} {named}, {joined} {worked}{}.", self.change())
     }
 
-    /// What changed for the user.
+    /// Describes the change that the user sees.
     fn change(&self) -> String {
         let (before, after) = (self.labels(), &self.result.healthy);
         let (failed_before, failed_after) = (failed(before), failed(after));
@@ -176,7 +176,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Requests that failed.
+/// Number of failed requests.
 pub fn failed(labels: &Labels) -> u64 {
     labels.requests.iter().filter(|request| request.error.is_some()).count() as u64
 }
@@ -185,8 +185,8 @@ fn causes(result: &CaseResult) -> &[Cause] {
     result.faulty.as_ref().map_or(&[], |faulty| faulty.causes.as_slice())
 }
 
-/// The culprit's end knows best; the client's sees all there is to see. An end from which the
-/// causes are not named is no example.
+/// Chooses the diagnosis to show: the one at the culprit's end has the best evidence, the one at
+/// the client sees all exchanges. An end whose diagnosis does not name the causes is not chosen.
 fn shown(diagnoses: &[Diagnosis], causes: &[Cause]) -> usize {
     let at_server = causes.first().is_some_and(|cause| cause.culprit_role == Role::Server);
     let best = if at_server { "server" } else { "client" };

@@ -1,4 +1,5 @@
-//! `tcpwhy lab score`: labelled captures and answers about them in, accuracy out.
+//! `tcpwhy lab score`: compares diagnoses of labelled captures with the labels and prints the
+//! accuracy.
 
 use crate::analysis::{self, Wanted};
 use crate::error::Error;
@@ -16,7 +17,7 @@ use tcpwhy_lab::score::{
     Answers, Judged, Score, Truth, find_truth, judge, read_answers, render, render_wrong,
 };
 
-/// Shown below the options.
+/// Shown below the options in the help.
 pub const NOTES: &str = "\
 Answers are JSON objects, one after the other: {\"capture\": PATH, \"findings\": [{\"cause\": ID,
 \"culprit\": {\"role\": ROLE}, \"lost_ns\": N}]}; reports of `tcpwhy --json` are answers as they are.
@@ -41,8 +42,7 @@ pub struct ScoreArgs {
 
 /// Judges all captures below a directory.
 ///
-/// # Errors
-/// There are none, or labels or answers cannot be read.
+/// # Errors There are no captures, or labels or answers cannot be read.
 pub fn run(asked: &ScoreArgs) -> Result<ExitCode, Error> {
     let answers = asked.answers.as_deref().map(read).transpose()?;
     let judged = judge_below(&asked.dir, &asked.dir, answers.as_ref())?;
@@ -61,7 +61,7 @@ pub fn answers(text: &[u8], path: &Path) -> Result<Answers, Error> {
         .map_err(|source| Error::Answers { path: path.display().to_string(), source })
 }
 
-/// The taxonomy's class of a cause.
+/// Returns the class of a cause in tcpwhy's taxonomy.
 fn class_of(id: &str) -> Option<Class> {
     Cause::from_id(id).map(|cause| match cause.class() {
         model::Class::Fault => Class::Fault,
@@ -69,11 +69,10 @@ fn class_of(id: &str) -> Option<Class> {
     })
 }
 
-/// All labelled captures below `part`, with the answers given or with tcpwhy's own; they are named
-/// by their paths below `dir`.
+/// Judges all labelled captures below `part`, by the given answers or by tcpwhy's own. They are
+/// named by their paths relative to `dir`.
 ///
-/// # Errors
-/// As [`run`].
+/// # Errors As for [`run`].
 pub fn judge_below(
     dir: &Path,
     part: &Path,
@@ -90,7 +89,7 @@ pub fn judge_below(
     Ok(judged)
 }
 
-/// The captures of one run.
+/// Judges the captures of one run.
 fn judge_run(
     dir: &Path,
     place: &Path,
@@ -107,7 +106,8 @@ fn judge_run(
     truth.captures.iter().map(|capture| judge_one(&capture.file, &capture.vantage)).collect()
 }
 
-/// What tcpwhy says of a capture, by way of its JSON, which any tool could have written.
+/// Returns tcpwhy's answer on a capture. It is read from the JSON output, which another tool could
+/// have written as well.
 fn diagnose(path: &Path) -> Result<Answers, Error> {
     let wanted = Wanted {
         options: Options::default(),
@@ -124,11 +124,10 @@ fn diagnose(path: &Path) -> Result<Answers, Error> {
     answers(report.as_bytes(), path)
 }
 
-/// The score with what was wrong and how to look at it: at the captures in `dir`, or, where these
-/// are not kept, at captures made again.
+/// Renders the score with the wrong answers and the commands to examine them: in the captures in
+/// `dir`, or in captures made again if these were not kept.
 ///
-/// # Errors
-/// None that is known.
+/// # Errors Not expected.
 pub fn shown(
     score: &Score,
     judged: &[Judged],

@@ -1,4 +1,4 @@
-//! The story of a case, from what was set up to what the fix changed.
+//! Text output of a case, from its set-up to the effect of the fix.
 
 mod diagnosis;
 mod set_up;
@@ -12,10 +12,9 @@ use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut};
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::{Class, Labels};
 
-/// The whole story. `again` is the command that tells it anew.
+/// Renders the whole text. `again` is the command that repeats the run.
 ///
-/// # Errors
-/// A capture cannot be read again.
+/// # Errors A capture cannot be read again.
 pub fn tell(outcome: &Outcome<'_>, again: &str, look: &Look) -> Result<String, Error> {
     let mut story = title(outcome, look);
     story += &set_up::set_up(outcome, again, look);
@@ -41,7 +40,7 @@ fn title(outcome: &Outcome<'_>, look: &Look) -> String {
     page.finish()
 }
 
-/// A page that begins with a gap and a heading.
+/// Begins a section: an empty line and a heading.
 fn section<'l>(look: &'l Look, title: &str, facts: &str) -> Page<'l> {
     let mut page = Page::new(look);
     let heading = look.paint(Paint::Bold, title);
@@ -55,7 +54,7 @@ fn section<'l>(look: &'l Look, title: &str, facts: &str) -> Page<'l> {
     page
 }
 
-/// What the client's own clock says.
+/// Renders the measurements by the client's own clock.
 fn user(labels: &Labels, look: &Look) -> String {
     let connections: BTreeSet<_> = labels.requests.iter().map(|r| &r.client_endpoint).collect();
     let facts = format!(
@@ -98,7 +97,7 @@ fn per_second(labels: &Labels) -> f64 {
     labels.exchanges as f64 * 1e9 / last_ns.saturating_sub(first_ns).max(1) as f64
 }
 
-/// The exchange that shows the cause best.
+/// Draws the exchange that shows the cause best.
 fn wire(outcome: &Outcome<'_>, look: &Look) -> Result<String, Error> {
     let (Some(diagnosis), Some(finding)) = (outcome.diagnosis(), outcome.finding()) else {
         return Ok(String::new());
@@ -143,11 +142,11 @@ fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
     told + &page.finish()
 }
 
-/// What the capture with the fault predicted, against what the fix brought.
+/// Compares the latency that the capture with the fault predicted with the latency after the fix.
 fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     let Some(finding) = outcome.finding() else { return };
     let then = &finding.counterfactual;
-    // Of several causes each is predicted as if it were removed alone, at its own server.
+    // Each of several causes is predicted as if it alone were removed, and at its own server.
     let is_alone = outcome.causes().len() == 1;
     let is_of_all = finding.affected.of_exchanges == outcome.labels().exchanges;
     if then.max_ns == 0 || !is_alone || !is_of_all || !outcome.is_all_gone() {
@@ -171,7 +170,7 @@ fn verdict(outcome: &Outcome<'_>, look: &Look) -> String {
     page.finish()
 }
 
-/// Where the captures are, if they are kept.
+/// Says where the captures are, if they are kept.
 pub fn captures(outcome: &Outcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     let dir = outcome.result.dir.display().to_string();

@@ -11,7 +11,7 @@ use tcpwhy_core::report::Page;
 use tcpwhy_lab::tables::{self, Measured, TABLES, head, line};
 use tcpwhy_lab::{LabError, cleanup};
 
-/// Shown below the options.
+/// Shown below the options in the help.
 pub const NOTES: &str = "\
 Each setting is run once, without captures and by the clients' own clock: mean, quantiles and rate.";
 
@@ -33,14 +33,13 @@ pub struct TableArgs {
     pub seed: u64,
 }
 
-/// A case that has a table, by its name.
+/// The name of a case that has a table.
 const CASE: OneOf =
     OneOf { what: "table", names: || TABLES.iter().map(|table| table.case).collect() };
 
 /// Measures all rows of a table.
 ///
-/// # Errors
-/// [`Error::Lab`]: a row cannot be run here.
+/// # Errors [`Error::Lab`] if a row cannot be run on this system.
 pub fn run(asked: &TableArgs) -> Result<ExitCode, Error> {
     let no_table = || LabError::UnknownCase(asked.case.clone());
     let table = tables::of(&asked.case).ok_or_else(no_table)?;

@@ -1,5 +1,4 @@
-//! `--treat`: cases are cured by `tcpwhy treat` while their load runs, instead of by a restart with
-//! the fix.
+//! `--treat`: `tcpwhy treat` cures cases while their load runs, instead of a restart with the fix.
 
 use super::outcome::{Outcome, failed};
 use super::verify::{Progress, VerifyArgs};
@@ -22,15 +21,15 @@ use tcpwhy_lab::treated::{Ends, load_time, run_treated};
 use tcpwhy_lab::verify::{Outcome as Ran, Task, params_of, plan_treated, run_all};
 use tcpwhy_lab::{Case, CaseResult, LabError, Labels, RunOptions, Treat, Variant, cleanup};
 
-/// A treatment does what the fix does where it brings at least so much of what that brings.
+/// A treatment works if it brings at least this share of the improvement of the fix.
 const CURED_MIN: f64 = 0.8;
 
-/// The treatments of a case; none where it has none.
+/// The treatments of a case; empty if it has none.
 pub fn of(case: &Case) -> &'static [Treat] {
     case.knob.map_or(&[], |knob| knob.treat)
 }
 
-/// The commands that treat a case, as a user would write them on the host at fault.
+/// The commands that treat a case, as a user would write them on the faulty host.
 pub fn commands(case: &Case) -> Vec<String> {
     let quoted = |word: &&str| match *word {
         "{resolv_conf}" => "/etc/resolv.conf".to_owned(),
@@ -45,10 +44,9 @@ pub fn commands(case: &Case) -> Vec<String> {
     of(case).iter().map(command).collect()
 }
 
-/// Runs a case once, and treats it while its load runs.
+/// Runs a case once and treats it while its load runs.
 ///
-/// # Errors
-/// The case has no treatment, or cannot be run.
+/// # Errors The case has no treatment, or cannot be run.
 pub fn run(case: &Case, asked: &RunArgs, out: &Path) -> Result<CaseResult, Error> {
     if of(case).is_empty() {
         return Err(LabError::NotTreatable(case.name.to_owned()).into());
@@ -71,7 +69,7 @@ fn treated(case: &Case, options: &RunOptions, faulty: Duration) -> Result<CaseRe
     Ok(run_treated(case, options, faulty, treat)?)
 }
 
-/// Treatments that are in effect; dropped, they are undone.
+/// Treatments in effect; dropping the value undoes them.
 struct Running(Vec<Child>);
 
 fn begin(case: &Case, ends: &Ends, journal: &Path) -> Result<Running, LabError> {
@@ -89,7 +87,7 @@ fn begin(case: &Case, ends: &Ends, journal: &Path) -> Result<Running, LabError> 
     for (child, treat) in running.0.iter_mut().zip(of(case)) {
         let said = child.stdout.take().map(BufReader::new);
         let mut lines = said.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
-        // The last thing that it says before it waits.
+        // The line that `tcpwhy treat` prints last before it waits.
         if !lines.any(|line| line.trim_start().starts_with("undo ")) {
             let mut stderr = String::new();
             let _ = child.stderr.take().map(|mut it| it.read_to_string(&mut stderr));
@@ -107,7 +105,7 @@ fn not_started(source: std::io::Error) -> LabError {
 impl Drop for Running {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // A refusal means that it has ended.
+            // If the signal cannot be sent, the process has ended.
             let _ = kill_process(Pid::from_child(child), Signal::TERM);
             let _ = child.wait();
             cleanup::forget_child(child.id());
@@ -115,7 +113,7 @@ impl Drop for Running {
     }
 }
 
-/// What a case came to: by prediction, by treatment, by the fix.
+/// Latency of a case: as predicted, after the treatment, and after the fix.
 struct Row {
     case: &'static Case,
     seed: u64,
@@ -142,7 +140,7 @@ impl Row {
         })
     }
 
-    /// The share of what the fix brings that the treatment brings: of failures that are gone where
+    /// Share of the fix's improvement that the treatment brings: of the failures that disappear if
     /// requests failed, else of the mean time.
     fn cured(&self) -> f64 {
         let share = |labels: &Labels| failed(labels) as f64 / labels.exchanges.max(1) as f64;
@@ -184,7 +182,8 @@ impl Row {
     }
 }
 
-/// The mean of the servers' mean times: how many requests one gets changes with how long they take.
+/// Mean of the servers' mean times. Requests are not weighted, since the number that a server gets
+/// depends on how long they take.
 fn mean_ns(labels: &Labels) -> f64 {
     let mut servers: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for request in &labels.requests {
@@ -195,10 +194,9 @@ fn mean_ns(labels: &Labels) -> f64 {
     means.sum::<f64>() / servers.len().max(1) as f64
 }
 
-/// Runs the cases that can be treated, each with its fix and then with its treatment.
+/// Runs the cases that can be treated, first with the fix and then with the treatment.
 ///
-/// # Errors
-/// Not root, no such case, or a capture cannot be read.
+/// # Errors Not root, no such case, or a capture cannot be read.
 pub fn verify(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     let tasks = plan_treated(&asked.only, asked.short, asked.seed, asked.repeat)?;
     cleanup::on_interrupt();
@@ -235,10 +233,11 @@ fn row(task: &Task, options: &RunOptions, run: &CaseResult) -> Result<Row, Error
     let seed = run.healthy.seed;
     let faulty = run.faulty.as_ref().map(load_time).unwrap_or_default();
     let set = params_of(task, seed)?;
-    // As it was run: what the task chose beside the seed counts here too.
+    // The same parameters as in the first run, also those that the task chose in addition to the
+    // seed.
     let mut given = vec![("bbr".to_owned(), set.get("bbr")?.to_string())];
     if set.get("retry_pause_ns").is_ok_and(|pause_ns| pause_ns == 0) {
-        // Requests that fail at once would be over before anything is treated.
+        // Requests that fail at once would end before anything is treated.
         given.push(("retry-pause".to_owned(), "50ms".to_owned()));
     }
     let options = RunOptions { seed, set: given, ..options.clone() };

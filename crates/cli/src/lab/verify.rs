@@ -1,4 +1,4 @@
-//! `tcpwhy lab verify`: runs the cases, judges what tcpwhy says of them, prints the accuracy.
+//! `tcpwhy lab verify`: runs the cases, judges tcpwhy's diagnoses and prints the accuracy.
 
 use super::score::{judge_below, shown};
 use super::{Temporary, live, treated};
@@ -15,7 +15,7 @@ use tcpwhy_lab::score::{Judged, Score, render_wrong};
 use tcpwhy_lab::verify::{Outcome, Task, plan, run_all};
 use tcpwhy_lab::{LabError, RunOptions, cleanup};
 
-/// Shown below the options.
+/// Shown below the options in the help.
 pub const NOTES: &str = "\
 Examples:
   sudo tcpwhy lab verify --seed 7 --out captures
@@ -79,10 +79,9 @@ pub struct VerifyArgs {
     pub no_progress: bool,
 }
 
-/// Runs and judges.
+/// Runs and judges the cases.
 ///
-/// # Errors
-/// Not root, no such case, or a capture cannot be read.
+/// # Errors Not root, no such case, or a capture cannot be read.
 pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     if asked.active {
         return super::active::run(asked);
@@ -130,7 +129,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(!score.holds() || !works)))
 }
 
-/// A case that has no result.
+/// A case that could not be run.
 struct NotRun {
     task: Task,
     error: Error,
@@ -142,7 +141,7 @@ impl NotRun {
     }
 }
 
-/// A verification under way.
+/// A verification in progress.
 struct Verification<'a> {
     out: &'a Path,
     keeps: bool,
@@ -151,7 +150,7 @@ struct Verification<'a> {
 }
 
 impl Verification<'_> {
-    /// What is said of the task's captures, and the seed that they are from.
+    /// Judges the diagnoses of a task's captures; returns them with the seed of the run.
     fn judge(&self, task: &Task, outcome: Outcome) -> Result<(u64, Vec<Judged>), Error> {
         let judged = outcome.map_err(Error::from).and_then(|result| {
             let judged = match self.live {
@@ -176,7 +175,7 @@ impl Verification<'_> {
     }
 }
 
-/// A line on standard error for each case that ends.
+/// Prints a line on standard error for each case that ends.
 pub struct Progress {
     wanted: bool,
     tasks: usize,
@@ -185,19 +184,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many cases, if it is `wanted`.
+    /// Starts with this number of cases; prints only if it is `wanted`.
     pub fn new(tasks: usize, wanted: bool) -> Self {
         Self { wanted, tasks, begun: Instant::now(), done: Mutex::new(0) }
     }
 
-    /// A case has ended.
+    /// Records that a case has ended.
     pub fn tell(&self, task: &Task, verdict: &str) {
         let mut done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *done += 1;
         let took = self.begun.elapsed();
         let left = took.mul_f64((self.tasks - *done) as f64 / *done as f64);
         if self.wanted {
-            // A reader of standard error that has gone away is no reason to stop.
+            // If nobody reads standard error any more, the verification goes on.
             let _ = writeln!(
                 std::io::stderr(),
                 "{:>4}/{} {:<40} {verdict}  ({} left)",

@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy load`.
+//! Arguments of `tcpwhy load`.
 
 use crate::args::{Display, Trust, parse_duration};
 use clap::Args;
@@ -106,12 +106,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// The request, with `body` read from where it was named.
+    /// Returns the request, with `body` already read from its file.
     pub fn request(&self, body: Vec<u8>) -> Request {
         Request { method: self.method.clone(), headers: self.headers.clone(), body }
     }
 
-    /// How long requests are sent; `None` for no limit.
+    /// Returns the duration of the load; `None` for no limit.
     pub fn duration(&self) -> Option<Duration> {
         const DURATION: Duration = Duration::from_secs(10);
         let asked = self.duration.map(Duration::from_nanos);
@@ -132,7 +132,7 @@ fn parse_timeout(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Returns whether it may stand in a name of a field or a method (RFC 9110 §5.6.2).
+/// Returns whether a text is a valid field name or method (a token, RFC 9110 §5.6.2).
 fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
@@ -156,7 +156,7 @@ fn parse_header(text: &str) -> Result<(String, String), String> {
 
 fn parse_resolve(text: &str) -> Result<(String, IpAddr), String> {
     let parsed = text.split_once(':').and_then(|(host, rest)| {
-        // Also as curl has it: HOST:PORT:ADDR.
+        // curl's form is accepted too: HOST:PORT:ADDR.
         let bare = |it: &str| it.trim_matches(['[', ']']).parse().ok();
         let address = bare(rest).or_else(|| bare(rest.split_once(':')?.1));
         Some((host.to_owned(), address?))

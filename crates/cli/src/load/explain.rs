@@ -1,5 +1,5 @@
-//! What made requests slow, from the load's own packets; without the right to capture them, what the kernel
-//! says of the load's sockets.
+//! Finds the causes of slow requests in the load's own packets. Without the right to capture them,
+//! it uses the kernel's statistics of the load's sockets.
 
 use super::Explained;
 use super::own_sockets::OwnSockets;
@@ -11,19 +11,20 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tcpwhy_live::LiveError;
 
-/// How often sockets are read where packets are not captured.
+/// Interval at which sockets are read if packets are not captured.
 const SOCKETS: Duration = Duration::from_millis(200);
 
-/// A look at a load under way.
+/// An observation of a load in progress.
 pub enum Explainer {
-    /// Its packets are captured.
+    /// The load's packets are captured.
     Packets(Tap),
-    /// Its sockets are read, until the flag is set.
+    /// The load's sockets are read until the flag is set.
     Sockets(Arc<AtomicBool>, JoinHandle<Explained>),
 }
 
 impl Explainer {
-    /// Begins to look at connections to `addresses`; beside it, what cannot be told and why.
+    /// Begins to observe connections to `addresses`. Also returns a note on what cannot be observed
+    /// and why.
     pub fn begin(addresses: &[SocketAddr]) -> (Explainer, Option<String>) {
         match Tap::of_load(addresses) {
             Ok(tap) => (Explainer::Packets(tap), None),
@@ -36,7 +37,7 @@ impl Explainer {
         }
     }
 
-    /// The load is over: what was found.
+    /// Ends the observation after the load and returns the findings.
     pub fn end(self) -> Explained {
         match self {
             Explainer::Packets(tap) => {

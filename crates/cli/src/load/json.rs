@@ -9,10 +9,9 @@ use tcpwhy_probe::load::{FailureKind, Outcome, Pace, Plan, Second, Times};
 const SCHEMA_VERSION: u32 = 1;
 const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The document; ends with a line feed.
+/// Returns the document with a line feed at its end.
 ///
-/// # Errors
-/// None that is known: every value has a JSON form.
+/// # Errors Not expected: every value has a JSON form.
 pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained) -> Result<String, Error> {
     let diagnosis = diagnosis(explained)?;
     let part = |name: &str, none: Value| diagnosis.get(name).cloned().unwrap_or(none);
@@ -56,13 +55,13 @@ pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained) -> Result<S
     Ok(text)
 }
 
-/// The report on the load's own packets, in its own contract.
+/// Returns the report on the load's own packets, in the format of the capture report.
 fn diagnosis(explained: &Explained) -> Result<Value, Error> {
     let Some(report) = &explained.report else { return Ok(Value::Null) };
     Ok(serde_json::from_str(&report_json::render_line(report, TOOL_VERSION)?)?)
 }
 
-/// What the findings stand on.
+/// Describes the packets from which the findings were made.
 fn captured(explained: &Explained, diagnosis: &Value) -> Value {
     let Some(report) = &explained.report else { return Value::Null };
     json!({

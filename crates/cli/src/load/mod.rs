@@ -1,4 +1,4 @@
-//! `tcpwhy load`: sends requests, measures, and says what made the slow ones slow.
+//! `tcpwhy load`: sends requests, measures them, and explains the slow ones.
 
 mod args;
 #[cfg(target_os = "linux")]
@@ -18,43 +18,42 @@ use std::time::Duration;
 use tcpwhy_core::model::{Class, Report};
 use tcpwhy_probe::load::{self, Outcome, Pace, Plan, PlanError};
 
-/// Nothing was answered.
+/// Exit status if no request was answered.
 const EXIT_FAILED: u8 = 2;
 
-/// What is known beside the measurement.
+/// The explanation of a load, apart from its measurements.
 #[derive(Default)]
 pub struct Explained {
-    /// The diagnosis of the load's own packets; `None` where none were captured.
+    /// The report on the load's own packets; `None` if none were captured.
     pub report: Option<Report>,
-    /// Packets that the capture lost.
+    /// Number of packets that the capture lost.
     pub dropped_packets: u64,
-    /// What the kernel says of the load's own sockets, where packets could not be captured.
+    /// Statistics of the load's own sockets, if packets could not be captured.
     pub sockets: Option<Sockets>,
-    /// What could not be told, and what it takes to be told.
+    /// A note on what could not be observed, and what it would take.
     pub note: Option<String>,
 }
 
-/// The kernel's view of the load's sockets (`TCP_INFO`), over all readings.
+/// The kernel's statistics of the load's sockets (`TCP_INFO`), over all readings.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct Sockets {
-    /// Readings of a socket.
+    /// Number of readings of sockets.
     pub samples: u64,
-    /// Least round trip, ns.
+    /// Smallest round trip, ns.
     pub rtt_min_ns: u64,
     /// Mean of the smoothed round trips, ns.
     pub rtt_ns: u64,
-    /// Segments that this side sent again, of the sockets that were read last.
+    /// Number of segments that this host sent again, summed over the sockets in the last reading.
     pub total_retrans: u64,
-    /// Share of the time with data to send in which the server's window held it back.
+    /// Share of the busy time in which the server's receive window limited the sender.
     pub rwnd_limited_share: f64,
-    /// The same of the own send buffer.
+    /// Share of the busy time in which this host's send buffer limited the sender.
     pub sndbuf_limited_share: f64,
 }
 
-/// Sends the load and prints what it measured; the exit status says whether there are faults.
+/// Sends the load and prints its measurements; the exit status says whether there are faults.
 ///
-/// # Errors
-/// The target does not resolve, or the load cannot begin.
+/// # Errors The target does not resolve, or the load cannot begin.
 pub fn run(asked: &Load) -> Result<ExitCode, Error> {
     let plan = plan(asked)?;
     let stop = terminal::interruptible();
@@ -107,7 +106,7 @@ fn plan(asked: &Load) -> Result<Plan, Error> {
     })
 }
 
-/// Where to connect to, of the IP version that was asked for.
+/// Returns the addresses to connect to, of the IP version that was asked for.
 fn addresses(asked: &Load) -> Result<Vec<SocketAddr>, Error> {
     let url = &asked.url;
     let named = asked.resolve.iter().find(|(host, _)| host.eq_ignore_ascii_case(&url.host));
@@ -136,7 +135,7 @@ impl From<PlanError> for Error {
     }
 }
 
-/// Looks for causes while the load runs.
+/// The observation that looks for causes while the load runs.
 struct Explaining {
     #[cfg(target_os = "linux")]
     by: Option<explain::Explainer>,
@@ -171,7 +170,7 @@ impl Explaining {
     }
 }
 
-/// How far it is, on standard error, for people who wait at a terminal.
+/// Progress of the load, on standard error if that is a terminal.
 #[cfg(target_os = "linux")]
 struct Bar(crate::progress::Waiting);
 

@@ -1,22 +1,23 @@
-//! `TCP_INFO` of this process's own connections, by netlink: it takes no privilege (sock_diag(7)).
+//! `TCP_INFO` of this process's own connections, by netlink, which takes no privilege
+//! (sock_diag(7)).
 
 use super::Sockets;
 use std::collections::HashSet;
 use tcpwhy_live::diag::{Diag, State};
 use tcpwhy_live::tcp_info::TcpInfo;
 
-/// What readings add up to.
+/// Sums over the readings.
 #[derive(Default)]
 pub struct OwnSockets {
     diag: Option<Diag>,
     samples: u64,
     rtt_min_us: Option<u64>,
     rtt_us: u64,
-    /// Of the last reading.
+    /// Values of the last reading.
     last: Limited,
 }
 
-/// Times and counts that only grow while a connection lives.
+/// Times and counts that only grow during the life of a connection.
 #[derive(Clone, Copy, Default)]
 struct Limited {
     total_retrans: u64,
@@ -26,7 +27,7 @@ struct Limited {
 }
 
 impl OwnSockets {
-    /// Reads them; where the kernel refuses, nothing is known.
+    /// Reads the sockets; if the kernel refuses, no reading is added.
     pub fn read(&mut self) {
         let inodes = own_inodes();
         let Some(mut diag) = self.diag.take().or_else(|| Diag::open().ok()) else { return };
@@ -59,7 +60,7 @@ impl OwnSockets {
         last.sndbuf_us += info.tcpi_sndbuf_limited_us;
     }
 
-    /// The sum; `None` where nothing was read.
+    /// Returns the sums; `None` if no socket was read.
     pub fn sum(&self) -> Option<Sockets> {
         let share = |part: u64| part as f64 / self.last.busy_us.max(1) as f64;
         (self.samples > 0).then(|| Sockets {
@@ -73,7 +74,7 @@ impl OwnSockets {
     }
 }
 
-/// The inodes of this process's sockets.
+/// Returns the inodes of this process's sockets.
 fn own_inodes() -> HashSet<u32> {
     let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let inode = |file: std::fs::DirEntry| {

@@ -1,4 +1,4 @@
-//! A load as text: why the slow requests were slow, then the numbers, then the proof.
+//! Text output of a load: the cause of slow requests, then the measurements, then the evidence.
 
 use super::{Explained, Sockets};
 use tcpwhy_core::model::units::{bytes, count, counted, duration, printable, share};
@@ -6,14 +6,15 @@ use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, text};
 use tcpwhy_probe::load::{Outcome, Pace, Plan, Times};
 
-/// Findings shown in full.
+/// Number of findings shown in full.
 const FINDINGS_MAX: usize = 3;
-/// Seconds that the time series shows; of a longer load several share a column.
+/// Number of columns of the time series. One column is a second; of a longer load, several seconds
+/// share a column.
 const COLUMNS_MAX: usize = 60;
-/// A finding explains the slow requests where they would take so much less without it.
+/// A finding explains the slow requests if it has at least this share of their time.
 const EXPLAINS: f64 = 0.5;
 
-/// All of it.
+/// Renders the whole output.
 pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained, look: &Look) -> String {
     let mut page = Page::new(look);
     verdict(&mut page, plan, outcome, explained);
@@ -39,7 +40,7 @@ pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained, look: &Look
     text
 }
 
-/// The answer: why the slow requests were slow, and what to do.
+/// Writes the verdict: why the slow requests were slow, and what to do.
 fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome, explained: &Explained) {
     if outcome.requests == 0 {
         return page.paragraph(Some(Paint::Fault), &nothing(plan, outcome), 0);
@@ -79,7 +80,7 @@ fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome, explained: &Expl
     }
 }
 
-/// Why there is no answer at all.
+/// Says why no request was answered.
 fn nothing(plan: &Plan, outcome: &Outcome) -> String {
     let first = outcome.errors.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| kind);
     let address = outcome.address.map_or_else(String::new, |it| format!(" ({it})"));
@@ -93,8 +94,8 @@ fn nothing(plan: &Plan, outcome: &Outcome) -> String {
     }
 }
 
-/// The finding that has most of the slow requests' time, and the part that it has: what p99 would lose
-/// without it.
+/// Returns the finding with the largest share of the slow requests' time, and that share: the part
+/// of the 99th percentile that would disappear without it.
 fn explains(report: &Report) -> Option<(&Finding, f64)> {
     let part = |finding: &Finding| {
         let (now, then) = (finding.latency.p99_ns, finding.counterfactual.p99_ns);
@@ -108,7 +109,7 @@ fn paint(finding: &Finding) -> Paint {
     if finding.cause.class() == Class::Fault { Paint::Fault } else { Paint::Cost }
 }
 
-/// Who had the time, where nothing is wrong.
+/// Lists the owners of the time if there is no fault.
 fn owners(report: &Report) -> String {
     let mut owners: Vec<_> = report.ledger.iter().collect();
     owners.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
@@ -191,9 +192,9 @@ fn brief(page: &mut Page<'_>, label: &str, times: &Times, more: Option<String>) 
     page.listed(label, &items);
 }
 
-/// Requests by second as bars, and the least and the most.
+/// Draws the requests of each second as bars, with the least and the most.
 fn series(outcome: &Outcome, look: &Look) -> String {
-    // The last second is rarely a whole one.
+    // The last second is rarely complete.
     let whole = (outcome.elapsed_ns / 1_000_000_000).max(1) as usize;
     let seconds = &outcome.seconds[..outcome.seconds.len().min(whole)];
     let group = seconds.len().div_ceil(COLUMNS_MAX).max(1);
@@ -222,7 +223,7 @@ fn errors(page: &mut Page<'_>, outcome: &Outcome) {
     }
 }
 
-/// What a reader has to know of the answers.
+/// Writes notes on redirects and on requests that were not answered.
 fn beside(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome) {
     let redirects: u64 = outcome.statuses.range(300..400).map(|(_, count)| count).sum();
     if redirects > 0 {
@@ -255,7 +256,7 @@ fn of_sockets(sockets: &Sockets) -> String {
     text
 }
 
-/// What the findings stand on, where that is not all of the load.
+/// Says on what part of the load the findings are based, if it is not all of it.
 fn sample(report: &Report, explained: &Explained, look: &Look) -> String {
     let sampled = report.watched.map_or(1.0, |it| it.sampled_share);
     let mut page = Page::new(look);

@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy probe`.
+//! Arguments of `tcpwhy probe`.
 
 use crate::args::{Display, Trust, parse_duration};
 use clap::{Args, ValueEnum};
@@ -21,9 +21,9 @@ so that routers with equal paths choose one.
 
 Exit status: 0 no fault, 1 faults found, 2 the name does not resolve, or no packet can be sent.";
 
-/// Most probes of a kind: nobody is flooded.
+/// Largest number of probes of a kind, so that no host is flooded.
 const COUNT_MAX: i64 = 1_000;
-/// Probes of one kind are no closer together, ns.
+/// Smallest interval between probes of one kind, ns.
 const INTERVAL_NS_MIN: u64 = 10_000_000;
 
 /// Arguments of `tcpwhy probe`.
@@ -86,7 +86,7 @@ pub struct Probe {
     pub display: Display,
 }
 
-/// What carries a probe of a hop.
+/// The protocol that carries a probe of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Carrier {
     /// SYNs to the target's port
@@ -98,7 +98,7 @@ pub enum Carrier {
 }
 
 impl Probe {
-    /// What is to be measured.
+    /// Returns the measurements to make.
     pub fn plan(&self) -> Plan {
         let method = self.method.map(|carrier| match carrier {
             Carrier::Tcp => Method::Tcp,

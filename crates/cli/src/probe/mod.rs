@@ -1,4 +1,4 @@
-//! `tcpwhy probe`: the way to a target, measured from here.
+//! `tcpwhy probe`: measures the path to a target.
 
 mod args;
 mod text;
@@ -16,15 +16,14 @@ use std::time::{Duration, Instant};
 use tcpwhy_probe::dns::Judged;
 use tcpwhy_probe::path::{Report, judge, probe};
 
-/// Exit status where faults were found.
+/// Exit status if there is a fault.
 const EXIT_FAULTS: u8 = 1;
-/// How often the live table changes.
+/// Interval at which the table on the terminal is redrawn.
 const REDRAWN: Duration = Duration::from_millis(100);
 
-/// Measures, and prints what was found; a terminal shows it as it grows.
+/// Measures, and prints the findings; a terminal shows the measurements as they come in.
 ///
-/// # Errors
-/// The name does not resolve, or no packet can be sent to its address.
+/// # Errors The name does not resolve, or no packet can be sent to its address.
 pub fn run(arguments: &Probe) -> Result<ExitCode, Error> {
     let stop = terminal::interruptible();
     let look = terminal::look(&arguments.display, false);

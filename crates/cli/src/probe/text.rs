@@ -1,4 +1,4 @@
-//! The measurements for people: round trips, the hops, the path MTU, one request, then the findings.
+//! Text output of `tcpwhy probe`: round trips, hops, path MTU, one request, then the findings.
 
 use crate::dns::findings;
 use tcpwhy_core::model::units::{bytes, counted, duration, printable, share};
@@ -8,10 +8,10 @@ use tcpwhy_probe::path::{
     Connected, Hop, Method, Mtu, MtuEnd, Path, PathEnd, Phases, Report, RoundTrips,
 };
 
-/// Columns of a time.
+/// Width of a time, columns.
 const TIME_COLUMNS: usize = 8;
 
-/// The whole report.
+/// Renders the whole report.
 pub fn render(report: &Report, judged: &[Judged], verify: &str, look: &Look) -> String {
     let mut page = Page::new(look);
     let paint = if findings::any_fault(judged) { Paint::Fault } else { Paint::Good };
@@ -28,7 +28,7 @@ pub fn render(report: &Report, judged: &[Judged], verify: &str, look: &Look) -> 
     page.finish()
 }
 
-/// What is known while it runs.
+/// Renders the measurements so far, while the probe runs.
 pub fn running(doing: &str, report: &Report, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line(&format!("{} · {doing}, Ctrl-C ends", printable(&report.target)));
@@ -66,7 +66,7 @@ fn headline(report: &Report) -> String {
     }
 }
 
-/// The least round trip by the most direct measurement.
+/// Returns the smallest round trip of the most direct kind of measurement.
 fn best(report: &Report) -> Option<u64> {
     let of = |it: &Option<RoundTrips>| it.as_ref().and_then(|it| it.min_ns);
     let kernel = report.connect.as_ref().and_then(|it| it.tcpi_rtt_min_us);
@@ -103,7 +103,7 @@ fn body(report: &Report, page: &mut Page<'_>) {
     }
 }
 
-/// `min / median / max` of samples.
+/// Formats `min / median / max` of samples.
 fn times(all: (Option<u64>, Option<u64>, Option<u64>)) -> String {
     match all {
         (Some(min), Some(p50), Some(max)) => {
@@ -206,7 +206,7 @@ fn hop(hop: &Hop, page: &mut Page<'_>) {
     page.line(&line);
 }
 
-/// Where latency is added and packets are lost.
+/// Writes where latency is added and packets are lost.
 fn added(report: &Report, path: &Path, page: &mut Page<'_>) {
     page.gap();
     if let Some(step) = &report.step {

@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy sockets`.
+//! Arguments of `tcpwhy sockets`.
 
 use crate::args::Display;
 use clap::Args;
@@ -53,7 +53,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// The selection that these arguments state.
+    /// Returns the selection that these arguments state.
     pub fn selection(&self) -> Selection {
         let place = match &self.netns {
             Some(name) => Where::Netns(name.clone()),

@@ -1,4 +1,4 @@
-//! Sockets that belong together: the connections of a program at one service, or to one.
+//! Groups of sockets: the connections that one program accepts at a service or makes to one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -7,38 +7,38 @@ use tcpwhy_core::model::Cause;
 use tcpwhy_live::diag::State;
 use tcpwhy_live::sockets::{Socket, Strength, Verdict};
 
-/// What the sockets of a group have in common.
+/// The properties that the sockets of a group share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Network namespace; `None` is the caller's own.
+    /// Network namespace; `None` is that of this process.
     pub netns: Option<String>,
-    /// The service: of a server's socket its own end, of a client's the other end.
+    /// Address of the service: the local end of a server's socket, the remote end of a client's.
     pub service: SocketAddr,
-    /// Which side of the service they are.
+    /// The side of the service on which the sockets are.
     pub side: Side,
-    /// The program that holds them; empty where it is not known.
+    /// The program that holds the sockets; empty if it is not known.
     pub command: String,
 }
 
-/// Which part a socket has.
+/// The role of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// It listens.
+    /// The socket listens.
     Listener,
-    /// It was accepted by a listener.
+    /// A listener accepted the connection.
     Server,
-    /// It connects.
+    /// The socket connected to the service.
     Client,
 }
 
-/// Sockets of one [`Key`].
+/// Sockets with the same [`Key`].
 #[derive(Debug, Default)]
 pub struct Group<'a> {
-    /// Its sockets.
+    /// The sockets of the group.
     pub sockets: Vec<&'a Socket>,
 }
 
-/// Sorts sockets into groups; those with the strongest verdicts on most sockets come first.
+/// Sorts sockets into groups. Those with the strongest verdicts on most sockets come first.
 pub fn groups(sockets: &[Socket]) -> Vec<(Key, Group<'_>)> {
     let mut groups: BTreeMap<Key, Group<'_>> = BTreeMap::new();
     for socket in sockets {
@@ -68,13 +68,13 @@ fn key(socket: &Socket) -> Key {
 }
 
 impl<'a> Group<'a> {
-    /// How many sockets have a verdict that `is` so.
+    /// Returns the number of sockets with a verdict for which `is` holds.
     pub fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
         self.sockets.iter().filter(|socket| socket.verdicts.iter().any(&is)).count()
     }
 
-    /// Each cause with its strength, how many sockets have it, and one of them: the one whose
-    /// busy time it takes most of.
+    /// Returns each cause with its strength, the number of sockets that have it, and as an example
+    /// the socket with the largest share of its busy time.
     pub fn verdicts(&self) -> Vec<(&'a Verdict, usize, &'a Socket)> {
         let mut seen: BTreeMap<(Strength, Cause), (&'a Verdict, usize, &'a Socket)> =
             BTreeMap::new();
@@ -91,7 +91,7 @@ impl<'a> Group<'a> {
         seen.into_values().collect()
     }
 
-    /// The processes, by number.
+    /// Returns the processes' ids in ascending order.
     pub fn pids(&self) -> Vec<u32> {
         let pids = self.sockets.iter().filter_map(|socket| Some(socket.process.as_ref()?.pid));
         pids.collect::<BTreeSet<_>>().into_iter().collect()

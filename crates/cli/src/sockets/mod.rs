@@ -1,4 +1,4 @@
-//! `tcpwhy sockets`: the TCP sockets of the running system, and what their state says of latency.
+//! `tcpwhy sockets`: lists the TCP sockets of the running system and what limits them.
 
 mod args;
 mod groups;
@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use tcpwhy_core::state::State;
 use tcpwhy_live::sockets::{Selection, Strength, Survey, survey};
 
-/// Exit status where the state of a socket shows that something limits it.
+/// Exit status if the state of a socket shows that something limits it.
 const EXIT_LIMITS: u8 = 1;
 
-/// What `--json` prints: docs/sockets.schema.json.
+/// The document that `--json` prints: docs/sockets.schema.json.
 #[derive(Serialize)]
 struct Report<'a> {
     schema_version: u64,
@@ -31,10 +31,9 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Surveys the sockets asked for and prints them.
+/// Lists the selected sockets and prints them.
 ///
-/// # Errors
-/// The kernel refuses to list them, or a process or namespace asked for does not exist.
+/// # Errors The kernel refuses to list them, or a process or namespace does not exist.
 pub fn run(arguments: &Sockets) -> Result<ExitCode, Error> {
     let survey = survey(&arguments.selection())?;
     if arguments.json {
@@ -46,11 +45,10 @@ pub fn run(arguments: &Sockets) -> Result<ExitCode, Error> {
     Ok(if limits(&survey) { ExitCode::from(EXIT_LIMITS) } else { ExitCode::SUCCESS })
 }
 
-/// What the sockets of `selection` say now, as evidence for findings: by way of the same document that a
-/// file holds, so that both say the same.
+/// Returns the state of the sockets of `selection` as evidence for findings. It goes through the
+/// same document as a stored file, so that both give the same result.
 ///
-/// # Errors
-/// The kernel refuses to list them, or what is selected does not exist.
+/// # Errors The kernel refuses to list them, or what is selected does not exist.
 pub fn state(selection: &Selection) -> Result<State, Error> {
     Ok(serde_json::from_value(serde_json::to_value(Report::of(&survey(selection)?))?)?)
 }

@@ -1,4 +1,4 @@
-//! The survey for people: groups of sockets, the limited ones first.
+//! Text output of `tcpwhy sockets`: groups of sockets, the limited ones first.
 
 use super::groups::{Group, Key, Side, groups};
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use tcpwhy_core::report::{Look, Page, Paint};
 use tcpwhy_live::diag::State;
 use tcpwhy_live::sockets::{NetnsCounters, Socket, Strength, Survey};
 
-/// Groups shown unless all are asked for.
+/// Number of groups shown unless all are asked for.
 const GROUPS_MAX: usize = 12;
-/// Processes named for a group.
+/// Number of processes named for a group.
 const PIDS_MAX: usize = 4;
 
-/// The whole survey.
+/// Renders the whole list.
 pub fn render(survey: &Survey, look: &Look) -> String {
     let mut page = Page::new(look);
     for netns in &survey.netns {
@@ -148,7 +148,7 @@ fn queues(socket: &Socket) -> String {
     )
 }
 
-/// Options by value, each with how many sockets have it where they differ.
+/// Returns the options by value, with the number of sockets if they differ.
 fn options(group: &Group) -> Vec<String> {
     let switch = |name: &'static str, of: fn(&Socket) -> Option<bool>| {
         values(group, |socket| {
@@ -182,7 +182,7 @@ fn options(group: &Group) -> Vec<String> {
     .concat()
 }
 
-/// The two most frequent values, with their number where not all sockets have the same.
+/// Returns the two most frequent values, with their counts if not all sockets have the same.
 fn values(group: &Group, of: impl Fn(&Socket) -> Option<String>) -> Vec<String> {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     for value in group.sockets.iter().filter_map(|socket| of(socket)) {

@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy treat`.
+//! Arguments of `tcpwhy treat`.
 
 use crate::args::{Display, parse_duration, parse_percent};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -38,7 +38,7 @@ pub struct Treat {
     pub command: TreatCommand,
 }
 
-/// What to treat.
+/// The treatments, and commands about them.
 #[derive(Debug, Subcommand)]
 pub enum TreatCommand {
     /// Sends small segments at once (TCP_NODELAY on): ends waits of Nagle's algorithm
@@ -227,7 +227,7 @@ pub enum Defence {
     Limit,
 }
 
-/// Where a host is treated, and the course of the treatment.
+/// The namespace in which a host setting is treated, and the course of the treatment.
 #[derive(Debug, Args)]
 pub struct OnHost {
     /// In this network namespace: its name, or the number of a process in it
@@ -238,7 +238,7 @@ pub struct OnHost {
     pub course: Course,
 }
 
-/// Which sockets, and the course of the treatment.
+/// The sockets that are treated, and the course of the treatment.
 #[derive(Debug, Args)]
 pub struct Sockets {
     /// Connections with this port at either end
@@ -334,7 +334,7 @@ fn parse_load(text: &str) -> Result<Target, String> {
     }
 }
 
-/// Growth of the 99th percentile that is borne, as a share; `None` is any.
+/// Largest accepted growth of the 99th percentile, as a share; `None` accepts any growth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Guard(pub Option<f64>);
 
@@ -349,7 +349,7 @@ fn parse_guard(text: &str) -> Result<Guard, String> {
     }
 }
 
-/// Bytes; `K` and `M` are powers of 1024.
+/// Parses a size in bytes; `K` and `M` are powers of 1024.
 fn parse_size(text: &str) -> Result<u32, String> {
     const SIZE_MAX: u32 = 1 << 29;
     let digits = text.trim_end_matches(|char: char| !char.is_ascii_digit());
@@ -365,7 +365,7 @@ fn parse_size(text: &str) -> Result<u32, String> {
 }
 
 impl Sockets {
-    /// What these arguments ask of `setting`.
+    /// Returns what these arguments ask for, with `setting`.
     pub fn asked(&self, setting: Setting) -> Asked {
         let side = match self.side {
             AskedSide::Server => Side::Server,
@@ -384,7 +384,8 @@ impl Sockets {
     }
 }
 
-/// Autotuned buffers, unless sizes are given: then only what is given changes.
+/// Returns the setting for buffers: autotuning, unless sizes are given. If they are, only the given
+/// buffers change.
 pub fn buffers(sndbuf: Option<u32>, rcvbuf: Option<u32>) -> Setting {
     match (sndbuf, rcvbuf) {
         (None, None) => {

@@ -1,4 +1,4 @@
-//! The course of a treatment: measure, change, measure, and undo or keep.
+//! The course of a treatment: measure, change, measure, then undo or keep.
 
 use super::args::Course;
 use super::load::{OwnLoad, Sent};
@@ -17,43 +17,42 @@ use tcpwhy_live::sockets::Peer;
 use tcpwhy_live::sys::process;
 use tcpwhy_live::treat::{Asked, HostPlan, HostTreatment, Record, TreatError, Treatment, Undone};
 
-/// How soon a signal is noticed, and new sockets are looked for.
+/// Interval at which signals and new sockets are checked.
 const STEP: Duration = Duration::from_millis(50);
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a load of our own goes on where nothing ends it before.
+/// Longest duration of the own load if nothing ends it before.
 const LOAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What is to be treated.
+/// The subject of a treatment.
 pub enum Subject {
     Sockets(Asked),
     Host(HostPlan),
 }
 
-/// A treatment under way.
+/// A treatment in effect.
 pub enum Active {
     Sockets(Box<Treatment>),
-    /// With what may go wrong.
+    /// A treatment of the host, with warnings about what may go wrong.
     Host(Box<HostTreatment>, Vec<&'static str>),
 }
 
-/// How it ended.
+/// How a treatment ended.
 #[derive(Debug, Clone, Default)]
 pub struct End {
-    /// What became of what was changed; `None` where it is kept.
+    /// The result of the undo; `None` if the change is kept.
     pub undone: Option<Undone>,
-    /// Why the guard had it undone.
+    /// The reason, if the guard caused the undo.
     pub alarm: Option<String>,
-    /// `true` if another process undid it.
+    /// `true` if another process undid the treatment.
     pub by_other: bool,
-    /// What became of the requests of `--load`.
+    /// Counts of the requests of `--load`.
     pub sent: Option<Sent>,
 }
 
 impl Place {
-    /// What to measure.
+    /// Determines which connections to measure.
     ///
-    /// # Errors
-    /// There is no such namespace or process.
+    /// # Errors There is no such namespace or process.
     pub fn of(
         netns: Option<&str>,
         port: Option<u16>,
@@ -84,7 +83,7 @@ impl Active {
         }
     }
 
-    /// What the journal holds of it.
+    /// Returns the treatment's record in the journal.
     pub fn record(&self) -> &Record {
         match self {
             Self::Sockets(treatment) => treatment.record(),
@@ -109,8 +108,7 @@ impl Active {
 
 /// Runs a treatment to its end.
 ///
-/// # Errors
-/// Nothing could be changed; or what was changed could not be followed, and is undone.
+/// # Errors Nothing could be changed. Or the change could not be followed; then it is undone.
 pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode, Error> {
     let look = terminal::look(&course.display, false);
     let ending = process::watch_signals_and_hangup().map_err(tcpwhy_live::LiveError::Signals)?;
@@ -143,7 +141,7 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
     let mut active = begin(subject)?;
     say(text::changed(&active, began.elapsed(), course, &look))?;
     let followed = follow(course, &mut active, meters.as_mut(), ending, &look);
-    // From here on it has to be undone, whatever comes.
+    // From here on a change exists that has to be undone in any case.
     process::outlast_signals();
     let (compared, alarm, by_other) = followed?;
     let record = active.record().clone();
@@ -179,7 +177,8 @@ fn status(compared: Option<&Comparison>, end: &End) -> ExitCode {
 
 type Followed = (Option<Comparison>, Option<String>, bool);
 
-/// Follows the treatment until it is to end: treats what opens, measures, and watches the guard.
+/// Follows the treatment until its end: treats connections that open, measures, and checks the
+/// guard.
 fn follow(
     course: &Course,
     active: &mut Active,
@@ -218,7 +217,7 @@ fn follow(
             }
         } else {
             std::thread::sleep(active.step());
-            // Connections that are accepted meanwhile are reached by the second look.
+            // Connections that were accepted in the meantime are treated in the second look.
             if course.keep && passed >= SECOND / 2 {
                 break;
             }

@@ -12,19 +12,19 @@ use tcpwhy_live::treat::{
 const SCHEMA_VERSION: u32 = 1;
 const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is changed now.
+/// Returns the treatments that are in effect now.
 pub fn status(records: &Records) -> Value {
     let treatments: Vec<Value> = records.records.iter().map(treatment).collect();
     document("status", json!({ "treatments": treatments, "problems": problems(&records.garbage) }))
 }
 
-/// What `undo` did.
+/// Returns the result of `undo`.
 pub fn undone(all: &[(Record, Undone)], garbage: &[TreatError]) -> Value {
     let undone: Vec<&Undone> = all.iter().map(|(_, undone)| undone).collect();
     document("undo", json!({ "undone": undone, "problems": problems(garbage) }))
 }
 
-/// What would change.
+/// Returns what a treatment of sockets would change.
 pub fn plan_sockets(asked: &Asked, changes: &[SocketChange], counts: &Counts) -> Value {
     let changes: Vec<Change> = changes.iter().cloned().map(Change::Socket).collect();
     document(
@@ -38,7 +38,7 @@ pub fn plan_sockets(asked: &Asked, changes: &[SocketChange], counts: &Counts) ->
     )
 }
 
-/// What would change.
+/// Returns what a treatment of the host would change.
 pub fn plan_host(plan: &HostPlan) -> Value {
     let setting = match &plan.what {
         What::Sysctl { name } => name,
@@ -59,7 +59,7 @@ pub fn plan_host(plan: &HostPlan) -> Value {
     )
 }
 
-/// A treatment that is over, or kept.
+/// Returns a treatment that has ended or is kept.
 pub fn treated(
     record: &Record,
     counts: Option<&Counts>,

@@ -1,4 +1,4 @@
-//! A load of our own: requests to measure by, on a system that has none while it is treated.
+//! A load that tcpwhy sends itself, to measure a treatment on a system without traffic.
 
 use crate::error::Error;
 use std::net::ToSocketAddrs;
@@ -16,21 +16,21 @@ pub struct OwnLoad {
     thread: JoinHandle<Result<Outcome, Error>>,
 }
 
-/// What became of its requests.
+/// Counts of the load's requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Requests that were answered.
+    /// Number of requests that were answered.
     pub answered: u64,
-    /// Requests and connections that failed, and answers with an error status.
+    /// Number of requests and connections that failed, and of responses with an error status.
     pub failed: u64,
 }
 
 impl OwnLoad {
-    /// Begins to ask `target` from `netns` on so many connections, each for its next request when it has
-    /// an answer, for `most` where nothing ends it before.
+    /// Begins to send requests to `target` from `netns` on the given number of connections. Each
+    /// connection sends its next request when it has the response. The load ends after `most` at
+    /// the latest.
     ///
-    /// # Errors
-    /// The name does not resolve.
+    /// # Errors The name does not resolve.
     pub fn begin(
         target: &Target,
         connections: u16,
@@ -53,10 +53,9 @@ impl OwnLoad {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it.
+    /// Ends the load.
     ///
-    /// # Errors
-    /// It could not be sent.
+    /// # Errors The load could not be sent.
     pub fn end(self) -> Result<Sent, Error> {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.join();

@@ -1,4 +1,5 @@
-//! Latency of the connections that are treated, from a live capture: before, after, and the guard.
+//! Latency of the treated connections from a live capture, before and after the change, and the
+//! guard.
 
 use super::args::Guard;
 use crate::error::Error;
@@ -14,29 +15,29 @@ use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::Ports;
 use tcpwhy_live::sys::process;
 
-/// The ring that is captured into, bytes.
+/// Size of the capture ring, bytes.
 const RING_BYTES: u32 = 16 << 20;
-/// Share of one CPU that measuring may take.
+/// Share of one CPU that measuring may use.
 const BUDGET: f64 = 0.2;
-/// Exchanges without which nothing is guarded. Few are enough: the comparison excludes chance, and a
-/// change that does much harm leaves few exchanges.
+/// With fewer exchanges than this the guard does not act. Few are enough: the comparison excludes
+/// chance, and a very harmful change leaves few exchanges.
 const EXCHANGES_MIN: u64 = 5;
 /// Faults that a client sees as errors.
 const ERRORS: [&str; 4] = ["reset", "idle_reset", "refused", "accept_queue_overflow"];
 
-/// What is measured.
+/// The connections that are measured.
 pub struct Place {
     /// Network namespace.
     pub netns: Netns,
     /// Port at either end.
     pub port: Option<u16>,
-    /// The other end.
+    /// Address of the other end.
     pub peer: Option<tcpwhy_live::sockets::Peer>,
-    /// A process and its children.
+    /// Process, with its children.
     pub pid: Option<u32>,
 }
 
-/// A measurement under way.
+/// A measurement in progress.
 pub struct Meters {
     capture: Capture,
     sliding: Sliding,
@@ -44,15 +45,14 @@ pub struct Meters {
     meter: Meter,
     began: Instant,
     intervals: usize,
-    /// What was measured before the change.
+    /// The measurement before the change.
     before: Option<Measured>,
 }
 
 impl Meters {
     /// Begins to capture.
     ///
-    /// # Errors
-    /// `CAP_NET_RAW` is missing, or the process is gone.
+    /// # Errors `CAP_NET_RAW` is missing, or the process no longer exists.
     pub fn open(place: &Place, measure: Duration) -> Result<Self, Error> {
         let mut words = Vec::new();
         words.extend(place.port.map(|port| format!("port {port}")));
@@ -90,8 +90,7 @@ impl Meters {
 
     /// Takes packets for up to `wait`; a signal ends it.
     ///
-    /// # Errors
-    /// The kernel refuses.
+    /// # Errors The kernel refuses.
     pub fn take(&mut self, wait: Duration) -> Result<(), Error> {
         self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
         if !self.block.entries.is_empty() {
@@ -108,12 +107,12 @@ impl Meters {
         Ok(())
     }
 
-    /// A second has passed.
+    /// Ends an interval of one second.
     pub fn cut(&mut self) {
         self.sliding.cut();
     }
 
-    /// What was measured so far is what was before. What follows is after.
+    /// Ends the measurement before the change. What follows is after it.
     pub fn begin_after(&mut self) {
         self.capture.drain(&mut self.block);
         self.sliding.take(&self.block);
@@ -121,13 +120,14 @@ impl Meters {
         self.sliding = sliding(self.intervals);
     }
 
-    /// What was before, against all since. `None` where one of them has no exchange.
+    /// Compares the measurement before the change with all since. `None` if one of them has no
+    /// exchange.
     pub fn verdict(&mut self) -> Option<Comparison> {
         let after = Measured::of("after", &self.sliding.whole(&[]));
         compare(self.before.clone()?, after, Judgement::default()).ok()
     }
 
-    /// What the reader has to know of the measurement.
+    /// Returns the limits of the measurement that the reader has to know.
     pub fn limits(&mut self) -> Vec<String> {
         let mut limits = Vec::new();
         let share = self.capture.share();
@@ -143,12 +143,13 @@ impl Meters {
         limits
     }
 
-    /// What was measured before.
+    /// Returns the measurement before the change.
     pub fn before(&self) -> Option<&Measured> {
         self.before.as_ref()
     }
 
-    /// Why the guard has it undone: the last seconds are worse than before, and chance is excluded.
+    /// Returns the reason for the guard to undo the change: the last seconds are worse than before,
+    /// and chance is excluded.
     pub fn alarm(&mut self, guard: Guard) -> Option<String> {
         let bound = guard.0?;
         let before = self.before.clone()?;

@@ -1,4 +1,5 @@
-//! `tcpwhy treat`: changes one thing on the running system, measures, and takes it back.
+//! `tcpwhy treat`: changes one thing on the running system, measures the effect, and undoes the
+//! change.
 
 mod args;
 mod course;
@@ -16,13 +17,12 @@ use course::{Active, Place, Subject};
 use std::process::ExitCode;
 use tcpwhy_live::treat::{self, HostPlan, Journal, Setting, TreatError};
 
-/// Something could not be restored, or the change did harm.
+/// Exit status if something could not be restored, or if the change did harm.
 const EXIT_WORSE: u8 = 1;
 
-/// Does what is asked.
+/// Runs the given command.
 ///
-/// # Errors
-/// Nothing could be changed, or the journal cannot be used.
+/// # Errors Nothing could be changed, or the journal cannot be used.
 pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
     match &asked.command {
         TreatCommand::Nodelay(sockets) => sockets_of(sockets, Setting::Nodelay),
@@ -167,7 +167,7 @@ fn undo(
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WORSE) })
 }
 
-/// Begins what `subject` asks for.
+/// Begins the treatment of `subject`.
 fn begin(subject: &Subject) -> Result<Active, TreatError> {
     Ok(match subject {
         Subject::Sockets(asked) => {

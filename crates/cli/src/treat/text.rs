@@ -1,4 +1,4 @@
-//! Treatments for people: what changed, what it did, and how to undo it.
+//! Text output of treatments: what changed, its effect, and how to undo it.
 
 use super::args::Course;
 use super::course::{Active, End};
@@ -12,19 +12,19 @@ use tcpwhy_live::treat::{
     self, Asked, Change, Counts, HostPlan, Newcomers, Record, Records, Undone, Value, What,
 };
 
-/// Groups of sockets that are listed.
+/// Number of groups of sockets that are listed.
 const GROUPS_MAX: usize = 8;
-/// Sockets that a plan lists.
+/// Number of sockets that a plan lists.
 const SOCKETS_MAX: usize = 10;
 
-/// That the measurement has begun.
+/// Says that the measurement has begun.
 pub fn measuring(measure: Duration, look: &Look) -> String {
     let mut page = Page::new(look);
     page.labelled("measuring", &format!("{} before the change", duration(nanos(measure))));
     page.finish()
 }
 
-/// What was measured before.
+/// Renders the measurement before the change.
 pub fn before(measured: Option<&Measured>, look: &Look) -> String {
     let mut page = Page::new(look);
     page.labelled("before", &run(measured));
@@ -43,7 +43,7 @@ fn run(measured: Option<&Measured>) -> String {
     }
 }
 
-/// What is changed now, and how to undo it.
+/// Renders what was changed, and how to undo it.
 pub fn changed(active: &Active, took: Duration, course: &Course, look: &Look) -> String {
     let mut page = Page::new(look);
     let record = active.record();
@@ -120,7 +120,7 @@ fn socket_changes(changes: &[Change]) -> Vec<SocketChange> {
     sockets.collect()
 }
 
-/// How many sockets of which process went from which value to which.
+/// Lists how many sockets of each process changed from which value to which.
 fn groups(page: &mut Page<'_>, changes: &[SocketChange]) {
     let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
     for change in changes {
@@ -143,7 +143,7 @@ fn groups(page: &mut Page<'_>, changes: &[SocketChange]) {
     }
 }
 
-/// "from off to on"; of buffers, the sides that change.
+/// Formats "from off to on"; for buffers, the sides that change.
 fn from_to(before: &Value, set: &Value) -> String {
     let (Value::Buffers(one), Value::Buffers(other)) = (before, set) else {
         return format!("from {} to {}", before.words(), set.words());
@@ -159,7 +159,7 @@ fn from_to(before: &Value, set: &Value) -> String {
     parts.join(", ")
 }
 
-/// What the change did.
+/// Renders the effect of the change.
 pub fn verdict(compared: Option<&Comparison>, limits: &[String], look: &Look) -> String {
     let mut page = Page::new(look);
     limits.iter().for_each(|limit| page.warning(limit));
@@ -179,7 +179,7 @@ pub fn verdict(compared: Option<&Comparison>, limits: &[String], look: &Look) ->
     text + "\n"
 }
 
-/// How it ended.
+/// Renders how the treatment ended.
 pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> String {
     let mut page = Page::new(look);
     if let Some(why) = &end.alarm {
@@ -247,7 +247,7 @@ fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone) {
     }
 }
 
-/// What `tcpwhy treat undo` did.
+/// Renders the result of `tcpwhy treat undo`.
 pub fn undone(all: &[(Record, Undone)], garbage: &[treat::TreatError], look: &Look) -> String {
     let mut page = Page::new(look);
     for (record, undone) in all {
@@ -263,7 +263,7 @@ pub fn undone(all: &[(Record, Undone)], garbage: &[treat::TreatError], look: &Lo
     page.finish()
 }
 
-/// What is changed now.
+/// Renders the treatments that are in effect.
 pub fn status(records: &Records, look: &Look) -> String {
     let mut page = Page::new(look);
     for problem in &records.garbage {
@@ -309,7 +309,7 @@ fn state(record: &Record) -> String {
     }
 }
 
-/// What would change.
+/// Renders what a treatment of sockets would change.
 pub fn plan_sockets(
     asked: &Asked,
     changes: &[SocketChange],
@@ -335,7 +335,7 @@ pub fn plan_sockets(
     page.finish()
 }
 
-/// What would change.
+/// Renders what a treatment of the host would change.
 pub fn plan_host(plan: &HostPlan, look: &Look) -> String {
     let mut page = Page::new(look);
     host_changes(&mut page, "plan", &plan.changes, &plan.risks);

@@ -1,4 +1,4 @@
-//! What can be asked of `tcpwhy watch`.
+//! Arguments of `tcpwhy watch`.
 
 use crate::args::{Display, FILTER_HELP, parse_duration, parse_filter, parse_percent};
 use clap::Args;
@@ -114,7 +114,7 @@ pub struct Watch {
     pub display: Display,
 }
 
-/// A share of one CPU's time; `None` is as much as it takes.
+/// A share of one CPU's time; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget(pub Option<f64>);
 
@@ -128,7 +128,7 @@ fn parse_budget(text: &str) -> Result<Budget, String> {
     }
 }
 
-/// Nanoseconds; a tenth of a second at least.
+/// Parses an interval into nanoseconds; the smallest is 0.1 s.
 fn parse_interval(text: &str) -> Result<u64, String> {
     match parse_duration(text)? {
         short if short < 100_000_000 => Err("write 100ms or more".into()),
@@ -136,7 +136,7 @@ fn parse_interval(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Bytes; `K`, `M` and `G` are powers of 1024.
+/// Parses a size in bytes; `K`, `M` and `G` are powers of 1024.
 fn parse_size(text: &str) -> Result<u64, String> {
     const SIZE_MAX: u64 = 1 << 40;
     let digits = text.trim_end_matches(|char: char| !char.is_ascii_digit());

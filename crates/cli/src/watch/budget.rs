@@ -1,66 +1,67 @@
-//! Keeps what watching costs within a budget: where more is spent, fewer connections are captured.
+//! Keeps the CPU time of a watch within a budget: if it spends more, fewer connections are
+//! captured.
 
 use super::state::STATE_PART;
 use std::time::Duration;
 use tcpwhy_live::capture::Share;
 
-/// The part of a budget that reports may take without fewer connections being captured for it.
+/// Share of a budget that reports may take before fewer connections are captured.
 pub const REPORTS_PART: f64 = 0.25;
-/// So many open connections are to be among those that are captured, whatever the budget: with none nothing is
-/// seen.
+/// Number of open connections that should be among those captured, whatever the budget: without
+/// any, the report would be empty.
 const CONNECTIONS_MIN: f64 = 2.0;
-/// The part of a budget that capturing has in any case, so that something is seen where the kernel's part alone
-/// takes all of it.
+/// Share of a budget that capturing has in any case, so that something is captured even if the
+/// kernel's part alone exceeds the budget.
 const CAPTURE_PART_MIN: f64 = 0.125;
 
-/// Calm intervals in a row after which more connections are captured.
+/// Number of consecutive calm intervals after which more connections are captured.
 const CALM: u32 = 2;
-/// After a change what was captured before it is still to be worked on: what that costs says nothing
-/// of the new share.
+/// Time after a change of the share in which frames of the earlier share are still processed; their
+/// cost says nothing about the new share.
 const SETTLES: Duration = Duration::from_secs(1);
-/// An interval is calm where it spends less than this part of what it may: twice the connections
-/// then cost no more than is allowed.
+/// An interval is calm if it spends less than this part of its allowance: then twice the
+/// connections stay within it.
 const CALM_PART: f64 = 0.4;
-/// Before so much of an interval has passed its rate of spending says little.
+/// Before this much of an interval has passed, its rate of spending is not yet meaningful.
 const LEAST: Duration = Duration::from_millis(100);
 
-/// What capturing may spend of `budget`, as a share of one CPU, beside reports, readings of sockets, and the
-/// `tap_share` that capturing costs the kernel.
+/// Returns what capturing may spend of `budget`, as a share of one CPU, after reports, readings of
+/// sockets, and the `tap_share` that capturing costs the kernel.
 pub fn capture_share(budget: f64, tap_share: f64) -> f64 {
     let left = budget * (1.0 - STATE_PART - REPORTS_PART) - tap_share;
     left.max(budget * CAPTURE_PART_MIN)
 }
 
-/// The smallest share that is captured where about `open` connections are open, and with less than `seen` nothing
-/// was seen.
+/// Returns the smallest share of connections to capture, given about `open` open connections and
+/// that with less than `seen` nothing was captured.
 pub fn least_share(open: f64, seen: Share) -> Share {
     Share::not_below((CONNECTIONS_MIN / open.max(1.0)).max(seen.value()))
 }
 
-/// CPU time spent against what may be.
+/// Compares the CPU time spent with the allowance.
 pub struct Meter {
-    /// Share of one CPU; `None` is without bounds.
+    /// Allowance as a share of one CPU; `None` is unlimited.
     share: Option<f64>,
     interval: Duration,
-    /// When the interval under way began, and CPU time spent until then.
+    /// Time at which the current interval began, and CPU time spent until then.
     began: (Duration, Duration),
     calm: u32,
     settled: Duration,
 }
 
 impl Meter {
-    /// A meter that begins at `now`, on any clock, with `cpu` spent so far.
+    /// Creates a meter that begins at `now`, on any clock, with `cpu` spent so far.
     pub fn new(share: Option<f64>, interval: Duration, now: Duration, cpu: Duration) -> Self {
         Self { share, interval, began: (now, cpu), calm: 0, settled: now }
     }
 
-    /// From now on so much may be spent, as a share of one CPU; `None` is without bounds.
+    /// Sets the allowance from now on, as a share of one CPU; `None` is unlimited.
     pub fn allow(&mut self, share: Option<f64>) {
         self.share = share;
     }
 
-    /// The share of connections to capture from `now` on, where it changes. It becomes less as soon
-    /// as an interval has spent all that it may.
+    /// Returns the share of connections to capture from `now` on, if it changes. It is reduced as
+    /// soon as an interval has spent its whole allowance.
     pub fn look(&mut self, now: Duration, cpu: Duration, captured: Share) -> Option<Share> {
         if now < self.settled {
             self.began = (now, cpu);
@@ -90,7 +91,7 @@ impl Meter {
         }
         self.calm = 0;
         self.settled = now + SETTLES;
-        // With much room, two steps at once.
+        // With a large margin, the share grows by two steps at once.
         let is_idle = spent.as_secs_f64() < CALM_PART / 4.0 * allowed;
         Some(if is_idle { captured.doubled().doubled() } else { captured.doubled() })
     }
@@ -100,7 +101,7 @@ impl Meter {
 mod tests {
     use super::*;
 
-    /// Ten looks a second for `seconds`, each of which costs `cpu_ms` for all connections.
+    /// Looks ten times a second for `seconds`; each look costs `cpu_ms` for all connections.
     fn share_after(meter: &mut Meter, seconds: u64, cpu_ms: f64, at: &mut (u64, f64)) -> Vec<f64> {
         let mut share = Share::ALL;
         let mut shares = Vec::new();
@@ -122,12 +123,13 @@ mod tests {
 
     #[test]
     fn a_load_above_the_budget_is_sampled_at_once_and_stays_within() {
-        // 30 % of a CPU against 2 %: a sixteenth costs 1.9 %.
+        // Capturing all costs 30 % of a CPU, allowed are 2 %: a sixteenth costs 1.9 %.
         let shares = share_after(&mut meter(Some(0.02)), 20, 30.0, &mut (0, 0.0));
         assert_eq!(shares, [1.0 / 16.0]);
     }
 
-    /// Work on what was captured before goes on for a while, and must not cost more connections.
+    /// Processing of earlier frames goes on for a while after a reduction, and must not cause
+    /// another one.
     #[test]
     fn what_is_left_of_a_larger_share_is_not_held_against_the_smaller_one() {
         let (mut meter, mut share, mut cpu_ms) = (meter(Some(0.02)), Share::ALL, 0.0);

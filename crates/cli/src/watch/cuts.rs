@@ -1,4 +1,4 @@
-//! The packets around each new finding, cut out of the ring into a file of their own, with a page.
+//! Copies the packets around each new finding from the ring into their own file, with a page.
 
 use super::files::{Files, frames};
 use super::lines::Saved;
@@ -11,16 +11,16 @@ use tcpwhy_core::model::{Cause, Finding, Report, Role};
 use tcpwhy_core::report::Phrases;
 use tcpwhy_core::wire::{Endpoint, FlowHasher, FlowKey, Packet, Segment, decode};
 
-/// What is kept before the evidence and after it, ns.
+/// Time before and after the evidence that is copied, ns.
 const AROUND_NS: u64 = 1_000_000_000;
-/// Frames before the evidence that are looked at: with more in a second, the second is not whole.
+/// Number of frames before the evidence that are read; if a second has more, it is not complete.
 const BEFORE_FRAMES: u64 = 200_000;
 /// Bytes of the ring that are read for one finding.
 const READ_BYTES_MAX: u64 = 128 << 20;
-/// Files written; a watch that runs for weeks must not fill the disk.
+/// Maximum number of files: a watch that runs for weeks must not fill the disk.
 const FILES_MAX: usize = 64;
 
-/// Files cut out so far.
+/// The files written so far.
 #[derive(Default)]
 pub struct Cuts {
     known: HashSet<(Cause, Role, Endpoint)>,
@@ -28,13 +28,12 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// The files, oldest first.
+    /// Returns the files, oldest first.
     pub fn saved(&self) -> &[Saved] {
         &self.saved
     }
 
-    /// Cuts out what belongs to the findings of `report` that were not there before. Answers what to
-    /// say where that fails.
+    /// Writes files for the findings of `report` that are new. Returns messages about failures.
     pub fn take(&mut self, report: &Report, files: &Files, interface: &str) -> Option<String> {
         let mut failed = None;
         for finding in &report.findings {
@@ -67,8 +66,8 @@ impl Cuts {
     }
 }
 
-/// Writes the packets and their page, and returns the names of both; `None` where the ring does not have
-/// the evidence any more.
+/// Writes the packets and their page, and returns the names of both; `None` if the ring no longer
+/// has the evidence.
 fn cut_out(
     finding: &Finding,
     (first, last): (u64, u64),
@@ -114,7 +113,7 @@ fn cut_out(
     Ok(Some([packets, page].map(|path| path.display().to_string())))
 }
 
-/// Times of the first and the last frame of the evidence, if the ring still has both.
+/// Returns the times of the first and the last frame of the evidence, if the ring still has both.
 fn evidence_times(files: &Files, first: u64, last: u64) -> io::Result<Option<(u64, u64)>> {
     let (mut first_ns, mut last_ns) = (None, None);
     files.read_again(first, READ_BYTES_MAX, |bytes, number| {
@@ -128,7 +127,7 @@ fn evidence_times(files: &Files, first: u64, last: u64) -> io::Result<Option<(u6
     Ok(first_ns.zip(last_ns))
 }
 
-/// Which frames belong to a finding: those of its connection, and look-ups of the same client.
+/// The frames that belong to a finding: those of its connection, and look-ups of the same client.
 struct Chosen {
     flow: Option<FlowKey>,
     client: Option<[u8; 16]>,

@@ -15,29 +15,29 @@ use tcpwhy_core::filter::utc;
 
 use tcpwhy_live::sys::process;
 
-/// What names of the ring's files begin with.
+/// Prefix of the names of the ring's files.
 const PREFIX: &str = "tcpwhy-";
 const SUFFIX: &str = ".pcapng";
-/// How long after a failure writing is tried again.
+/// Time after which writing is tried again after a failure.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Bytes of a file between two places that are remembered.
+/// Bytes of a file between two frames whose offsets are stored.
 const STRIDE: u64 = 256 << 10;
 
-/// A ring of files.
+/// A ring of pcapng files.
 pub struct Files {
     folder: PathBuf,
-    /// Locked for as long as this exists.
+    /// The lock of the folder, held until this value is dropped.
     _lock: File,
     interface: String,
     file_bytes: u64,
     files_max: usize,
-    /// Begins the names of this run's files.
+    /// Prefix of the names of this run's files.
     run: String,
-    /// Oldest first; those of earlier runs too.
+    /// The files, oldest first, including those of earlier runs.
     files: Vec<Kept>,
     current: Option<File>,
     encoder: Encoder,
-    /// When writing failed last.
+    /// Time of the last failure to write.
     failed: Option<Instant>,
 }
 
@@ -50,10 +50,9 @@ struct Kept {
 }
 
 impl Files {
-    /// A ring in `folder`, which is made where it is missing.
+    /// Opens a ring in `folder`, which is created if it does not exist.
     ///
-    /// # Errors
-    /// The folder cannot be written to, or another watch writes to it.
+    /// # Errors The folder cannot be written to, or another watch writes to it.
     pub fn open(folder: &Path, interface: &str, bounds: (u64, u16)) -> Result<Self, Error> {
         let path = folder.display().to_string();
         let refused = |source| Error::Folder { path: path.clone(), source };
@@ -90,13 +89,13 @@ impl Files {
         })
     }
 
-    /// Where it writes.
+    /// Returns the folder of the files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes the frames of a block. Where that fails, the packets are lost and watching goes on;
-    /// answers what to say then, once.
+    /// Writes the frames of a block. If that fails, the packets are lost and the watch goes on;
+    /// returns a message about the failure once.
     pub fn take(&mut self, block: &Block) -> Option<String> {
         let first = block.entries.first()?.id.number();
         if self.failed.is_some_and(|at| at.elapsed() < AGAIN) {
@@ -137,7 +136,7 @@ impl Files {
         self.encoder.bytes.clear();
         block.frames().for_each(|frame| self.encoder.frame(&frame, &[]));
         if let Err(error) = file.write_all(&self.encoder.bytes) {
-            // Whole blocks remain.
+            // Removes the incomplete block at the end.
             let _ = file.set_len(kept.bytes);
             return Err(error);
         }
@@ -145,7 +144,7 @@ impl Files {
         Ok(())
     }
 
-    /// Begins a file with frame `first`, and removes the oldest ones.
+    /// Begins a file with frame `first`, and removes the oldest files.
     fn begin(&mut self, first: u64) -> io::Result<()> {
         while self.files.len() >= self.files_max {
             let oldest = self.files.remove(0);
@@ -169,9 +168,8 @@ impl Files {
         Ok(())
     }
 
-    /// Reads part of the files again: blocks from that of frame `first` on, up to `bytes_max`
-    /// bytes. Shows each piece to `take` with the number of its first frame, until that answers
-    /// `false`.
+    /// Reads part of the files again: up to `bytes_max` bytes, from the block of frame `first` on.
+    /// Calls `take` for each piece with the number of its first frame, until it returns `false`.
     pub fn read_again(
         &self,
         first: u64,
@@ -202,7 +200,7 @@ impl Files {
     }
 }
 
-/// Returns whether a file is one of a ring, of this run or an earlier one.
+/// Returns whether a file belongs to a ring, of this run or an earlier one.
 fn is_of_ring(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let middle = name.strip_prefix(PREFIX).and_then(|name| name.strip_suffix(SUFFIX));
@@ -212,7 +210,7 @@ fn is_of_ring(path: &Path) -> bool {
     })
 }
 
-/// Frames of a piece that [`Files::read_again`] shows.
+/// Returns the frames of a piece that [`Files::read_again`] passes on.
 pub fn frames(bytes: &[u8], number: u64) -> impl Iterator<Item = tcpwhy_core::capture::Frame<'_>> {
     capture::frames(bytes, LinkType::LINUX_SLL2, number)
 }
@@ -222,7 +220,7 @@ mod tests {
     use super::*;
     use tcpwhy_core::capture::{FrameEntry, FrameId};
 
-    /// A folder that is gone at the end.
+    /// A temporary folder, removed when dropped.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -239,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Frames from `first` on, each of 1,000 bytes.
+    /// Returns frames from `first` on, of 1,000 bytes each.
     fn block(first: u64, frames: u64) -> Block {
         let entry = |number: u64| FrameEntry {
             time_ns: number,
@@ -272,7 +270,7 @@ mod tests {
         assert!(numbers.iter().all(|(number, time_ns)| number == time_ns));
         let (first, last) = (numbers.first().expect("frames").0, numbers.last().expect("frames").0);
         assert!(first <= 455 && last == 500, "{first}..{last}");
-        // What was written before the ring's oldest file is gone.
+        // Frames before the ring's oldest file cannot be read any more.
         drop(files);
         let again = Files::open(&folder.0, "any", (100_000, 3)).expect("a ring");
         assert_eq!(again.files.len(), 3);

@@ -1,4 +1,4 @@
-//! A report of an interval as a line of JSON, a line of text, or a page for the terminal.
+//! Renders the report of an interval as a line of JSON, a line of text, or a page for the terminal.
 
 use crate::error::Error;
 use serde::Serialize;
@@ -8,25 +8,25 @@ use tcpwhy_core::model::units::{count, counted, duration, printable, share};
 use tcpwhy_core::model::{Cause, Class, Finding, Report, SlowExchange};
 use tcpwhy_core::report::{Look, Page, Paint, Phrases, cut, json, left, right};
 
-/// Rows of a list on the terminal, unless all are asked for.
+/// Number of rows of a list on the terminal, unless all are asked for.
 const ROWS_MAX: usize = 8;
 
-/// What the capture itself costs and lost.
+/// Costs and losses of the capture itself.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cost {
-    /// What the report covers: `window` or `whole`.
+    /// Time that the report covers: `window` or `whole`.
     pub covers: &'static str,
-    /// What hands over packets: `packet_socket`, or `programs` at the interface.
+    /// Source of the packets: `packet_socket`, or `programs` at the interface.
     pub captured_by: &'static str,
-    /// Packets that the kernel could not hand over, since the watch began.
+    /// Packets that the kernel could not hand over since the watch began.
     pub dropped_packets: u64,
     /// Packets handed over after others with a later time.
     pub late_packets: u64,
     /// CPU time of this process since it began, ns.
     pub own_cpu_ns: u64,
-    /// The same as a share of one CPU: in the last interval, or since it began.
+    /// CPU time as a share of one CPU, in the last interval or since the watch began.
     pub own_cpu_share: f64,
-    /// Connections that are followed.
+    /// Number of connections that are followed.
     pub open_connections: u64,
     /// Files with the packets around findings.
     pub saved: Vec<Saved>,
@@ -39,15 +39,15 @@ pub struct Slow<'a> {
     client: String,
     /// Its server.
     server: String,
-    /// Its number among the connection's exchanges since the watch began, from 1.
+    /// Number of the exchange on its connection since the watch began, from 1.
     exchange: u64,
-    /// What was asked.
+    /// The request's kind.
     kind: &'a str,
-    /// When it began, ns since the Unix epoch.
+    /// Time of its begin, ns since the Unix epoch.
     start_ns: u64,
-    /// How long it took, ns.
+    /// Its duration, ns.
     wall_ns: u64,
-    /// The finding's cause that took half of it or more, if one did.
+    /// The cause that took at least half of its time, if there is one.
     cause: Option<&'static str>,
 }
 
@@ -68,29 +68,29 @@ impl<'a> Slow<'a> {
 /// A file with the packets around a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Saved {
-    /// The finding's cause.
+    /// Cause of the finding.
     pub cause: &'static str,
-    /// Its culprit's role and endpoint.
+    /// Role of the culprit.
     pub role: &'static str,
-    /// The endpoint.
+    /// Endpoint of the culprit.
     pub endpoint: String,
-    /// The file.
+    /// Name of the capture file.
     pub file: String,
-    /// The same packets explained and drawn, as `tcpwhy report` does.
+    /// Name of the HTML page with the same packets, as `tcpwhy report` writes it.
     pub page: String,
-    /// First frame of its evidence, as the watch numbers them.
+    /// First frame of the evidence, in the numbering of the watch.
     pub first_frame: u64,
-    /// The last.
+    /// Last frame of the evidence.
     pub last_frame: u64,
 }
 
-/// What a report of `watch` has beside that of files.
+/// The additional part of a `watch` report, beside that of a capture report.
 #[derive(Serialize)]
 struct Beside<'a> {
     watch: Watched<'a>,
 }
 
-/// Its cost, and the exchanges that took longest.
+/// Cost of the watch, and the longest exchanges.
 #[derive(Serialize)]
 struct Watched<'a> {
     #[serde(flatten)]
@@ -98,17 +98,16 @@ struct Watched<'a> {
     slowest_exchanges: Vec<Slow<'a>>,
 }
 
-/// One line of JSON.
+/// Returns the report as one line of JSON.
 ///
-/// # Errors
-/// None that is known.
+/// # Errors Not expected.
 pub fn json(report: &Report, cost: &Cost) -> Result<String, Error> {
     let slowest_exchanges = report.slowest.iter().map(Slow::of).collect();
     let beside = Beside { watch: Watched { cost, slowest_exchanges } };
     Ok(json::render_line_with(report, env!("CARGO_PKG_VERSION"), &beside)?)
 }
 
-/// One line of text.
+/// Returns the report as one line of text.
 pub fn text(report: &Report, cost: &Cost) -> String {
     let mut parts = vec![time_of_day(), exchanges(report)];
     if report.totals.exchanges > 0 {
@@ -140,20 +139,21 @@ fn fault(finding: &Finding) -> String {
     format!("{cause} at {} {}{lost}", culprit.role.id(), culprit.endpoint)
 }
 
-/// The time of day, UTC.
+/// Returns the time of day, UTC.
 fn time_of_day() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let date = tcpwhy_core::filter::utc(now.map_or(0, |now| now.as_nanos() as u64));
     date.split_once('T').map_or(date.clone(), |(_, time)| time.to_owned())
 }
 
-/// How many exchanges there were; estimated where only a share of them was captured.
+/// Returns the number of exchanges, estimated if only a share of them was captured.
 fn exchanges(report: &Report) -> String {
     let (scaled, about) = scaled(report, report.totals.exchanges);
     format!("{about}{}", counted(scaled, "exchange", "exchanges"))
 }
 
-/// A count of what was captured as one of what passed, and the sign of an estimate.
+/// Scales a count of captured items to all that passed; the second value is the sign of an
+/// estimate.
 fn scaled(report: &Report, number: u64) -> (u64, &'static str) {
     match report.watched.map(|watched| watched.sampled_share) {
         Some(share) if share < 1.0 => ((number as f64 / share).round() as u64, "about "),
@@ -161,7 +161,7 @@ fn scaled(report: &Report, number: u64) -> (u64, &'static str) {
     }
 }
 
-/// What the reader has to know of the capture.
+/// Returns the limits of the capture that the reader has to know.
 fn limits(report: &Report, cost: &Cost) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(watched) = report.watched.filter(|watched| watched.sampled_share < 1.0) {
@@ -174,7 +174,7 @@ fn limits(report: &Report, cost: &Cost) -> Vec<String> {
     parts
 }
 
-/// The page that a terminal shows before the first interval is over.
+/// Returns the page that a terminal shows before the first interval ends.
 pub fn waiting(interface: &str, look: &Look) -> String {
     let mut page = Page::new(look);
     let name = format!("tcpwhy watch live:{}", printable(interface));
@@ -183,9 +183,9 @@ pub fn waiting(interface: &str, look: &Look) -> String {
     page.finish()
 }
 
-/// The page that a terminal shows.
+/// Returns the page that a terminal shows.
 ///
-/// `kept` is the folder of the packets that are kept, if they are.
+/// `kept` is the folder of stored packets, if packets are stored.
 pub fn page(
     report: &Report,
     cost: &Cost,
@@ -272,7 +272,7 @@ fn endpoints(page: &mut Page<'_>, report: &Report) {
     }
 }
 
-/// The exchanges that took longest, with what picks each in a drawing of the packets that are kept.
+/// Lists the longest exchanges, with the options that select each one in the stored packets.
 fn slowest(page: &mut Page<'_>, report: &Report, kept: Option<&Path>) {
     if report.slowest.is_empty() {
         return;
@@ -317,7 +317,7 @@ fn rows(look: &Look) -> usize {
     if look.all { usize::MAX } else { ROWS_MAX }
 }
 
-/// What stands below the last report.
+/// Returns the lines below the last report.
 pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
     let mut page = Page::new(look);
     page.gap();

@@ -1,8 +1,8 @@
 //! `--metrics` and `--otlp`: counters and a histogram in Prometheus' text format, version 0.0.4
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 //!
-//! Counts are of what passed: where only a share of the connections was captured, what came since
-//! the last interval is multiplied. The number of series is bounded.
+//! Counters count all traffic: if only a share of the connections was captured, the increase in
+//! each interval is scaled up. The number of series is bounded.
 
 mod otlp;
 
@@ -23,34 +23,34 @@ const BUCKETS: [f64; 15] = [
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
     10.0,
 ];
-/// Causes at endpoints that have a series of their own; others are summed up by cause.
+/// Number of series for causes at endpoints; all others are summed up by cause.
 const SERIES_MAX: usize = 100;
-/// Endpoints with quantiles.
+/// Number of endpoints with quantiles.
 const ENDPOINTS_MAX: usize = 20;
-/// Longest request and longest wait for it.
+/// Maximum length of a request, and time limit for receiving it.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counters since the watch began.
 #[derive(Default)]
 pub struct Counters {
-    /// By cause, role and endpoint.
+    /// Lost time by cause, role and endpoint.
     lost: BTreeMap<[String; 3], Counter>,
     buckets: [Counter; BUCKETS.len() + 1],
     latency_sum: Counter,
 }
 
-/// A sum that only grows, estimated from one of what was captured.
+/// A sum that only grows, estimated from the captured part.
 #[derive(Clone, Copy, Default)]
 struct Counter {
-    /// The most that was captured so far.
+    /// The largest captured value so far.
     captured: f64,
     total: f64,
 }
 
 impl Counter {
-    /// What was captured since it began is `captured` now, and `scale` times as much has passed
-    /// since the last time.
+    /// Updates the sum: `captured` is the captured value since the beginning, and the increase
+    /// since the last call is multiplied by `scale`.
     fn set(&mut self, captured: f64, scale: f64) {
         let more = (captured - self.captured).max(0.0);
         self.captured += more;
@@ -59,14 +59,14 @@ impl Counter {
 }
 
 impl Counters {
-    /// Takes a report of everything since the watch began.
+    /// Takes a report on everything since the watch began.
     pub fn take(&mut self, whole: &Report, scale: f64) {
         for finding in &whole.findings {
             let culprit = &finding.culprit;
             let endpoint = culprit.endpoint.to_string();
             let mut key = [finding.cause.id().to_owned(), culprit.role.id().to_owned(), endpoint];
             if self.lost.len() >= SERIES_MAX && !self.lost.contains_key(&key) {
-                // Of several that are summed up the largest counts.
+                // Series that are summed up have the endpoint "other"; the largest value counts.
                 key[2] = "other".into();
             }
             self.lost.entry(key).or_default().set(finding.lost_ns as f64 / 1e9, scale);
@@ -84,7 +84,7 @@ impl Counters {
         self.latency_sum.set(sum, scale);
     }
 
-    /// All metrics; `window` is the report of the last while.
+    /// Returns all metrics; `window` is the report on the sliding window.
     pub fn metrics(&self, window: &Report, cost: &Cost, share: f64) -> Vec<Metric> {
         let lost = self.lost.iter().map(|([cause, role, endpoint], counter)| Point {
             labels: vec![
@@ -164,10 +164,10 @@ fn quantiles(window: &Report) -> Vec<Point> {
     window.endpoints.iter().take(ENDPOINTS_MAX).flat_map(of_endpoint).collect()
 }
 
-/// One metric, whatever the format in which it is told.
+/// A metric, independent of the output format.
 pub struct Metric {
     name: &'static str,
-    /// By the Unified Code for Units of Measure.
+    /// Unit, in the Unified Code for Units of Measure.
     unit: &'static str,
     help: &'static str,
     values: Values,
@@ -176,7 +176,7 @@ pub struct Metric {
 enum Values {
     /// Sums that only grow.
     Counter(Vec<Point>),
-    /// Values of the moment.
+    /// Current values.
     Gauge(Vec<Point>),
     Histogram(Histogram),
 }
@@ -187,14 +187,14 @@ struct Point {
 }
 
 struct Histogram {
-    /// Upper bounds of all buckets but the last, which has none.
+    /// Upper bounds of all buckets except the last, which has none.
     bounds: &'static [f64],
-    /// What is in each bucket.
+    /// Counts of the buckets.
     counts: Vec<u64>,
     sum: f64,
 }
 
-/// The page that Prometheus reads.
+/// Renders the page that Prometheus reads.
 pub fn page(metrics: &[Metric]) -> String {
     let mut page = Page::default();
     for metric in metrics {
@@ -241,24 +241,23 @@ impl Page {
     }
 }
 
-/// Serves a page to whoever asks.
+/// An HTTP server that serves one page.
 pub struct Server {
     listener: Option<TcpListener>,
     page: Arc<Mutex<String>>,
 }
 
 impl Server {
-    /// Listens; [`begin`](Self::begin) answers.
+    /// Listens; [`begin`](Self::begin) starts to answer.
     ///
-    /// # Errors
-    /// The address is not this machine's, or in use.
+    /// # Errors The address is not one of this machine, or it is in use.
     pub fn listen(address: SocketAddr) -> Result<Self, Error> {
         let listener = TcpListener::bind(address);
         let listener = listener.map_err(|source| Error::Metrics { address, source })?;
         Ok(Self { listener: Some(listener), page: Arc::default() })
     }
 
-    /// Answers from now on, on a thread of its own, one request at a time.
+    /// Starts a thread that answers one request at a time.
     pub fn begin(&mut self) {
         let (listener, page) = (self.listener.take(), Arc::clone(&self.page));
         let Some(listener) = listener else { return };
@@ -267,17 +266,17 @@ impl Server {
                 match stream {
                     Ok(stream) => {
                         let page = page.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                        // A client that goes away has what it wanted.
+                        // A client that closes the connection early is no error.
                         let _ = answer(stream, &page);
                     }
-                    // Out of descriptors, mostly: it passes.
+                    // Usually no file descriptors are left, which is temporary.
                     Err(_) => std::thread::sleep(PATIENCE),
                 }
             }
         });
     }
 
-    /// Shows `page` from now on.
+    /// Replaces the page.
     pub fn show(&self, page: String) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }

@@ -1,4 +1,4 @@
-//! `tcpwhy watch`: live capture through the same core as files, until it is told to end.
+//! `tcpwhy watch`: analyses a live capture with the same core as files.
 
 mod args;
 pub(crate) mod budget;
@@ -29,14 +29,14 @@ use tcpwhy_live::privileges::{self, Capability};
 use tcpwhy_live::sys::process;
 use watcher::Watcher;
 
-/// Intervals in a window: each is kept, and all are summed up for each report.
+/// Number of intervals in a window: all are kept in memory and summed up for each report.
 const INTERVALS_MAX: u64 = 1_000;
 
-/// Captures, shows each interval, and prints the whole at the end; the exit status says whether
-/// there are faults.
+/// Captures, shows each interval, and prints a report on everything at the end; the exit status
+/// says whether there are faults.
 ///
-/// # Errors
-/// Packets cannot be captured, what is to be watched is not there, or there was nothing to judge.
+/// # Errors Packets cannot be captured, what is to be watched does not exist, or no traffic was
+/// captured.
 pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     if asked.window.div_ceil(asked.interval) > INTERVALS_MAX {
         return Err(Error::Window { intervals_max: INTERVALS_MAX });
@@ -86,11 +86,11 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(has_faults)))
 }
 
-/// What is needed once the capture is open.
+/// Returns the capabilities that are needed after the capture is open.
 fn needed(asked: &Watch) -> Vec<Capability> {
     let mut needed = Vec::new();
     if asked.pid.is_some() {
-        // Its sockets are read again and again.
+        // The sockets of the process are read repeatedly.
         needed.extend([Capability::SysPtrace, Capability::DacReadSearch]);
     }
     if asked.write.is_some() {

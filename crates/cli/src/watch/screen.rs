@@ -1,4 +1,4 @@
-//! The terminal's alternate screen, on which a page is drawn over the one before.
+//! The terminal's alternate screen, on which each page replaces the last one.
 
 use crate::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -8,11 +8,11 @@ use tcpwhy_live::sys::process;
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// The alternate screen; dropping it shows the terminal as it was.
+/// The alternate screen; dropping it restores the previous content.
 pub struct Screen;
 
 impl Screen {
-    /// Enters it; `None` where standard output is no terminal that has one.
+    /// Enters the alternate screen; `None` if standard output is no terminal that has one.
     pub fn open() -> Option<Self> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if is_dumb || !io::stdout().is_terminal() {
@@ -24,14 +24,13 @@ impl Screen {
         Some(screen)
     }
 
-    /// Draws `page`, as much of it as there are rows.
+    /// Draws as many lines of `page` as the terminal has rows.
     ///
-    /// # Errors
-    /// The terminal is gone.
+    /// # Errors The terminal is closed.
     pub fn show(&mut self, page: &str) -> Result<(), Error> {
         let rows = terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0));
         let lines: Vec<&str> = page.lines().take(rows.saturating_sub(1)).collect();
-        // Each line is cleared behind its end, and what is below the last one.
+        // Erases the rest of each line, and everything below the last one.
         write(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"))).map_err(Error::Write)
     }
 }

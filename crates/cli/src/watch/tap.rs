@@ -1,5 +1,6 @@
-//! What capturing costs the kernel, which charges it to those who send and receive: each packet of a watched
-//! interface is offered to the capture's filter, whether it is kept or not.
+//! The cost of capturing in the kernel, which the kernel charges to the processes that send and
+//! receive: each packet of a watched interface is passed to the capture's filter, whether it is
+//! kept or not.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -7,35 +8,37 @@ use std::time::{Duration, Instant};
 use tcpwhy_live::capture::Means;
 use tcpwhy_live::netns::Netns;
 
-/// What one packet costs the kernel, s of CPU time.
+/// Cost of one packet in the kernel, s of CPU time.
 #[derive(Debug, Clone, Copy)]
 struct Price {
-    /// Of each packet that passes: it is offered to the filter.
+    /// Cost of each packet that passes, since the filter runs on it.
     offered_s: f64,
-    /// Of each packet that is kept, beside that: it is copied into memory that both sides share.
+    /// Additional cost of a packet that is kept: it is copied into shared memory.
     kept_s: f64,
 }
 
-/// Measured with a filter that keeps nothing: a saturated nginx lost 2.0 to 2.3 % of its requests at 430,000
-/// packets a second. Of a packet that is kept the clone is in the first figure; the copy is taken to cost what
-/// it does below.
+/// Packet sockets, measured with a filter that keeps nothing: a saturated nginx lost 2.0 to 2.3 %
+/// of its requests at 430,000 packets a second. The clone of a kept packet is included in the first
+/// figure; its copy is assumed to cost as much as below.
 const PACKET_SOCKET: Price = Price { offered_s: 50e-9, kept_s: 200e-9 };
-/// Run times that the kernel counts (`kernel.bpf_stats_enabled`), less 60 ns that counting takes: 99 ns with
-/// 3 of 64 connections kept, 310 ns with all of them, at 170,000 to 250,000 packets a second.
+/// Programs at the interface: run times that the kernel counts (`kernel.bpf_stats_enabled`), less
+/// 60 ns for the counting. Measured: 99 ns with 3 of 64 connections kept, 310 ns with all of them,
+/// at 170,000 to 250,000 packets a second.
 const PROGRAMS: Price = Price { offered_s: 40e-9, kept_s: 210e-9 };
 
-/// Counts the packets of what is watched.
+/// Counts the packets of the watched interfaces.
 pub struct Tap {
-    /// `/proc/net/dev` of the namespace; `None` where it cannot be read.
+    /// `/proc/net/dev` of the namespace; `None` if it cannot be read.
     counters: Option<File>,
-    /// The interface; `None` is all of them.
+    /// The interface; `None` means all of them.
     interface: Option<String>,
     last: (Instant, u64),
     price: Price,
 }
 
 impl Tap {
-    /// Counts from now on at `interface` of `netns`, or at all of them (`any`), which is captured by `means`.
+    /// Counts from now on at `interface` of `netns`, or at all interfaces (`any`). `means` is how
+    /// packets are captured.
     pub fn new(netns: &Netns, interface: &str, means: Means) -> Self {
         // The file shows the namespace in which it was opened.
         let opened = netns.inside(|| File::open("/proc/thread-self/net/dev"));
@@ -50,22 +53,23 @@ impl Tap {
         tap
     }
 
-    /// CPU time that it took the kernel to copy so many packets.
+    /// Returns the CPU time that the kernel took to copy `kept` packets.
     pub fn copying(&self, kept: u64) -> Duration {
         Duration::from_secs_f64(kept as f64 * self.price.kept_s)
     }
 
-    /// Share of one CPU that it cost to look at the packets since the last call, whether they were kept or not.
+    /// Returns the share of one CPU that filtering the packets cost since the last call, whether
+    /// they were kept or not.
     pub fn share(&mut self) -> f64 {
         let packets = self.packets().unwrap_or(self.last.1);
         self.share_until(Instant::now(), packets)
     }
 
-    /// The same where `packets` were counted by `now`.
+    /// Returns that share, given that `packets` were counted until `now`.
     fn share_until(&mut self, now: Instant, packets: u64) -> f64 {
         let (then, before) = std::mem::replace(&mut self.last, (now, packets));
         let passed_s = now.duration_since(then).as_secs_f64();
-        // Counters begin again where an interface is made anew.
+        // Counters restart at 0 if an interface is created anew.
         packets.saturating_sub(before) as f64 * self.price.offered_s / passed_s.max(1e-3)
     }
 
@@ -78,8 +82,8 @@ impl Tap {
     }
 }
 
-/// Packets received and sent by `interface`, or by all. After the name come eight columns of what was received
-/// and eight of what was sent; the second of each are packets.
+/// Returns the number of packets received and sent by `interface`, or by all. After the name come
+/// eight columns for reception and eight for transmission; the second of each is packets.
 fn sum(text: &str, interface: Option<&str>) -> u64 {
     let of_line = |line: &str| {
         let (name, counters) = line.split_once(':')?;

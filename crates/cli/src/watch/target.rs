@@ -7,14 +7,14 @@ use tcpwhy_core::filter::{Ends, Values};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::{Ports, container_process};
 
-/// How often the ports of a process are read again.
+/// Interval at which the ports of a process are read again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is watched.
+/// The target of a watch.
 pub struct Target {
     /// The namespace in which packets are captured.
     pub netns: Netns,
-    /// What has to be there for as long as it is watched.
+    /// The object whose end ends the watch.
     watched: Watched,
     ports: Option<Ports>,
     /// Terms of `--filter`.
@@ -32,14 +32,13 @@ enum Watched {
 impl Target {
     /// Finds what `asked` names.
     ///
-    /// # Errors
-    /// There is no such process, namespace or container.
+    /// # Errors There is no such process, namespace or container.
     pub fn find(asked: &Watch) -> Result<Self, Error> {
         let (netns, watched) = match (asked.pid, &asked.netns, &asked.container) {
             (Some(pid), ..) => (Netns::of_process(pid)?, Watched::Process(pid)),
             (_, Some(name), _) => {
                 let netns = Netns::find(name)?;
-                // A name comes before a number of a process.
+                // A name has precedence over the number of a process.
                 let is_named = netns.name.as_ref() == Some(name);
                 let pid = name.parse().ok().filter(|_| !is_named);
                 (netns, pid.map_or_else(|| Watched::Netns(name.clone()), Watched::Process))
@@ -58,7 +57,7 @@ impl Target {
         Ok(Self { netns, watched, ports, ends, read: Instant::now() })
     }
 
-    /// What packets have to match now.
+    /// Returns the ends that packets have to match now.
     pub fn ends(&self) -> Vec<Ends> {
         let mut ends = self.ends.clone();
         if let Some(ports) = &self.ports {
@@ -68,7 +67,8 @@ impl Target {
         ends
     }
 
-    /// Reads the ports of a watched process again from time to time; whether they have changed.
+    /// Reads the ports of a watched process again from time to time; returns whether they have
+    /// changed.
     pub fn has_other_ports(&mut self) -> bool {
         let Some(ports) = &mut self.ports else { return false };
         if self.read.elapsed() < AGAIN {
@@ -78,7 +78,7 @@ impl Target {
         ports.read_again()
     }
 
-    /// Why there is nothing to watch any more, if so.
+    /// Returns the reason if the target no longer exists.
     pub fn is_gone(&self) -> Option<String> {
         match &self.watched {
             Watched::Own => None,
@@ -95,7 +95,7 @@ impl Target {
     }
 }
 
-/// Returns whether the process is there and has not ended (a zombie has).
+/// Returns whether the process exists and has not ended (a zombie has).
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());

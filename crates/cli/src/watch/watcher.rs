@@ -1,4 +1,4 @@
-//! The loop: frames in, a report an interval.
+//! The main loop of a watch: reads frames and shows a report for each interval.
 
 use super::args::Watch;
 use super::budget::{Meter, REPORTS_PART, capture_share, least_share};
@@ -23,22 +23,22 @@ use tcpwhy_core::report::{Look, text};
 use tcpwhy_live::capture::{Capture, Link, Means, Share};
 use tcpwhy_live::sys::process;
 
-/// How often it is looked whether what is watched is still there, and what watching costs.
+/// Interval at which the target and the CPU time are checked.
 const LOOK: Duration = Duration::from_millis(250);
-/// After fewer connections are captured, frames of the others are under way for so long: the ring
-/// holds them for 64 ms, and frames of other processors are waited for.
+/// After the share of captured connections was reduced, frames of the others still arrive for this
+/// time: the ring holds them for up to 64 ms, and frames of other processors are waited for.
 const UNDER_WAY: Duration = Duration::from_millis(500);
-/// How long the whole waits for the last reading of the sockets' state.
+/// How long the last report waits for the last reading of the sockets' state.
 const STATE_WAIT: Duration = Duration::from_secs(2);
 
-/// What is shown, and where.
+/// The form and the destination of the output.
 enum Output {
     Screen(Screen),
     Lines,
     Json,
 }
 
-/// How many frames were captured, and about how many passed.
+/// Number of frames that were captured, and an estimate of how many passed.
 #[derive(Clone, Copy, Default)]
 struct Frames {
     captured: f64,
@@ -55,13 +55,13 @@ impl Frames {
         Self { captured: self.captured + more.captured, passed: self.passed + more.passed }
     }
 
-    /// Share of those that passed; `None` where there was none.
+    /// Captured share of the frames that passed; `None` if none passed.
     fn share(&self) -> Option<f64> {
         (self.captured > 0.0).then(|| self.captured / self.passed)
     }
 }
 
-/// A watch under way.
+/// A watch in progress.
 pub struct Watcher<'a> {
     asked: &'a Watch,
     look: Look,
@@ -69,49 +69,49 @@ pub struct Watcher<'a> {
     capture: Capture,
     sliding: Sliding,
     tap: Tap,
-    /// Packets that were captured.
+    /// Number of packets that were captured.
     kept: u64,
     meter: Meter,
-    /// CPU time of reports, which capturing fewer connections does not save: as much of it as the budget
-    /// has for that.
+    /// CPU time of reports that is not charged to capturing, because capturing fewer connections
+    /// would not save it; bounded by the reports' part of the budget.
     reports_cpu: Duration,
-    /// With less than this share nothing was seen.
+    /// With less than this share of connections, no traffic was captured.
     seen: Share,
-    /// That part for one report.
+    /// Upper bound of the uncharged CPU time for one report.
     report_cpu_max: Duration,
     state: Reader,
     output: Output,
     block: Block,
     files: Option<Files>,
     cuts: Cuts,
-    /// Counted where they are told.
+    /// Metrics counters, updated if metrics are served or pushed.
     counters: Counters,
     server: Option<Server>,
     push: Option<Push>,
     began: Instant,
-    /// When the interval under way ends.
+    /// Time at which the current interval ends.
     due: Instant,
     looked: Instant,
-    /// When the interval began, and CPU time spent until then.
+    /// Time at which the interval began, and CPU time spent until then.
     cut: (Instant, Duration),
-    /// What the last interval spent, as a share of one CPU.
+    /// CPU time of the last interval, as a share of one CPU.
     own_cpu_share: f64,
-    /// When connections that are not captured any more end for the analysis.
+    /// Time at which the analysis ends connections that are no longer captured.
     leaves: Option<Instant>,
-    /// Share of the connections of which the frames that are handed over were captured.
+    /// Share of the connections that was in effect when the frames now handed over were captured.
     share: Share,
-    /// Frames of the interval under way, of the intervals of the window, and of all.
+    /// Frames of the current interval, of each interval of the window, and of the whole watch.
     frames: Frames,
     window: VecDeque<Frames>,
     all: Frames,
-    /// What was said beside the reports.
+    /// Notes that were printed beside the reports.
     notes: Vec<String>,
-    /// Why it has to end.
+    /// The reason the watch has to end.
     ended: Option<String>,
 }
 
 impl<'a> Watcher<'a> {
-    /// A watch that begins now.
+    /// Starts a watch.
     pub fn new(
         asked: &'a Watch,
         target: Target,
@@ -125,7 +125,8 @@ impl<'a> Watcher<'a> {
             filter: asked.filter.clone().unwrap_or_default(),
             show_values: asked.show_values,
             all: asked.all,
-            // A secret of the system's: who sends packets must not know which flows hash alike.
+            // A random seed that only this system knows: somebody who sends packets must not know
+            // which flows have the same hash.
             seed: RandomState::new().hash_one(0),
             ..Options::default()
         };
@@ -169,12 +170,12 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Keeps packets in `files`.
+    /// Stores packets in `files`.
     pub fn keep(&mut self, files: Option<Files>) {
         self.files = files;
     }
 
-    /// Tells metrics from now on: to whoever asks, and to a collector.
+    /// Serves metrics and pushes them to a collector from now on.
     pub fn tell_metrics(&mut self, server: Option<Server>, push: Option<Push>) {
         (self.server, self.push) = (server, push);
         if let Some(server) = &mut self.server {
@@ -182,10 +183,9 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Watches until `ending`, or until there is nothing to watch any more.
+    /// Watches until `ending` is set, or until the target no longer exists.
     ///
-    /// # Errors
-    /// The kernel refuses, or what is found cannot be written.
+    /// # Errors The kernel refuses, or the output cannot be written.
     pub fn watch(&mut self, ending: &AtomicBool) -> Result<(), Error> {
         let end = self.asked.duration.map(|ns| self.began + Duration::from_nanos(ns));
         if let Output::Screen(screen) = &mut self.output {
@@ -202,7 +202,7 @@ impl<'a> Watcher<'a> {
             }
             let until = [Some(self.due), end, Some(now + LOOK)].into_iter().flatten().min();
             let wait = until.unwrap_or(now).saturating_duration_since(now);
-            // At least a tick of the clock: a wait of zero would spin.
+            // Waits at least one tick of the clock: with a wait of zero the loop would spin.
             self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
             self.take();
             if self.looked.elapsed() >= LOOK {
@@ -218,7 +218,7 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Takes the frames that were read.
+    /// Processes the frames that were read.
     fn take(&mut self) {
         if self.block.entries.is_empty() {
             return;
@@ -230,7 +230,7 @@ impl<'a> Watcher<'a> {
         said.into_iter().for_each(|text| self.note(text));
     }
 
-    /// Budget, interface, process.
+    /// Checks the budget, the interface and the process.
     fn look_around(&mut self) -> Result<(), Error> {
         let (now, captured) = (self.began.elapsed(), self.capture.share());
         let tap_share = self.tap.share();
@@ -275,7 +275,7 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Captures more connections where none of those that are captured carried anything in the interval.
+    /// Captures more connections if none of the captured ones carried traffic in the interval.
     fn see_something(&mut self) -> Result<(), Error> {
         let share = self.capture.share();
         if share.is_part() && self.frames.captured == 0.0 {
@@ -285,9 +285,9 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Says something beside the reports.
+    /// Prints a note beside the reports.
     fn note(&mut self, text: String) {
-        // Those before are in the log already.
+        // Older notes are in the log already.
         const NOTES_MAX: usize = 100;
         if !matches!(self.output, Output::Screen(_)) {
             eprintln!("tcpwhy: {text}");
@@ -332,7 +332,7 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Tells the metrics of this moment.
+    /// Updates the metrics.
     fn tell(&mut self, window: &Report, cost: &Cost, inputs: &[InputSummary]) {
         if self.server.is_none() && self.push.is_none() {
             return;
@@ -360,14 +360,15 @@ impl<'a> Watcher<'a> {
         InputSummary { path: format!("live:{}", summary.path), ..summary.clone() }
     }
 
-    /// Keeps the packets around findings that are new.
+    /// Writes the packets around new findings to files.
     fn cut_out(&mut self, report: &Report) {
         let Some(files) = &self.files else { return };
         let said = self.cuts.take(report, files, &self.asked.interface);
         said.into_iter().for_each(|text| self.note(text));
     }
 
-    /// Adds what only the capture knows, and leaves out what it does on purpose.
+    /// Adds what only the capture knows, and removes the observation about truncated payload, which
+    /// is intended.
     fn complete(&self, report: &mut Report, share: f64) {
         report.observations.retain(|it| it.id != "truncated_payload");
         if let Some(watched) = &mut report.watched {
@@ -375,7 +376,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Puts the state of the sockets beside the findings.
+    /// Weighs the findings with the state of the sockets.
     fn weigh(&mut self, report: &mut Report, wait: Duration) {
         self.state.weigh(report, wait);
         for note in self.state.take_notes() {
@@ -404,10 +405,9 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Prints the report of everything.
+    /// Prints the report on the whole watch.
     ///
-    /// # Errors
-    /// It cannot be written.
+    /// # Errors The report cannot be written.
     pub fn finish(mut self) -> Result<Report, Error> {
         self.capture.drain(&mut self.block);
         self.take();

@@ -199,29 +199,13 @@ impl Tracker {
         let Some(question) = &message.question else {
             return;
         };
-        let client = carried.source;
         let asked = Asked {
-            query: Query {
-                server: *carried.destination,
-                client_port: client.port,
-                qtype: question.qtype,
-                step: 0,
-                sent_ns: carried.time_ns,
-                answered_ns: None,
-                rcode: None,
-                baseline_ns: None,
-                query_frame: carried.frame,
-                query_bytes: carried.payload_bytes,
-                answer_frame: None,
-                answer_bytes: 0,
-                rest: None,
-                flags: QueryFlags { over_tcp: carried.carrier.is_tcp(), ..QueryFlags::default() },
-            },
+            query: query_of(carried, question.qtype),
             id: message.id,
             name: &question.name,
         };
-        let by_resolver = self.is_resolver(client, &asked);
-        let lookups = self.open.entry(client.address).or_default();
+        let by_resolver = self.is_resolver(carried.source, &asked);
+        let lookups = self.open.entry(carried.source.address).or_default();
         let fits = lookups.iter().enumerate();
         // Of several look-ups that fit equally, the one with this identifier, otherwise the last.
         let rank = |at, open: &Open| Some((open.fit(&asked)?, !open.knows(asked.id), Reverse(at)));
@@ -231,7 +215,8 @@ impl Tracker {
                 if let Some(waited_ns) = lookups[at].waited_ns(&asked)
                     && self.timeouts_ns.len() < SERVERS_MAX
                 {
-                    let least_ns = self.timeouts_ns.entry(client.address).or_insert(waited_ns);
+                    let client = carried.source.address;
+                    let least_ns = self.timeouts_ns.entry(client).or_insert(waited_ns);
                     *least_ns = waited_ns.min(*least_ns);
                 }
                 lookups[at].add(asked);
@@ -242,25 +227,31 @@ impl Tracker {
                     self.open_count -= 1;
                     lookups[first].absorb(later);
                     lookups[first].add(asked);
-                    return;
-                }
-                lookups.iter_mut().for_each(|open| open.supersede(&asked));
-                let mut open = Open::new(client, asked, self.keep_names);
-                if let Carrier::Stream { opened_ns: Some(opened_ns) } = carried.carrier {
-                    open.lookup.start_ns = opened_ns;
-                }
-                open.lookup.by_resolver = by_resolver;
-                lookups.push(open);
-                self.open_count += 1;
-                if lookups.len() > OPEN_PER_CLIENT_MAX {
-                    let oldest = lookups.remove(0);
-                    self.open_count -= 1;
-                    self.close(oldest, carried.time_ns);
-                }
-                if self.open_count > OPEN_MAX {
-                    self.close_older_half(carried.time_ns);
+                } else {
+                    self.open(carried, asked, by_resolver);
                 }
             }
+        }
+    }
+
+    /// Begins a look-up with its first query; closes the oldest ones where there are too many.
+    fn open(&mut self, carried: &Carried<'_>, asked: Asked<'_>, by_resolver: bool) {
+        let lookups = self.open.entry(carried.source.address).or_default();
+        lookups.iter_mut().for_each(|open| open.supersede(&asked));
+        let mut open = Open::new(carried.source, asked, self.keep_names);
+        if let Carrier::Stream { opened_ns: Some(opened_ns) } = carried.carrier {
+            open.lookup.start_ns = opened_ns;
+        }
+        open.lookup.by_resolver = by_resolver;
+        lookups.push(open);
+        self.open_count += 1;
+        if lookups.len() > OPEN_PER_CLIENT_MAX {
+            let oldest = lookups.remove(0);
+            self.open_count -= 1;
+            self.close(oldest, carried.time_ns);
+        }
+        if self.open_count > OPEN_MAX {
+            self.close_older_half(carried.time_ns);
         }
     }
 
@@ -383,4 +374,24 @@ fn repeated(lookups: &[Open], asked: &Asked<'_>) -> Option<[usize; 2]> {
 fn order(lookup: &Lookup) -> (u64, FrameId) {
     let first = lookup.queries.first();
     (lookup.start_ns, first.map_or_else(FrameId::default, |query| query.query_frame))
+}
+
+/// Returns the query in `carried`, as it stands before any answer to it.
+fn query_of(carried: &Carried<'_>, qtype: u16) -> Query {
+    Query {
+        server: *carried.destination,
+        client_port: carried.source.port,
+        qtype,
+        step: 0,
+        sent_ns: carried.time_ns,
+        answered_ns: None,
+        rcode: None,
+        baseline_ns: None,
+        query_frame: carried.frame,
+        query_bytes: carried.payload_bytes,
+        answer_frame: None,
+        answer_bytes: 0,
+        rest: None,
+        flags: QueryFlags { over_tcp: carried.carrier.is_tcp(), ..QueryFlags::default() },
+    }
 }

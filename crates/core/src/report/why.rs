@@ -71,7 +71,7 @@ fn changes(revision: &Revision) -> String {
 }
 
 /// Returns the place in the code that made a revision, relative to the sources of this crate.
-fn place(revision: &Revision) -> String {
+fn code_location(revision: &Revision) -> String {
     let file = revision.by.file();
     let below = file.rsplit_once("src/").map_or(file, |(_, below)| below);
     format!("{below}:{}", revision.by.line())
@@ -145,73 +145,22 @@ impl Why {
 
     /// Returns the log as JSON; `report` is that of the first pass.
     pub fn json(&self, report: &Report) -> Value {
-        let slice = |slice: &Slice| {
-            json!({
-                "owner": slice.owner.id(),
-                "cause": slice.cause.map(|cause| cause.id()),
-                "ns": slice.ns,
-            })
-        };
-        let slices = |slices: &[Slice]| slices.iter().map(slice).collect::<Vec<_>>();
-        let silence = |it: &Decided| {
-            let answers = it.answers.iter().map(|(name, answer)| match answer {
-                Ok(claim) => json!({ "recogniser": name, "claims": slice(claim) }),
-                Err(why) => json!({ "recogniser": name, "declines": why }),
-            });
-            let facts = it.gap.facts().into_iter().map(|group| {
-                let facts = group.facts.into_iter().map(|(name, value)| (name, json!(value)));
-                (group.group, facts.collect::<Value>())
-            });
-            json!({
-                "from_frame": it.gap.last.frame.number(),
-                "to_frame": it.gap.next.frame.number(),
-                "sender": it.gap.sender.name(),
-                "ns": it.gap.len_ns(),
-                "facts": facts.collect::<Value>(),
-                "answers": answers.collect::<Vec<_>>(),
-                "judged": slices(&it.judged),
-                "recorded": slices(&it.recorded),
-            })
-        };
-        let revision = |it: &Revision| {
-            let owners = it.owners.iter().map(|(owner, ns)| (owner.id(), json!(ns)));
-            let causes = it.causes.iter().map(|(cause, ns)| (cause.id(), json!(ns)));
-            json!({
-                "by": place(it),
-                "why": it.why,
-                "owners_ns": owners.collect::<Value>(),
-                "causes_ns": causes.collect::<Value>(),
-            })
-        };
-        let exchange = self.exchange.as_ref().map(|(number, it)| {
-            let ledger = it.ledger.ledger();
-            let ledger = ledger.iter().map(|(owner, ns)| (owner.id(), json!(ns)));
-            json!({
-                "exchange": number,
-                "kind": it.kind.to_string(),
-                "wall_ns": it.wall_ns(),
-                "revisions": it.revisions.iter().flat_map(|all| all.iter()).map(revision)
-                    .collect::<Vec<_>>(),
-                "ledger_ns": ledger.collect::<Value>(),
-            })
-        });
-        let settled = |it: &&Settled| {
-            json!({
+        json!({
+            "client": self.client.to_string(),
+            "server": self.server.to_string(),
+            "silences": self.silences.iter().map(silence_json).collect::<Vec<_>>(),
+            "silences_omitted": self.omitted,
+            "exchange": self.exchange.as_ref().map(|(number, it)| exchange_json(*number, it)),
+            "settled": self.settled(report).iter().map(|it| json!({
                 "decides": it.decides,
                 "cause": it.cause.id(),
                 "role": it.role.id(),
                 "ns": it.ns,
-            })
-        };
-        let finding = |it: &&Finding| json!({ "cause": it.cause.id(), "lost_ns": it.lost_ns });
-        json!({
-            "client": self.client.to_string(),
-            "server": self.server.to_string(),
-            "silences": self.silences.iter().map(silence).collect::<Vec<_>>(),
-            "silences_omitted": self.omitted,
-            "exchange": exchange,
-            "settled": self.settled(report).iter().map(settled).collect::<Vec<_>>(),
-            "findings": self.findings(report).iter().map(finding).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "findings": self.findings(report).iter().map(|it| json!({
+                "cause": it.cause.id(),
+                "lost_ns": it.lost_ns,
+            })).collect::<Vec<_>>(),
         })
     }
 }
@@ -253,7 +202,7 @@ fn render_exchange(page: &mut Page<'_>, number: u64, exchange: &Exchange) {
     let mut has_any = false;
     for revision in revisions {
         has_any = true;
-        let text = format!("{}: {} ({})", changes(revision), revision.why, place(revision));
+        let text = format!("{}: {} ({})", changes(revision), revision.why, code_location(revision));
         page.paragraph(None, &text, 2);
     }
     if !has_any {
@@ -264,4 +213,62 @@ fn render_exchange(page: &mut Page<'_>, number: u64, exchange: &Exchange) {
     let owners: Vec<String> =
         owners.map(|(owner, ns)| format!("{} {}", duration(ns), owner.id())).collect();
     page.paragraph(None, &format!("ledger: {}", owners.join(", ")), 2);
+}
+
+fn slice_json(slice: &Slice) -> Value {
+    json!({
+        "owner": slice.owner.id(),
+        "cause": slice.cause.map(|cause| cause.id()),
+        "ns": slice.ns,
+    })
+}
+
+fn slices_json(slices: &[Slice]) -> Value {
+    slices.iter().map(slice_json).collect()
+}
+
+fn silence_json(decided: &Decided) -> Value {
+    let gap = &decided.gap;
+    let answers = decided.answers.iter().map(|(name, answer)| match answer {
+        Ok(claim) => json!({ "recogniser": name, "claims": slice_json(claim) }),
+        Err(why) => json!({ "recogniser": name, "declines": why }),
+    });
+    let facts = gap.facts().into_iter().map(|group| {
+        let facts = group.facts.into_iter().map(|(name, value)| (name, json!(value)));
+        (group.group, facts.collect::<Value>())
+    });
+    json!({
+        "from_frame": gap.last.frame.number(),
+        "to_frame": gap.next.frame.number(),
+        "sender": gap.sender.name(),
+        "ns": gap.len_ns(),
+        "facts": facts.collect::<Value>(),
+        "answers": answers.collect::<Vec<_>>(),
+        "judged": slices_json(&decided.judged),
+        "recorded": slices_json(&decided.recorded),
+    })
+}
+
+fn revision_json(revision: &Revision) -> Value {
+    let owners = revision.owners.iter().map(|(owner, ns)| (owner.id(), json!(ns)));
+    let causes = revision.causes.iter().map(|(cause, ns)| (cause.id(), json!(ns)));
+    json!({
+        "by": code_location(revision),
+        "why": revision.why,
+        "owners_ns": owners.collect::<Value>(),
+        "causes_ns": causes.collect::<Value>(),
+    })
+}
+
+fn exchange_json(number: u64, exchange: &Exchange) -> Value {
+    let ledger = exchange.ledger.ledger();
+    let ledger = ledger.iter().map(|(owner, ns)| (owner.id(), json!(ns)));
+    let revisions = exchange.revisions.iter().flat_map(|all| all.iter());
+    json!({
+        "exchange": number,
+        "kind": exchange.kind.to_string(),
+        "wall_ns": exchange.wall_ns(),
+        "revisions": revisions.map(revision_json).collect::<Vec<_>>(),
+        "ledger_ns": ledger.collect::<Value>(),
+    })
 }

@@ -77,7 +77,8 @@ impl Case<'_> {
         finding
     }
 
-    /// Time of the look-up that was spent waiting for this server in vain, ns.
+    /// Time of the look-up that was spent waiting for queries to this server for which `in_vain`
+    /// holds, ns.
     fn waited_ns(&self, server: SocketAddr, in_vain: impl Fn(&Query) -> bool) -> u64 {
         let queries = self.expected.queries.iter().filter(|it| it.server == server && in_vain(it));
         // Two questions that are sent at once wait at the same time.
@@ -108,12 +109,7 @@ impl Case<'_> {
         if silent == 0 || (self.is_reverse() && heard == 0) {
             return None;
         }
-        let types: BTreeSet<String> =
-            queries().filter(unheard).map(|it| it.record_type.to_string()).collect();
-        let only = match types.first() {
-            Some(only) if types.len() == 1 && heard > 0 => Some(only.clone()),
-            _ => None,
-        };
+        let only = only_type(queries().filter(unheard)).filter(|_| heard > 0);
         let is_only = |it: &Query| only.as_ref() == Some(&it.record_type.to_string());
         // All of that type, and nothing else.
         let always = queries().all(|it| it.is_heard() != is_only(it));
@@ -139,14 +135,7 @@ impl Case<'_> {
             }
             _ => {}
         }
-        for query in &at.alone {
-            let what = match query.is_heard() {
-                true => "answered when it is sent alone, not beside another question",
-                false => "not answered either when it is sent alone",
-            };
-            let what = format!("{} {}: {what}", query.record_type, at.server);
-            evidence.push(Evidence { kind: "experiment", agrees: true, what, trials: 1 });
-        }
+        evidence.extend(at.alone.iter().map(|query| asked_alone(query, at.server)));
         if let Some((other, answer_ns)) = self.other(at.server) {
             fact(&mut finding, "next_resolver", text(other.ip()));
             fact(&mut finding, "answer_p50_ns", Fact::Ns(answer_ns));
@@ -343,4 +332,20 @@ fn local_address(server: SocketAddr) -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind(any).ok()?;
     socket.connect(server).ok()?;
     socket.local_addr().ok().map(|it| it.ip())
+}
+
+/// Returns the record type of `queries`, if all have the same.
+fn only_type<'a>(queries: impl Iterator<Item = &'a Query>) -> Option<String> {
+    let types: BTreeSet<String> = queries.map(|it| it.record_type.to_string()).collect();
+    types.first().filter(|_| types.len() == 1).cloned()
+}
+
+/// Returns what asking for one record type alone has shown.
+fn asked_alone(query: &Query, server: SocketAddr) -> Evidence {
+    let what = match query.is_heard() {
+        true => "answered when it is sent alone, not beside another question",
+        false => "not answered either when it is sent alone",
+    };
+    let what = format!("{} {server}: {what}", query.record_type);
+    Evidence { kind: "experiment", agrees: true, what, trials: 1 }
 }

@@ -1,4 +1,4 @@
-//! How the server of each case is asked, and what is true of it.
+//! How the server of each case is examined, and the cause that is true of it.
 
 use crate::error::Error;
 use crate::lab::Temporary;
@@ -9,37 +9,37 @@ use tcpwhy_core::model::Cause;
 use tcpwhy_lab::cases::tls_proxy;
 use tcpwhy_lab::{LabError, Stage, cleanup, dns};
 
-/// `nobody`, and no group but its own.
+/// Runs a command as `nobody` without other groups.
 const UNPRIVILEGED: [&str; 5] =
     ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
 
-/// Where the cases' servers listen, and the proxy that speaks TLS in front of them.
+/// Port at which the servers of the cases listen, and the TLS proxy in front of them.
 const PORT: u16 = 8080;
 const TLS_PORT: u16 = 8443;
 
-/// The doctor's steps that are left out: no case shows in them.
+/// The doctor's command without the steps in which no case shows.
 const DOCTOR: &[&str] = &["doctor", "--no-load", "--no-path", "--no-progress"];
-/// The same with uploads, which would take long for each experiment.
+/// The same for uploads, without the experiments, in which an upload would take long.
 const UPLOADS: &[&str] = &["doctor", "--no-load", "--no-path", "--no-progress", "--no-experiments"];
-/// More connections at a time than the case's queue holds.
+/// A load with more connections at a time than the case's accept queue holds.
 const LOAD: &[&str] = &["load", "-c", "16", "--requests", "48", "--new-connections"];
 
-/// A case that shows when its server is asked.
+/// A case whose cause shows when its server is examined.
 pub struct Active {
     pub case: &'static str,
     pub cause: Cause,
     pub role: &'static str,
-    /// The command, and its options.
+    /// The command and its options.
     words: &'static [&'static str],
     more: &'static [&'static str],
-    /// `None` is the server's address.
+    /// Host in the URL; `None` is the server's address.
     host: Option<&'static str>,
     path: &'static str,
-    /// Bytes of the body of each request.
+    /// Length of the body of each request, bytes.
     upload_bytes: usize,
-    /// Through a proxy that speaks TLS.
+    /// `true` if a TLS proxy stands in front of the server.
     pub is_tls: bool,
-    /// Own sockets or an experiment can decide it, without packets.
+    /// `true` if own sockets or an experiment can decide the case without packets.
     pub is_decided: bool,
 }
 
@@ -62,7 +62,7 @@ const fn with_root(case: &'static str, cause: Cause, role: &'static str) -> Acti
     Active { is_decided: false, ..active(case, cause, role) }
 }
 
-/// A name that its resolvers are slow to answer for.
+/// A case whose server has a name that its resolvers answer slowly.
 const fn named(case: &'static str, cause: Cause) -> Active {
     Active { host: Some("api.shop.lab"), ..active(case, cause, "resolver") }
 }
@@ -123,13 +123,13 @@ pub const ACTIVE: [Active; 34] = [
 ];
 
 impl Active {
-    /// Its name in tables.
+    /// Name of the case in tables.
     pub fn label(&self, seed: u64) -> String {
         let tls = if self.is_tls { "+tls" } else { "" };
         format!("{}{tls}-{seed}", self.case)
     }
 
-    /// The reports for root and `nobody`, asked in the client's namespace.
+    /// Returns the reports for root and for `nobody`, made in the client's namespace.
     pub fn ask(&self, stage: &Stage) -> Result<[Result<Value, Error>; 2], Error> {
         let server = |port| SocketAddr::new(stage.server_addr, port);
         let _proxy =
@@ -153,7 +153,7 @@ impl Active {
     }
 }
 
-/// What the command says, as root or as `nobody`.
+/// Runs the command as root or as `nobody` and returns its report.
 fn report(stage: &Stage, is_root: bool, words: &[&str]) -> Result<Value, Error> {
     let own = std::env::current_exe().map_err(Error::Keep)?;
     let own = own.to_string_lossy();

@@ -1,4 +1,4 @@
-//! The diagnosis, and beside it what is true.
+//! The section with the diagnosis and the truth.
 
 use super::section;
 use crate::lab::outcome::Outcome;
@@ -6,10 +6,11 @@ use tcpwhy_core::model::units;
 use tcpwhy_core::report::{Look, Page, text};
 use tcpwhy_lab::{Cause, Labels};
 
-/// Findings told in full.
+/// Number of findings shown in full.
 const FINDINGS_MAX: usize = 3;
 
-/// What tcpwhy says, then the truth, the kernel's word, and the other end.
+/// Renders tcpwhy's diagnosis, then the truth, the kernel's statistics, and the diagnosis at the
+/// other end.
 pub fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
     let Some(diagnosis) = outcome.diagnosis() else { return String::new() };
     let at =
@@ -49,7 +50,7 @@ pub fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
     told + "\n" + &page.finish()
 }
 
-/// Where packets alone show what may as well be something else.
+/// Says which other cause would produce the same packets.
 fn alike(outcome: &Outcome<'_>) -> Option<String> {
     let (truth, found) = (outcome.causes().first()?.cause, outcome.finding()?.cause.id());
     let verdicts = outcome.causes().iter().flat_map(|cause| &cause.from_capture.verdicts);
@@ -65,7 +66,7 @@ fn truth(cause: &Cause) -> String {
     format!("{}{at}{} ({})", cause.cause, lost.unwrap_or_default(), cause.lost_ns_how)
 }
 
-/// What the sockets' `TCP_INFO` says of those who sent.
+/// Describes the `TCP_INFO` of the sending sockets.
 fn kernel(labels: &Labels) -> Option<String> {
     let ends = ["client", "server"].into_iter().filter_map(|end| {
         let sockets = labels.stage.sockets.iter().filter(|socket| socket.vantage == end);

@@ -1,4 +1,4 @@
-//! What was set up: ends and link, fault, software, parameters.
+//! The section with the set-up: ends and link, fault, software, parameters.
 
 use super::section;
 use crate::lab::outcome::Outcome;
@@ -9,10 +9,10 @@ use tcpwhy_lab::params::option;
 use tcpwhy_lab::relay::LATE_P99_MAX_NS;
 use tcpwhy_lab::{Class, Labels, Link, tables};
 
-/// Parameters of every case, told where they are not 0.
+/// Parameters of every case that are shown only if they are not 0.
 const IS_SELDOM: [&str; 4] = ["any_interface", "bbr", "ipv6", "snaplen_bytes"];
 
-/// The first part of the story. `again` is the command that tells it anew.
+/// Renders the section. `again` is the command that repeats the run.
 pub fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
     let labels = outcome.labels();
     let mut page = section(look, "set up", "in network namespaces of its own");
@@ -42,7 +42,7 @@ pub fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
     page.finish()
 }
 
-/// Client, link and server in two lines, and who else takes part.
+/// Describes client, link and server in two lines, and other hosts that take part.
 fn topology(page: &mut Page<'_>, labels: &Labels) {
     let (client, server) = (&labels.stage.client_address, &labels.server_endpoint);
     let link = format!(" {} ", link(labels));
@@ -75,7 +75,7 @@ fn link(labels: &Labels) -> String {
     text
 }
 
-/// What took part, each with its version.
+/// Returns the software that took part, with versions.
 fn software(labels: &Labels) -> Vec<String> {
     let named = labels.versions.iter().map(|(name, said)| {
         let name = match name.as_str() {
@@ -91,7 +91,7 @@ fn software(labels: &Labels) -> Vec<String> {
     named.chain(own).chain([congestion_control]).collect()
 }
 
-/// The number in what a program says about its version.
+/// Returns the version number in a program's version output.
 fn version(said: &str) -> &str {
     let is_number = |word: &&str| word.contains('.') && word.contains(|c: char| c.is_ascii_digit());
     let words = || said.split(|c: char| c.is_whitespace() || "/()\",".contains(c));

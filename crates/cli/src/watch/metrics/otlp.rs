@@ -1,4 +1,4 @@
-//! `--otlp`: the metrics pushed to a collector by OTLP over HTTP, in its JSON encoding
+//! `--otlp`: pushes the metrics to a collector by OTLP over HTTP, in its JSON encoding
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp>).
 
 use super::{Metric, PATIENCE, Point, Values};
@@ -11,15 +11,15 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tcpwhy_live::privileges;
 
-/// Where a collector listens by default, and the path of metrics.
+/// Default port of a collector, and the path for metrics.
 const PORT: u16 = 4318;
 const PATH: &str = "/v1/metrics";
-/// `AGGREGATION_TEMPORALITY_CUMULATIVE`: counts are since the watch began.
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE`: counts since the watch began.
 const CUMULATIVE: u8 = 2;
-/// Most of an answer that is read.
+/// Maximum number of bytes of a response that are read.
 const ANSWER_BYTES_MAX: u64 = 4096;
 
-/// A collector that is sent metrics, by a thread of its own without privileges.
+/// Pushes metrics to a collector, on its own thread without privileges.
 pub struct Push {
     wanted: SyncSender<Value>,
     failed: Receiver<String>,
@@ -29,15 +29,14 @@ pub struct Push {
 impl Push {
     /// Pushes to `url` (`http://HOST[:4318][/v1/metrics]`) from now on.
     ///
-    /// # Errors
-    /// [`Error::Otlp`]: it is no such URL.
+    /// # Errors [`Error::Otlp`] if the URL is invalid.
     pub fn to(url: &str) -> Result<Self, Error> {
         let target = Target::parse(url).ok_or_else(|| Error::Otlp { url: url.to_owned() })?;
-        // One that waits is enough: the next has newer counts.
+        // A queue of one: the next document has newer counts.
         let (wanted, bodies) = sync_channel::<Value>(1);
         let (failures, failed) = sync_channel(1);
         thread::spawn(move || {
-            // What it cannot give up it does not need either.
+            // Privileges that cannot be given up are not used.
             let _ = privileges::keep_only(&[]);
             let mut has_failed = false;
             for body in bodies {
@@ -54,8 +53,8 @@ impl Push {
         Ok(Self { wanted, failed, started_ns: now_ns() })
     }
 
-    /// Pushes `metrics`, unless those before are still under way. Answers why the last were not
-    /// taken, said once until it works again.
+    /// Pushes `metrics`, unless the last push is still in progress. Returns an error message once
+    /// until a push succeeds again.
     pub fn push(&self, metrics: &[Metric]) -> Option<String> {
         let _ = self.wanted.try_send(body(metrics, self.started_ns, now_ns()));
         self.failed.try_recv().ok()
@@ -67,7 +66,7 @@ fn now_ns() -> u64 {
     u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// `ExportMetricsServiceRequest`.
+/// Returns an `ExportMetricsServiceRequest`.
 fn body(metrics: &[Metric], started_ns: u64, now_ns: u64) -> Value {
     let time = (started_ns.to_string(), now_ns.to_string());
     let metrics: Vec<_> = metrics.iter().map(|metric| told(metric, &time)).collect();
@@ -108,7 +107,7 @@ fn told(metric: &Metric, time: &(String, String)) -> Value {
             }]}),
         ),
     };
-    // Units and kinds have fields of their own there, and are no part of the name.
+    // OTLP has separate fields for unit and kind, so they are removed from the name.
     let name = metric.name.trim_end_matches("_total").trim_end_matches("_seconds");
     let mut told = json!({
         "name": name.replacen('_', ".", 1), "description": metric.help, "unit": metric.unit,
@@ -121,7 +120,7 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// Where metrics are posted.
+/// The destination of metrics.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     /// `HOST:PORT`.
@@ -144,7 +143,7 @@ impl Target {
             .then_some(Self { host, path })
     }
 
-    /// Posts `body`; an answer other than 2xx is an error.
+    /// Posts `body`; a status other than 2xx is an error.
     fn post(&self, body: &str) -> io::Result<()> {
         let address = self.host.to_socket_addrs()?.next();
         let address = address.ok_or_else(|| io::Error::other("the name has no address"))?;

@@ -1,4 +1,4 @@
-//! Kernel hooks of a watch: what no list of sockets shows.
+//! Kernel hooks of a watch: they show what a list of sockets cannot.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,39 +7,41 @@ use std::time::{Duration, Instant};
 use tcpwhy_core::state::{Process, State};
 use tcpwhy_live::hooks::{self, HookKind, Record, Scope, Session, Summary};
 
-/// Hooks that run at each call of readers and senders are attached when a finding can use them, for so long, …
+/// Hooks that run at every call of readers and senders are attached when they can support a
+/// finding. This is how long they stay attached at a time.
 const HOOKS_LOOK: Duration = Duration::from_secs(1);
-/// … look with a budget at one of 2 to the power of this many connections, …
+/// They observe one of 2 to the power of this many connections.
 const HOOKS_SHIFT: u32 = 3;
-/// … and rest then for as long as keeps them in their part of the budget, where they cost this share of a busy server's
-/// time while they are attached: 0.07 to 0.11 were measured.
+/// Share of a busy server's CPU time that they cost while they are attached (measured: 0.07 to
+/// 0.11). They pause long enough to stay within their part of the budget.
 const HOOKS_COST: f64 = 0.11;
 
-/// What was sent again longer ago counts no more, and makes room in the kernel's table.
+/// Retransmissions older than this are removed from the kernel's table.
 const RETRANSMITS_KEPT: Duration = Duration::from_secs(600);
 
-/// Kernel hooks that see what no list of sockets shows.
+/// The kernel hooks of a watch.
 pub struct Hooks {
     scope: Scope,
-    /// Those that stay: segments sent again, and the calls of a process that is watched.
+    /// Hooks that stay attached: retransmissions, and the socket calls of a watched process.
     lasting: Session,
-    /// How long they rest after they were attached.
+    /// Pause after the hooks were attached.
     rest: Duration,
-    /// When they may be attached again.
+    /// Earliest time at which they may be attached again.
     next: Instant,
-    /// What they counted when they were attached last, until a reading has it.
+    /// Counts of the last time they were attached, until a reading takes them.
     seen: Summary,
-    /// When that was, by the monotonic clock.
+    /// Time of these counts by the monotonic clock, ns.
     seen_ns: u64,
-    /// Why they do not see what they should, until it was said.
+    /// The reason hooks are missing, until it has been reported.
     lacking: Option<String>,
-    /// It was said.
+    /// `true` after that reason was reported.
     has_said: bool,
 }
 
 impl Hooks {
-    /// Attaches those that stay, which cost nothing for each request: in the namespace with this inode, and
-    /// with the calls of process `pid`. The others may take `part` of a CPU, where they have a bound.
+    /// Attaches the hooks that stay attached, which cost nothing for each request: in the namespace
+    /// with this inode, and for the calls of process `pid`. The others may take the share `part` of
+    /// a CPU, if that is bounded.
     pub fn new(netns_inode: u64, pid: Option<u32>, part: Option<f64>) -> Self {
         let mut hooks = Self {
             scope: Scope {
@@ -64,7 +66,7 @@ impl Hooks {
 
     fn attach(&mut self, kinds: &[HookKind]) -> Session {
         let (session, missing) = Session::open(kinds, &self.scope);
-        // All lack the same, as a rule.
+        // Usually all hooks fail for the same reason.
         if let Some(lacks) = missing.first().filter(|_| !self.has_said) {
             self.lacking = Some(format!(
                 "waits of readers and senders, and why segments are sent again, are not seen: {}",
@@ -75,7 +77,7 @@ impl Hooks {
         session
     }
 
-    /// Attaches hooks for a moment, if they have rested.
+    /// Attaches the other hooks for a moment, if their pause is over.
     pub fn look(&mut self) {
         if Instant::now() < self.next {
             return;
@@ -86,8 +88,9 @@ impl Hooks {
         self.next = Instant::now() + self.rest;
     }
 
-    /// What to say beside the reports: in the first reading why hooks are not there, and the calls by which
-    /// a watched process set up its sockets since the last reading, equal ones once with their number.
+    /// Returns notes for the user. The first reading says why hooks are missing. Each reading lists
+    /// the calls by which a watched process set up its sockets since the last one; equal calls are
+    /// listed once with their number.
     pub fn take_notes(&mut self) -> Vec<String> {
         let mut notes = Vec::from_iter(self.lacking.take());
         let mut calls: BTreeMap<String, u64> = BTreeMap::new();
@@ -106,8 +109,8 @@ impl Hooks {
         notes
     }
 
-    /// Adds to `state` what the hooks counted: those that stay until now, the others if they were attached for
-    /// this reading.
+    /// Adds the hooks' counts to `state`: always those of the hooks that stay attached, the others
+    /// if they were attached for this reading.
     pub fn beside(&mut self, mut state: State) -> State {
         let seen = std::mem::take(&mut self.seen);
         let mut sockets = state.by_ends();

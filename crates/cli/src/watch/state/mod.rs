@@ -1,5 +1,5 @@
-//! The state of the watched system's sockets, read on a thread of its own: it keeps the privileges that
-//! this needs, which the thread that parses packets gives up.
+//! Reads the state of the watched system's sockets on its own thread. That thread keeps the
+//! privileges that this needs; the thread that parses packets gives them up.
 
 mod hooks;
 
@@ -14,11 +14,11 @@ use tcpwhy_core::state::{State, weigh};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::{Selection, Where};
 
-/// The part of a budget that reading sockets may take; capturing and reporting, which go on in another thread,
-/// may take the rest.
+/// Share of a budget for reading sockets; the rest is for capturing and reporting, which go on in
+/// another thread.
 pub const STATE_PART: f64 = 0.25;
 
-/// Without a budget, reading takes this share of the time at most, whatever the number of sockets.
+/// Share of one CPU that reading may take without a budget, whatever the number of sockets.
 const SHARE: f64 = 0.01;
 
 /// How long the kernel may take to accept the hooks before the watch begins without them.
@@ -26,34 +26,35 @@ const HOOKS_WAIT: Duration = Duration::from_secs(3);
 
 /// Readings of the sockets of one selection.
 pub struct Reader {
-    /// Whether hooks are to look as well.
+    /// Requests a reading; `true` asks the hooks to look as well.
     wanted: Sender<bool>,
     read: Receiver<Reading>,
-    /// Share of the time that reading may take.
+    /// Share of one CPU that reading may take.
     share: f64,
-    /// A reading was asked for and has not come.
+    /// `true` while a requested reading has not arrived.
     is_waiting: bool,
-    /// When the next may be asked for.
+    /// Earliest time of the next request.
     next: Instant,
-    /// The last readings, latest first: what a socket was like before it was closed is in an older one.
+    /// The last readings, latest first: the state of a socket before it closed is in an older one.
     kept: VecDeque<State>,
-    /// That readings fail was said.
+    /// `true` after the failure of readings was reported.
     has_failed: bool,
-    /// What to say beside the reports.
+    /// Notes for the user.
     notes: Vec<String>,
 }
 
-/// Readings kept.
+/// Number of readings that are kept.
 const KEPT: usize = 3;
 
-/// Causes that hooks which are attached for a moment can be witnesses of.
+/// Causes that hooks can confirm when they are attached for a moment.
 const WITNESSED: [Cause; 3] = [Cause::SendBuffer, Cause::ZeroWindow, Cause::ServerThink];
 
 impl Reader {
-    /// Reads the sockets of `netns`, with the privileges that the calling thread has now, within
-    /// [`STATE_PART`] of `budget`, a share of one CPU. Returns when those hooks are attached that stay.
+    /// Reads the sockets of `netns` with the privileges of the calling thread, within
+    /// [`STATE_PART`] of `budget`, a share of one CPU. Returns when the hooks that stay attached
+    /// are attached.
     ///
-    /// Where the process `pid` is watched, its `setsockopt`, `bind` and `listen` calls become notes.
+    /// If the process `pid` is watched, its `setsockopt`, `bind` and `listen` calls become notes.
     pub fn new(netns: Netns, budget: Option<f64>, pid: Option<u32>) -> Self {
         let share = budget.map_or(SHARE, |budget| budget * STATE_PART);
         let (inode, part) = (netns.inode, budget.map(|_| share));
@@ -63,7 +64,7 @@ impl Reader {
         let (attached, is_attached) = channel();
         thread::spawn(move || {
             let mut hooks = Hooks::new(inode, pid, part);
-            // What it costs to load them is no cost of watching.
+            // The time to load the hooks does not count as cost of the watch.
             let _ = attached.send(());
             while let Ok(witness) = asked.recv() {
                 if witness {
@@ -91,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// Asks for a reading, unless the last one took so long that it has to rest.
+    /// Requests a reading, unless the pause after the last one is not over.
     pub fn ask(&mut self, report: &Report) {
         let now = Instant::now();
         let witness = report.findings.iter().any(|it| WITNESSED.contains(&it.cause));
@@ -100,8 +101,8 @@ impl Reader {
         }
     }
 
-    /// Weighs the findings of `report` with the last readings; waits `wait` at most for one that was asked
-    /// for.
+    /// Weighs the findings of `report` with the last readings; waits at most `wait` for a requested
+    /// one.
     pub fn weigh(&mut self, report: &mut Report, wait: Duration) {
         if self.is_waiting {
             match self.read.recv_timeout(wait) {
@@ -113,7 +114,7 @@ impl Reader {
         self.kept.iter().for_each(|state| weigh(report, state));
     }
 
-    /// What could not be read and why, each once.
+    /// Returns notes on what could not be read and why, each once.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -136,11 +137,11 @@ impl Reader {
     }
 }
 
-/// What one reading gave.
+/// The result of one reading.
 struct Reading {
     state: Result<State, Error>,
-    /// How long it took.
+    /// CPU time of the reading.
     took: Duration,
-    /// What to say beside the reports.
+    /// Notes for the user.
     notes: Vec<String>,
 }

@@ -4,7 +4,7 @@ use tcpwhy_core::model::Cause;
 use tcpwhy_core::model::units::{count, counted, share};
 
 use super::{Check, listen};
-use crate::host::entry::{Change, Entry, Layer, Rank};
+use crate::host::entry::{Change, Entry, Evidence, Layer, Rank};
 use crate::host::facts::{Facts, reported, state};
 
 pub const CHECKS: &[Check] = &[
@@ -38,6 +38,24 @@ fn retransmissions(check: &Check, facts: &Facts) -> Vec<Entry> {
     if !is_losing(facts) {
         return vec![entry];
     }
+    let change = Change::look(
+        "look for the drop, not for a setting: entries of this list before this one, then \
+         `tcpwhy drops` on both hosts, then captures at both (`tcpwhy CLIENT.pcap SERVER.pcap`)",
+    );
+    let causes = repair_causes(facts);
+    vec![
+        entry
+            .explains(&causes, retransmission_evidence(facts))
+            .ranked(Rank::Consequence)
+            .change(change),
+    ]
+}
+
+/// Returns the causes that stand for how the segments were repaired, by the kernel's counters; never
+/// none.
+fn repair_causes(facts: &Facts) -> Vec<Cause> {
+    let growth = &facts.growth;
+    let again = growth.of("Tcp.RetransSegs");
     let by_syn = growth.of("TcpExt.TCPSynRetrans");
     let by_timer = growth.of("TcpExt.TCPTimeouts");
     let spurious = growth.of("TcpExt.TCPSpuriousRTOs") + growth.of("TcpExt.TCPDSACKRecv");
@@ -57,6 +75,14 @@ fn retransmissions(check: &Check, facts: &Facts) -> Vec<Entry> {
     if causes.is_empty() {
         causes.push(Cause::RetransmissionTimeout);
     }
+    causes
+}
+
+/// Returns the counters that grew, the open connection that repeated most, and a full accept queue
+/// that dropped most of the repeated segments.
+fn retransmission_evidence(facts: &Facts) -> Vec<Evidence> {
+    let again = facts.growth.of("Tcp.RetransSegs");
+    let by_syn = facts.growth.of("TcpExt.TCPSynRetrans");
     let mut evidence = facts.all_grown(&[
         "Tcp.RetransSegs",
         "TcpExt.TCPTimeouts",
@@ -81,11 +107,7 @@ fn retransmissions(check: &Check, facts: &Facts) -> Vec<Entry> {
             full.local
         )));
     }
-    let change = Change::look(
-        "look for the drop, not for a setting: entries of this list before this one, then \
-         `tcpwhy drops` on both hosts, then captures at both (`tcpwhy CLIENT.pcap SERVER.pcap`)",
-    );
-    vec![entry.explains(&causes, evidence).ranked(Rank::Consequence).change(change)]
+    evidence
 }
 
 fn sack(check: &Check, facts: &Facts) -> Vec<Entry> {
