@@ -36,7 +36,7 @@ impl Proof {
 
     /// The pure ACK in it, if there was one.
     pub fn see_ack(&mut self, gap: &Gap, part: &'static str) {
-        if let Some(ack) = gap.ack.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
+        if let Some(ack) = gap.acks.last.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
             let (frame, time_ns, from) = (ack.frame, ack.seen_ns, gap.sender.peer());
             self.see(part, Sighting { frame, time_ns, payload_bytes: 0, from });
         }
@@ -46,7 +46,7 @@ impl Proof {
     pub fn see_silence(&mut self, gap: &Gap) {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");
-        self.see_after(gap, if gap.retransmission.is_some() { "retransmission" } else { "next" });
+        self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
     }
 
     /// The same of a sender that something held back until an ACK came: that what followed followed

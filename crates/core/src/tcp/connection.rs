@@ -8,6 +8,7 @@ mod cold;
 mod doubt;
 mod ending;
 mod feed;
+mod gap;
 mod icmp;
 mod kept;
 mod limits;
@@ -382,7 +383,7 @@ impl Connection {
         let saved = if may_be_unasked { self.timeline.save() } else { None };
         match silence {
             Some(gap) if by_timer => {
-                let stamp = self.senders[index].stamp(segment, gap.original);
+                let stamp = self.senders[index].stamp(segment, gap.repair.original);
                 let held = Suspended { gap: *gap, end, stamp };
                 self.cold_mut().suspended = Some(Box::new(held));
                 self.senders[index].follow_rounds();

@@ -11,9 +11,9 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_flights(gap, proof);
-    proof.fact("cwnd_estimate_bytes", Fact::Bytes(gap.flight_before));
+    proof.fact("cwnd_estimate_bytes", Fact::Bytes(gap.flight.before));
     proof.fact("losses", Fact::Count(scene.sender().counts().rexmt_data_packets));
-    scene.limited_to(gap.flight_before, proof);
-    proof.not(Cause::SlowStart, "after_loss", gap.after_loss);
+    scene.limited_to(gap.flight.before, proof);
+    proof.not(Cause::SlowStart, "after_loss", gap.losses.occurred);
     rule_out_ends(gap, proof);
 }

@@ -24,10 +24,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         let share = half.counts().rexmt_data_packets as f64 / segments as f64;
         proof.fact("loss_share", Fact::Share(share));
     }
-    proof.not(Cause::Reordering, "not_late", gap.retransmission.is_some() && told);
+    proof.not(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
     proof.not(Cause::SpuriousRetransmission, "no_dsack", told);
-    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicate_ack.is_some());
-    proof.not(Cause::CongestionWindow, "hole", gap.retransmission.is_some());
+    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
+    proof.not(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
 }
 
 /// Returns the number of segments that were lost; several of them are repaired in one silence.

@@ -20,6 +20,6 @@ fn see_pace(gap: &Gap, proof: &mut Proof) {
 
 /// Excludes the receiver's window and the application.
 pub(super) fn rule_out_ends(gap: &Gap, proof: &mut Proof) {
-    proof.not(Cause::ReceiveWindow, "window_open", gap.window_was_open());
+    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
     proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }

@@ -11,15 +11,18 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "early");
-    if let Some(duplicate) = gap.duplicate_ack {
+    if let Some(duplicate) = gap.duplicates.first {
         proof.see("duplicate_ack", duplicate);
     }
-    proof.see_after(gap, if gap.overtaken { "late" } else { "retransmission" });
-    proof.fact("late_ns", Fact::Ns(if gap.overtaken { gap.late_ns } else { gap.len_ns() }));
+    proof.see_after(gap, if gap.repair.overtaken { "late" } else { "retransmission" });
+    proof.fact(
+        "late_ns",
+        Fact::Ns(if gap.repair.overtaken { gap.repair.late_ns } else { gap.len_ns() }),
+    );
     let spurious = u64::from(scene.sender().trouble().dsacks);
     if spurious > 0 {
         proof.fact("spurious", Fact::Count(spurious));
     }
-    proof.not(Cause::FastRecovery, "original_late", gap.overtaken);
-    proof.not(Cause::SpuriousRetransmission, "not_sent_again", gap.overtaken);
+    proof.not(Cause::FastRecovery, "original_late", gap.repair.overtaken);
+    proof.not(Cause::SpuriousRetransmission, "not_sent_again", gap.repair.overtaken);
 }

@@ -8,23 +8,23 @@ use crate::model::Fact;
 /// repetition.
 pub(super) fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    match gap.original {
+    match gap.repair.original {
         Some(original) => proof.see("lost", original),
         None => proof.see_before(gap, "flight_end"),
     }
-    if let Some(duplicate) = gap.duplicate_ack {
+    if let Some(duplicate) = gap.duplicates.first {
         proof.see("duplicate_ack", duplicate);
     }
-    let repeats = gap.retransmission.is_some() || gap.missing_packets > 0;
+    let repeats = gap.repair.is_retransmission() || gap.losses.missing.any();
     let part = match (repeats, gap.next_len) {
         (true, 0) => "end",
         (true, _) => "retransmission",
         _ => "next",
     };
     proof.see_after(gap, part);
-    let place = match gap.original {
+    let place = match gap.repair.original {
         Some(_) => Some("between the capture and the receiver"),
-        None if gap.unseen || gap.retransmission.is_none() => {
+        None if gap.repair.unseen || !gap.repair.is_retransmission() => {
             Some("between the sender and the capture")
         }
         // It did come here, and it is too long ago to know in which frame.

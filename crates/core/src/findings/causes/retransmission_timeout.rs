@@ -25,26 +25,30 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         see_icmp(told, proof);
     }
     // As the frames shown have it.
-    let sent = gap.original.unwrap_or(gap.last);
+    let sent = gap.repair.original.unwrap_or(gap.last);
     if sent.known().is_some() {
         proof.fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
     }
     if may_be_probe(gap) {
-        proof.fact("unheard_bytes", Fact::Bytes(gap.flight_before));
+        proof.fact("unheard_bytes", Fact::Bytes(gap.flight.before));
     }
     let half = scene.sender();
-    proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
+    proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
     // What the other side acknowledges is seen only where what it sends is.
     let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
     let unneeded = half.trouble().dsacks > 0;
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);
-    proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicate_ack.is_none());
-    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && gap.window_was_open());
+    proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicates.first.is_none());
+    proof.not(
+        Cause::ZeroWindow,
+        "window_open",
+        gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
+    );
     let passes = u64::from(half.acked_len_max()) >= gap.next_len.min(gap.smss);
     proof.not(
         Cause::MtuBlackHole,
         "sizes_pass",
-        passes && gap.retransmission.is_some() && gap.next_len > 0,
+        passes && gap.repair.is_retransmission() && gap.next_len > 0,
     );
 }
 

@@ -16,16 +16,16 @@ use crate::model::{Cause, Fact, Owner};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_held(gap);
-    let height = match gap.shape {
+    let height = match gap.flight.shape {
         Shape::Ceiling { bytes, .. } => bytes,
         Shape::Opening => scene.sender().counts().flight_size_max_bytes,
     };
     proof.fact("ceiling_bytes", Fact::Bytes(height));
     scene.limited_to(height, proof);
-    let flat = matches!(gap.shape, Shape::Ceiling { .. });
+    let flat = matches!(gap.flight.shape, Shape::Ceiling { .. });
     proof.not(Cause::SlowStart, "ceiling_flat", flat);
     proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
-    proof.not(Cause::Bandwidth, "idle_link", gap.busy_ns < gap.len_ns() / 2);
+    proof.not(Cause::Bandwidth, "idle_link", gap.bottleneck.busy_ns < gap.len_ns() / 2);
     rule_out_ends(gap, proof);
 }
 

@@ -21,7 +21,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if scene.exchange.idle_ns >= LINUX_RTO_MIN_NS && !scene.exchange.connects {
         proof.fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
     }
-    proof.not(Cause::SendBuffer, "grows", gap.shape == Shape::Opening);
+    proof.not(Cause::SendBuffer, "grows", gap.flight.shape == Shape::Opening);
     proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
     rule_out_ends(gap, proof);
 }
@@ -29,7 +29,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 /// The number of round trips in which the sender waited: as many as passed while it waited, however
 /// often it did within one.
 fn round_trips(scene: &Scene<'_>) -> u64 {
-    let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt_base_ns);
+    let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt.base_ns);
     if rtt_ns == 0 {
         return waits;
     }

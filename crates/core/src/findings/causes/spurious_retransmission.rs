@@ -11,7 +11,7 @@ use crate::model::Cause;
 /// Proves a needless repetition: the segment, and what repeated it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    match gap.original {
+    match gap.repair.original {
         Some(original) => proof.see("original", original),
         None => proof.see_before(gap, "flight_end"),
     }
@@ -19,7 +19,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let dsack = scene.sender().trouble().dsacks > 0;
     proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
     proof.not(Cause::FastRecovery, "original_arrived", dsack);
-    proof.not(Cause::Reordering, "sent_again", gap.original.is_some());
+    proof.not(Cause::Reordering, "sent_again", gap.repair.original.is_some());
 }
 
 /// Counts the D-SACKs.

@@ -194,7 +194,7 @@ impl EndpointTally {
                 // Nothing of what follows was ever met.
                 continue;
             }
-            let refuted = connection.nagle_refuted(side) > 0;
+            let refuted = connection.nagle(side).is_refuted();
             self.nagle_refuted[side as usize] += u64::from(refuted);
             let bulk = connection.senders[side as usize].bulk.as_ref();
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
@@ -218,7 +218,7 @@ impl EndpointTally {
             let most = self.window_stands[side as usize].iter_mut();
             most.zip(sender.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
             self.nagle_missed[side as usize] +=
-                u64::from(connection.senders[side as usize].trouble().nagle_missed);
+                u64::from(connection.senders[side as usize].trouble().nagle.missed);
         }
     }
 
