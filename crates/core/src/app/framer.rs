@@ -227,8 +227,8 @@ impl Framer {
     /// Sets whether the following pushes come in the middle of a message of the other side, which
     /// does not stop for them. If their protocol is unknown, they begin and end no message.
     #[inline]
-    pub fn set_amid(&mut self, amid: bool) {
-        self.exchanges.amid = amid;
+    pub fn set_overlapping(&mut self, overlapping: bool) {
+        self.exchanges.overlapping = overlapping;
     }
 
     /// Returns whether the last push belongs to no exchange: it was not requested and is not waited

@@ -1,7 +1,7 @@
 //! The exchanges of one connection in order, and the attribution of time to them.
 
-mod amid;
 mod asked;
+mod overlap;
 mod pauses;
 mod steady;
 mod unasked;
@@ -15,7 +15,7 @@ use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::pause::Manner;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
-pub use amid::{Amid, Passed};
+pub use overlap::{OverlappingMessage, Passed};
 use std::num::NonZeroU64;
 
 /// Most requests in flight on one connection; more are one exchange.
@@ -68,8 +68,8 @@ pub struct Timeline {
     pub paused_now: bool,
     /// The way in which the server answers.
     pub manner: Manner,
-    /// Data being pushed may come amid the response to an earlier request.
-    pub amid: Amid,
+    /// Whether the data being pushed may overlap the response to an earlier request.
+    pub overlap: OverlappingMessage,
     /// An exchange has begun on this connection.
     spoken: bool,
     /// See [`Timeline::is_one_way`].
@@ -311,7 +311,7 @@ impl Timeline {
     }
 
     fn request_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        if self.amid == Amid::GoesOn {
+        if self.overlap == OverlappingMessage::RequestContinues {
             return;
         }
         let after_handshake = self.is_ready() && !self.rests;
