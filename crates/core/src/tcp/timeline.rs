@@ -12,7 +12,7 @@ use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
-use crate::tcp::pause::Manner;
+use crate::tcp::pause::ServerPattern;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
 pub use overlap::{OverlappingMessage, Passed};
@@ -66,8 +66,8 @@ pub struct Timeline {
     pub rests: bool,
     /// Data pushed last came after a pause of the server.
     pub paused_now: bool,
-    /// The way in which the server answers.
-    pub manner: Manner,
+    /// The pattern in which the server sends.
+    pub pattern: ServerPattern,
     /// Whether the data being pushed may overlap the response to an earlier request.
     pub overlap: OverlappingMessage,
     /// An exchange has begun on this connection.

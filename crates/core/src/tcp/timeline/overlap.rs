@@ -135,7 +135,7 @@ impl Timeline {
             return;
         }
         let position = positions[Side::Server as usize];
-        answer.settle_pauses(Some(spoke_ns), rtt_client_ns, position, &mut self.manner);
+        answer.settle_pauses(Some(spoke_ns), rtt_client_ns, position, &mut self.pattern);
         answer.outcome = Outcome::Complete;
         answer.ledger.add(Owner::Path, rtt_client_ns);
         self.done.push_back(answer);
