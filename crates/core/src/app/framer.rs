@@ -306,7 +306,7 @@ impl Framer {
     /// recognised.
     fn begin_http<'k>(&mut self, bytes: &[u8], known: &'k KnownHeaders) -> Option<Mark<'k>> {
         let from = Side::Client;
-        if !self.exchanges.is_at_rest() || !known.tell_http(from, bytes) {
+        if !self.exchanges.is_at_rest() || !known.identifies_http(from, bytes) {
             return None;
         }
         let http = Http::after(known);
@@ -412,7 +412,7 @@ impl Framer {
                 Machine::Turns if may_sniff && self.last != Some(from) => {
                     self.last = Some(from);
                     feed.anticipate(from);
-                    if feed.known.tell_http(from, feed.rest()) {
+                    if feed.known.identifies_http(from, feed.rest()) {
                         self.protocol = Protocol::Http1;
                         self.machine = Machine::Http(Http::after(known));
                         continue;

@@ -330,7 +330,7 @@ impl Connection {
                 self.senders[index].depart(segment, (start, kind), &since, arrived);
                 return;
             }
-            self.settle_told_late(side, segment.time_ns, &since);
+            self.settle_acked_late(side, segment.time_ns, &since);
             if kind == Kind::New {
                 self.settle_doubt(side, start, segment, &since);
                 self.settle_blocked(side, segment);
