@@ -95,7 +95,7 @@ fn report(path: &Path) -> Value {
     report
 }
 
-/// An address in a report as it is after the command, if `text` is one.
+/// Returns the pseudonym of an address in a report; `None` if `text` is no address.
 fn address(text: &str) -> Option<String> {
     let mapped = match text.parse().ok()? {
         IpAddr::V4(it) => Ipv4Addr::from(names().ipv4(it.into())).to_string(),
@@ -185,7 +185,7 @@ fn expected(report: &Value, pseudonyms: &BTreeMap<String, String>) -> Value {
     }
 }
 
-/// Where two reports differ, as far as the first few differences.
+/// Collects the places where two reports differ, at most the first few.
 fn differences(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
     match (one, other) {
         _ if one == other || found.len() > 8 => {}
@@ -269,7 +269,7 @@ const VOCABULARY: [&str; 42] = [
 /// Runs of letters and digits in `payload` that are long enough to name something.
 fn long_words(payload: &[u8]) -> BTreeSet<&str> {
     const LONG: usize = 6;
-    // How long a body is stays to be seen.
+    // The length of a body is kept.
     let lines =
         payload.split(|&byte| byte == b'\n').filter(|it| !it.starts_with(b"Content-Length:"));
     let runs = lines.flat_map(|it| it.split(|byte| !byte.is_ascii_alphanumeric()));

@@ -176,7 +176,7 @@ fn standard_input_is_read() {
     assert!(out(&output).starts_with("standard input"), "{}", out(&output));
 }
 
-/// What becomes of a run whose input says no more after these `bytes`, and that is interrupted.
+/// Runs the command on a stream that goes silent after these `bytes`, and interrupts it.
 #[cfg(unix)]
 fn interrupted(bytes: &[u8]) -> Output {
     let mut command = tcpwhy(&["-"]);
@@ -197,7 +197,7 @@ fn interrupted(bytes: &[u8]) -> Output {
 #[test]
 fn ctrl_c_shows_what_is_known_of_a_stream_that_says_no_more() {
     let mut bytes = fs::read(exchange("interrupted")).expect("a file");
-    // The beginning of another packet, which is not told of as a cut.
+    // The beginning of another packet, which is not reported as a cut.
     bytes.extend_from_within(24..60);
     let output = interrupted(&bytes);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
@@ -443,7 +443,7 @@ fn an_end_of_several_connections_is_answered_with_which_was_drawn() {
     let path = exchange("several");
     let text = out(&run(&[&path, "--connection", "10.0.0.2:80"]));
     assert!(!text.contains("connections have that end"), "{text}");
-    // The same exchange once more, from another port.
+    // A copy of the exchange from another port.
     let mut bytes = fs::read(&path).expect("a file");
     let mut at = 24;
     for record in fs::read(exchange("several")).expect("a file")[24..].chunks(1) {
@@ -516,8 +516,8 @@ const README_EXAMPLES: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// What README shows is what is printed; an example may end with `…` before the output does. With
-/// `README_UPDATE` in the environment README is written anew.
+/// Examples in README show the actual output; an example may end with `…` before the output does.
+/// With `README_UPDATE` in the environment the test rewrites README.
 #[test]
 fn readme_shows_what_is_printed() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -163,7 +163,8 @@ fn a_cache_before_a_slow_server_shows_itself() {
     assert_eq!(report["getaddrinfo"], Value::Null, "it asks those of resolv.conf alone");
     // The cache is the first server: what is slow behind it costs one look-up, once.
     assert_eq!(status, Some(0), "{}", report["findings"]);
-    // That there is no AAAA comes without SOA, and so is not cached (RFC 2308 §5): slow each time.
+    // The answer that there is no AAAA record comes without SOA and is therefore not cached (RFC
+    // 2308 §5), so it is slow each time.
     let (status, report) = place.dns(&[&[NAME], &both[..]].concat());
     assert_eq!((status, &report["findings"][0]["cause"]), (Some(1), &Value::from("dns_slow")));
 }

@@ -45,7 +45,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Nothing more can be done about it here.
+        // A failure cannot be repaired here.
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
@@ -92,7 +92,7 @@ fn connect(to: &str) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_nonblocking(true).expect("an option");
     let to: SocketAddr = to.parse().expect("an address");
-    // It is in progress.
+    // The connect is in progress, which is reported as an error.
     let _ = socket.connect(&to.into());
     socket
 }
@@ -263,7 +263,7 @@ fn an_interrupt_shows_what_is_known() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Whether a process holds a BPF program.
+/// Returns whether a process holds a BPF program.
 fn hook_is_held(pid: u32) -> bool {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("it runs");
     descriptors.flatten().any(|descriptor| {

@@ -30,7 +30,7 @@ fn a_small_send_buffer_on_a_long_path_makes_the_sender_wait() {
     });
     let interrupt = rustix::process::Signal::INT;
     let id = rustix::process::Pid::from_child(&lab);
-    // It has ended already where it was quick.
+    // A quick process has ended already.
     let _ = rustix::process::kill_process(id, interrupt);
     lab.wait().expect("it ends");
     let waits = waits.expect("a sender that waits");

@@ -226,7 +226,7 @@ fn fill_table(target: u32) {
     for first in (0..target).step_by(64) {
         let batch: Vec<u8> = (first..(first + 64).min(target)).flat_map(tracked).collect();
         rustix::io::write(&socket, &batch).expect("the kernel takes them");
-        // Only refusals are answered.
+        // The kernel answers only requests that it refuses.
         while rustix::net::recv(&socket, &mut answer, RecvFlags::DONTWAIT).is_ok() {}
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A certificate, who issued it, and its key, each as PEM.
+/// A certificate, its issuer, and its key, each as PEM.
 struct Identity {
     certificate: String,
     issuer: String,
@@ -25,7 +25,7 @@ fn params(name: &str) -> CertificateParams {
     CertificateParams::new(vec![name.to_owned()]).expect("a name")
 }
 
-/// One that an authority has issued.
+/// Returns an identity that an authority has issued.
 fn issued(params: &CertificateParams) -> Identity {
     let mut authority = self::params("authority.lab");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -40,7 +40,7 @@ fn issued(params: &CertificateParams) -> Identity {
     }
 }
 
-/// One that is its own issuer and a CA's, as `openssl req -x509` makes them.
+/// Returns a self-signed CA certificate, as `openssl req -x509` makes them.
 fn self_signed(mut params: CertificateParams) -> Identity {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
@@ -242,7 +242,7 @@ fn small_segments_that_nginx_holds_are_named_through_tls() {
     assert_eq!(quickack["verdict"], "supports", "{quickack}");
 }
 
-/// What each command says of a handshake that fails.
+/// Returns the error message of each command for a handshake that fails.
 fn said(url: &str, trust: &[&str]) -> [String; 3] {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (report, status) = doctor(&[&[url], trust].concat());

@@ -1,6 +1,6 @@
-//! From a fault in real software to its diagnosis and repair: `tcpwhy lab` as it is used.
+//! Tests of `tcpwhy lab` as it is used: from a fault in real software to its diagnosis and repair.
 //!
-//! Needs root and the programs of the cases. Where they are missing a test is skipped and says so;
+//! Needs root and the programs of the cases. If they are missing, a test is skipped with a message;
 //! with `CI` in the environment it fails instead.
 #![cfg(target_os = "linux")]
 
@@ -35,7 +35,7 @@ const BUSY_RUNS: usize = 3;
 /// Later than this, the link did not keep its delay, ns.
 const LATE_NS: u64 = 300_000;
 
-/// Whether the link was late in a run, by what it says of it in words or in JSON.
+/// Returns whether the link was late in a run, according to its text or JSON output.
 fn was_late(output: &Output) -> bool {
     let told = text(&output.stdout);
     let number = |rest: &str| {

@@ -78,7 +78,7 @@ fn exchange_key(row: &BTreeMap<String, Field>) -> Key {
     (integer(row, "file"), integer(row, "connection"), integer(row, "exchange"))
 }
 
-/// What has to hold of the tables of any capture.
+/// Checks what holds for the tables of any capture.
 fn check(name: &str, written: &Written) {
     let Written { report, tables } = written;
     let owners = owners(report);
@@ -229,7 +229,7 @@ fn what_cannot_be_done_is_said_in_a_sentence_and_leaves_no_file() {
     // The input cannot be read a second time.
     let folder = folder.join("tables");
     says(&write_tables(&["-".into()], &folder), "read the capture twice");
-    // No capture is there.
+    // The file does not exist.
     says(&write_tables(&[folder.join("none.pcap")], &folder), "none.pcap");
     let left = fs::read_dir(&folder).map_or(0, Iterator::count);
     assert_eq!(left, 0, "files are left");

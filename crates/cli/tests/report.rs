@@ -14,7 +14,7 @@ fn tcpwhy(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tcpwhy")).args(arguments).output().expect("tcpwhy runs")
 }
 
-/// The data that stands in a page.
+/// Returns the data in a page.
 fn data(page: &str) -> Value {
     let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect("data");
     let data = data.split("</script>").next().expect("an end");

@@ -48,7 +48,7 @@ fn end(mut child: Child) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// Kernels without seccomp do not tell of it.
+/// Returns whether the kernel has seccomp; without it, the status file has no such line.
 fn has_seccomp() -> bool {
     status(Path::new("/proc/self"), "Seccomp").is_some()
 }

@@ -69,7 +69,7 @@ impl Place {
         self.treat_in(&self.name, arguments)
     }
 
-    /// The same in another namespace.
+    /// Starts the treatment in another namespace.
     fn treat_in(&self, netns: &str, arguments: &[&str]) -> Child {
         let arguments = [arguments, &["--netns", netns, "--no-measure"]].concat();
         let child = self.tcpwhy(&arguments).stdout(Stdio::piped()).spawn();
@@ -113,7 +113,7 @@ fn until_changed(mut child: Child) -> (Child, String) {
     (child, words.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// What was printed, in one line.
+/// Returns the output in one line.
 fn said(out: &Output) -> String {
     let words = String::from_utf8_lossy(&out.stdout).into_owned();
     words.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -45,7 +45,7 @@ fn ahead(end: &str, ahead_us: i64) -> PathBuf {
     path
 }
 
-/// What is said, but for the names of the files and the commands that contain them.
+/// Returns the report without names of files and the commands that contain them.
 fn told(mut report: Value) -> Value {
     let top = report.as_object_mut().expect("an object");
     top.remove("inputs");

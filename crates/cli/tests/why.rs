@@ -21,7 +21,7 @@ fn json(capture: &str, options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{capture}: {error}"))
 }
 
-/// What `recogniser` answered about a silence.
+/// Returns the answer of `recogniser` about a silence.
 fn answer<'a>(silence: &'a Value, recogniser: &str) -> &'a Value {
     let answers = silence["answers"].as_array().expect("answers");
     let found = answers.iter().find(|it| it["recogniser"] == recogniser);

@@ -119,7 +119,7 @@ impl Decoder {
                 segment.note_clock(entry.clock_set);
                 let (hash, begins) = (segment.flow_hash, translated::is_syn_ack(segment));
                 if begins {
-                    batch.samples.push(batch.place());
+                    batch.samples.push(batch.index());
                 }
                 batch.take_slot(hash);
             } else {
@@ -127,7 +127,7 @@ impl Decoder {
             }
         }
         batch.last_ns = last_ns;
-        batch.counts.tcp += u64::from(batch.place());
+        batch.counts.tcp += u64::from(batch.index());
     }
 
     /// Decodes any frame of `block` into `batch`.
@@ -142,10 +142,10 @@ impl Decoder {
                 let (hash, of_names) = (segment.flow_hash, dns::concerns(segment));
                 let is_sample = translated::is_sample(segment);
                 if of_names {
-                    batch.asides.push(Aside::Segment(batch.place()));
+                    batch.asides.push(Aside::Segment(batch.index()));
                 }
                 if is_sample {
-                    batch.samples.push(batch.place());
+                    batch.samples.push(batch.index());
                 }
                 batch.take_slot(hash);
             }
@@ -238,7 +238,7 @@ impl Shard {
         if self.twin.is_some() {
             return self.take_both(index, batch, block);
         }
-        self.tracker.glance(batch.of_shard(index));
+        self.tracker.prefetch(batch.of_shard(index));
         for event in batch.events(index) {
             match event {
                 Event::Segment(segment) => {

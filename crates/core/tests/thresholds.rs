@@ -14,7 +14,7 @@ struct Threshold {
     layer: &'static str,
     name: String,
     value: String,
-    /// Its doc comment on one line.
+    /// Its doc comment, joined to one line.
     doc: String,
 }
 

@@ -9,32 +9,33 @@ use serde::Serialize;
 use crate::error::LabError;
 use crate::netns::{Netns, Process};
 
-/// How captures are taken.
+/// Options of a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CaptureParams {
-    /// Bytes kept of each packet; 0 = all.
+    /// Number of bytes kept of each packet; 0 keeps all.
     pub snaplen_bytes: u64,
     /// Capture on `any` (link type SLL2) instead of the one interface.
     pub any: bool,
 }
 
-/// libpcap hands packets over when its block timeout ends, 1 s with tcpdump; what is younger is
-/// lost on a stop. Immediate mode would avoid the wait, but then each packet takes a whole
-/// snap length of the ring, and the ring overflows.
+/// libpcap hands packets over when its block timeout ends, which is 1 s with tcpdump; younger
+/// packets are lost when it is stopped. Immediate mode would avoid the wait, but then each packet
+/// takes a whole snap length of the ring, and the ring overflows.
 const GRACE: Duration = Duration::from_millis(1_200);
 
 /// A finished capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CaptureReport {
-    /// File name beside the labels.
+    /// Name of the file, in the directory of the labels.
     pub file: String,
-    /// `client` or `server`: where it was taken.
+    /// Where it was taken: `client` or `server`.
     pub vantage: String,
     /// The interface.
     pub interface: String,
-    /// Packets written.
+    /// Number of packets written.
     pub packets: u64,
-    /// Packets the kernel dropped because tcpdump was late: a hole in the capture.
+    /// Number of packets that the kernel dropped because tcpdump was late; each is missing from the
+    /// capture.
     pub dropped: u64,
 }
 
@@ -50,8 +51,7 @@ pub struct Capture {
 impl Capture {
     /// Starts tcpdump and returns when it listens.
     ///
-    /// # Errors
-    /// tcpdump is missing or refuses.
+    /// # Errors tcpdump is not installed or fails.
     pub fn start(
         netns: &Netns,
         vantage: &str,
@@ -70,7 +70,8 @@ impl Capture {
         Ok(Capture { tcpdump, path: path.to_owned(), vantage, interface })
     }
 
-    /// Waits until the last packets are written, stops tcpdump and reports.
+    /// Waits until the last packets are written, stops all tcpdump processes and returns their
+    /// reports.
     pub fn stop(all: Vec<Capture>) -> Vec<CaptureReport> {
         if !all.is_empty() {
             thread::sleep(GRACE);

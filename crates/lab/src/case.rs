@@ -1,4 +1,4 @@
-//! What a case is: a fault that can be made, what to do for it, and the truth about it.
+//! Defines a case: a reproducible fault, its fix, and its labels.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,51 +13,53 @@ use crate::rng::Rng;
 use crate::stage::{Link, Stage, StageReport};
 use crate::sys::TcpInfo;
 
-/// A case: a fault that the lab can make, and the truth about it. All functions get the same
-/// parameters; those that differ between fault and healthy twin also get the variant.
+/// A case: a fault that the lab can reproduce, and the function that labels its runs. All functions
+/// get the same parameters; those that differ between fault and healthy twin also get the variant.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Its name on the command line and on disk.
+    /// Name on the command line and on disk.
     pub name: &'static str,
-    /// Where in the stack it lives.
+    /// The layer of the stack in which the fault is.
     pub layer: Layer,
     /// One line for the list.
     pub summary: &'static str,
-    /// What a diagnosis of the faulty run should come to. For [`Class::None`] (a look-alike that
-    /// is no fault) there is no twin.
+    /// The class of finding that a diagnosis of the faulty run should report. [`Class::None`] marks
+    /// a look-alike that is no fault and has no twin.
     pub class: Class,
-    /// What is turned between fault and twin: the fix. A look-alike has none.
+    /// The setting that differs between fault and twin; changing it is the fix. A look-alike has
+    /// none.
     pub knob: Option<Knob>,
-    /// Draws parameters from the seed; a user may then change them by name.
+    /// Draws parameters from the seed; the user may then change them by name.
     pub params: fn(&mut Rng) -> Params,
-    /// The link. `seed` is for [`RelayParams`].
+    /// Returns the link. `seed` is for [`RelayParams`].
     pub link: fn(&Params, Variant, u64) -> Result<Link, LabError>,
     /// Starts the software, then the captures, then runs the load.
     pub act: fn(&mut Stage, &Params, Variant) -> Result<Observed, LabError>,
-    /// The causes present in the faulty run; a cause without `lost_ns` gets the difference to
-    /// the healthy twin: of all requests when it is the only one, else of those to the culprit.
+    /// Returns the causes present in the faulty run. A cause without `lost_ns` gets the difference
+    /// to the healthy twin: of all requests if it is the only cause, else of the requests to the
+    /// culprit.
     pub truth: fn(&Params, &Ran) -> Result<Vec<Cause>, LabError>,
 }
 
-/// What a run of the load gave.
+/// The measurements of a run of the load.
 #[derive(Debug, Clone)]
 pub struct Observed {
     /// The requests and the client's sockets.
     pub loaded: Loaded,
-    /// The server.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// The server's sockets, where it is the lab's own.
+    /// `TCP_INFO` of the server's sockets, if the server is the lab's own.
     pub server_tcp_info: Option<TcpInfo>,
-    /// How long the server slept on purpose.
+    /// Time that the server slept as configured, ns.
     pub slept_ns: u64,
-    /// Versions of real software that took part.
+    /// Versions of the real software that took part.
     pub versions: Vec<(String, String)>,
-    /// What else the case measured, by name with its unit.
+    /// Other measurements of the case; each name ends in its unit.
     pub measured: BTreeMap<&'static str, u64>,
 }
 
 impl Observed {
-    /// A run against real software.
+    /// Creates the result of a run against real software.
     pub fn new(loaded: Loaded, server: SocketAddr) -> Observed {
         Observed {
             loaded,
@@ -69,7 +71,7 @@ impl Observed {
         }
     }
 
-    /// A run against the lab's own server, which is asked for what it knows.
+    /// Creates the result of a run against the lab's own server, with the server's counts.
     pub fn with_server(loaded: Loaded, server: &crate::server::Server) -> Observed {
         let kernel = server.kernel(loaded.kernel.connections);
         Observed {
@@ -83,19 +85,19 @@ impl Observed {
 /// A finished run.
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// What the load saw.
+    /// The measurements of the load.
     pub observed: Observed,
-    /// What the stage recorded.
+    /// The records of the stage: captures, relay and kernel counters.
     pub stage: StageReport,
 }
 
 impl Ran {
-    /// All requests' times added up.
+    /// Sum of the times of all requests, ns.
     pub fn wall_ns(&self) -> u64 {
         self.observed.loaded.requests.iter().map(|r| r.took_ns()).sum()
     }
 
-    /// The times of the requests to one of the servers added up.
+    /// Sum of the times of the requests to one of the servers, ns.
     pub fn wall_to_ns(&self, server_endpoint: &str) -> u64 {
         let requests = self.observed.loaded.requests.iter();
         let to = requests.filter(|r| r.server_endpoint == server_endpoint);
@@ -103,7 +105,7 @@ impl Ran {
     }
 }
 
-/// The case's parameters as `seed` draws them, with those that every case has.
+/// Returns the parameters of the case as drawn from `seed`, with those that every case has.
 pub fn drawn(case: &Case, seed: u64) -> Params {
     let rng = &mut Rng::named(seed, case.name);
     (case.params)(rng)
@@ -113,10 +115,9 @@ pub fn drawn(case: &Case, seed: u64) -> Params {
         .or("bbr", 0)
 }
 
-/// The usual link of a case with `rtt_ns` and `rate_bps`: veth when both are 0.
+/// Returns the usual link of a case with `rtt_ns` and `rate_bps`; if both are 0, a veth pair.
 ///
-/// # Errors
-/// The case lacks one of these parameters.
+/// # Errors The case lacks one of these parameters.
 pub fn plain_link(params: &Params, _: Variant, seed: u64) -> Result<Link, LabError> {
     let (rtt_ns, rate_bps) = (params.get("rtt_ns")?, params.get("rate_bps")?);
     if rtt_ns == 0 && rate_bps == 0 {

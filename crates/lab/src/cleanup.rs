@@ -1,6 +1,6 @@
-//! Leaves nothing behind: namespaces, processes and files of this run are known here, so that
-//! Ctrl-C can remove them too (a panic or a return does so through `Drop`). What a killed run
-//! leaves, and what was kept up on purpose, [`clean`] finds by its name.
+//! Removes namespaces, processes and files of a run. They are registered here, so that Ctrl-C can
+//! remove them too (a panic or a return does so through `Drop`). [`clean`] finds what a killed run
+//! left behind, and what was kept up on purpose, by its name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use std::{fs, process, thread};
 use crate::error::{Doing, LabError};
 use crate::sys;
 
-/// How every namespace and directory of the lab begins; the owner's process id follows.
+/// Prefix of every namespace and directory of the lab, followed by the owner's process id.
 pub const PREFIX: &str = "tcpwhy-lab-";
 
 struct Registry {
     children: BTreeSet<u32>,
     netns: BTreeSet<String>,
     dirs: BTreeSet<PathBuf>,
-    /// The process is ending: nothing may be added any more.
+    /// `true` while the process ends; nothing may be registered any more.
     ending: bool,
 }
 
@@ -35,7 +35,7 @@ fn with<T>(f: impl FnOnce(&mut Registry) -> T) -> T {
     f(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The same before something is made; never returns when the process is ending.
+/// Changes the registry before something is created; does not return if the process is ending.
 fn remember(f: impl FnOnce(&mut Registry) -> bool) {
     let ending = with(|registry| {
         f(registry);
@@ -46,52 +46,51 @@ fn remember(f: impl FnOnce(&mut Registry) -> bool) {
     }
 }
 
-/// Called by a thread that takes down its own stage, which fails when its programs are ended: when
-/// all is being removed, it must not end the process before that is done.
+/// Called by a thread that removes its own stage, which fails if its programs were ended. While
+/// everything is removed, this thread must not end the process.
 pub fn give_way() {
     if with(|registry| registry.ending) {
         sleep_until_the_end();
     }
 }
 
-/// Another thread is about to end the process.
+/// Sleeps for ever, because another thread is about to end the process.
 pub fn sleep_until_the_end() -> ! {
     loop {
         thread::park();
     }
 }
 
-/// Remembers a child process until [`forget_child`].
+/// Registers a child process until [`forget_child`].
 pub fn remember_child(pid: u32) {
     remember(|r| r.children.insert(pid));
 }
 
-/// The child is gone.
+/// Removes a child process that has ended from the registry.
 pub fn forget_child(pid: u32) {
     with(|r| r.children.remove(&pid));
 }
 
-/// Remembers a named namespace until [`remove_netns`].
+/// Registers a named namespace until [`remove_netns`].
 pub fn remember_netns(name: &str) {
     remember(|r| r.netns.insert(name.to_owned()));
 }
 
 /// Deletes a named namespace.
 pub fn remove_netns(name: &str) {
-    // A refusal means that it is gone already.
+    // If that fails, the namespace does not exist any more.
     let _ = Command::new("ip").args(["netns", "del", name]).output();
     with(|r| r.netns.remove(name));
 }
 
-/// Remembers a directory until [`remove_dir`].
+/// Registers a directory until [`remove_dir`].
 pub fn remember_dir(path: PathBuf) {
     remember(|r| r.dirs.insert(path));
 }
 
-/// Makes a directory of this run, remembered until [`remove_dir`].
+/// Creates a directory of this run, registered until [`remove_dir`].
 ///
-/// # Errors
-/// The system's refusal.
+/// # Errors The system refuses.
 pub fn temporary_dir() -> Result<PathBuf, LabError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -101,18 +100,18 @@ pub fn temporary_dir() -> Result<PathBuf, LabError> {
     Ok(dir)
 }
 
-/// The directory stays.
+/// Removes a directory from the registry; it remains on disk.
 pub fn forget_dir(path: &PathBuf) {
     with(|r| r.dirs.remove(path));
 }
 
-/// Deletes a directory with all in it.
+/// Deletes a directory and everything in it.
 pub fn remove_dir(path: &PathBuf) {
     let _ = fs::remove_dir_all(path);
     with(|r| r.dirs.remove(path));
 }
 
-/// Starts the thread that takes Ctrl-C and termination. Call before any other thread starts.
+/// Starts the thread that handles Ctrl-C and termination. Call it before any other thread starts.
 pub fn on_interrupt() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -129,11 +128,11 @@ pub fn end(status: i32) -> ! {
     process::exit(status);
 }
 
-/// How long programs may take to end, as PostgreSQL does to remove its shared memory.
+/// Time that programs get to end, for example PostgreSQL to remove its shared memory.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn everything() {
-    // Copied: holding the lock while removing would deadlock with remove_*.
+    // Copied, because holding the lock during removal would deadlock with the remove functions.
     let (children, mut netns, dirs) = with(|r| {
         r.ending = true;
         (r.children.clone(), r.netns.clone(), r.dirs.clone())
@@ -146,7 +145,7 @@ fn everything() {
             thread::sleep(Duration::from_millis(10));
         }
     }
-    // One may just have been made.
+    // Includes a namespace that was created a moment ago.
     let own = format!("{PREFIX}{}-", process::id());
     netns.extend(names_in("/run/netns").into_iter().filter(|name| name.starts_with(&own)));
     netns.iter().for_each(|name| {
@@ -156,22 +155,20 @@ fn everything() {
     dirs.iter().for_each(remove_dir);
 }
 
-/// In the directory of a stage that was left up on purpose: the name of its case.
+/// File in the directory of a stage that was kept up on purpose; it contains the name of the case.
 const KEPT: &str = "kept";
 
-/// Marks the stage with this directory as left up on purpose.
+/// Marks the stage with this directory as kept up on purpose.
 ///
-/// # Errors
-/// The mark cannot be written.
+/// # Errors The mark cannot be written.
 pub fn keep(dir: &Path, case: &str) -> std::io::Result<()> {
     fs::write(dir.join(KEPT), case)
 }
 
-/// Removes what crashed runs left behind, and what was kept up; returns what it removed. A run
-/// that is under way keeps what is its own.
+/// Removes what crashed runs left behind and what was kept up; returns what it removed. A run in
+/// progress keeps its own.
 ///
-/// # Errors
-/// Not root.
+/// # Errors Not root.
 pub fn clean() -> Result<Vec<String>, LabError> {
     if !sys::is_root() {
         return Err(LabError::NotRoot);
@@ -194,7 +191,7 @@ pub fn clean() -> Result<Vec<String>, LabError> {
     Ok(removed)
 }
 
-/// Ends the processes that hold kept stages: each removes what it holds.
+/// Ends the processes that hold kept stages; each removes its own stage.
 fn end_kept() -> Vec<String> {
     let tmp = std::env::temp_dir();
     let names = names_in(&tmp.to_string_lossy());
@@ -207,7 +204,7 @@ fn end_kept() -> Vec<String> {
     for (dir, owner, case) in kept {
         sys::kill(owner, libc::SIGTERM);
         let started = Instant::now();
-        // The directory is the last that it removes.
+        // The directory is removed last.
         while started.elapsed() < 3 * PATIENCE && dir.exists() {
             thread::sleep(Duration::from_millis(20));
         }
@@ -221,7 +218,7 @@ fn names_in(dir: &str) -> Vec<String> {
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The process that made what has this name.
+/// Returns the id of the process that created what has this name.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
@@ -234,7 +231,7 @@ fn is_orphan(name: &str) -> bool {
     owner(name).is_some_and(|pid| !is_alive(pid))
 }
 
-/// Kills what runs in a namespace, and waits until it is gone.
+/// Kills the processes in a namespace, and waits until they have ended.
 fn kill_inside(netns: &str) {
     let started = Instant::now();
     while started.elapsed() < PATIENCE {
@@ -243,7 +240,7 @@ fn kill_inside(netns: &str) {
         };
         let text = String::from_utf8_lossy(&out.stdout);
         let pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-        // Threads of this process may be inside.
+        // Threads of this process may be in the namespace.
         let others = || pids.iter().filter(|pid| **pid != process::id());
         if others().next().is_none() {
             return;

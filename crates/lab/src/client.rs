@@ -1,5 +1,5 @@
-//! The lab's client: HTTP requests in a loop, each with the client's own clock around it.
-//! Its times are the truth that a diagnosis is judged by.
+//! The lab's client: sends HTTP requests in a loop and measures each with its own clock. A
+//! diagnosis is judged by these times.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,16 +15,16 @@ use crate::http;
 use crate::netns::{Netns, NetnsHandle};
 use crate::sys::{self, TcpInfo};
 
-/// What the client does.
+/// Options of the load.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// Where to.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Connections used at the same time, each in a thread of its own.
+    /// Number of concurrent connections, each in its own thread.
     pub connections: u64,
-    /// Requests on each.
+    /// Number of requests on each connection.
     pub requests: u64,
-    /// A new connection for every request.
+    /// `true` for a new connection for every request.
     pub new_connections: bool,
     /// Pause between a response and the next request.
     pub spacing: Duration,
@@ -34,32 +34,32 @@ pub struct Load {
     pub path: String,
     /// Length of the request's body.
     pub body_bytes: u64,
-    /// Header and body in two writes.
+    /// `true` to write header and body separately.
     pub split: bool,
-    /// Bytes of the body that leave with the header when these are two writes.
+    /// Bytes of the body that are written with the header if `split` is set.
     pub body_with_header_bytes: u64,
-    /// Write in pieces of so many bytes; 0 = at once. Without `split`.
+    /// Size of the writes, bytes; 0 writes all at once. Not used with `split`.
     pub write_bytes: u64,
-    /// Pause between the two.
+    /// Pause between header and body.
     pub pause_before_body: Duration,
     /// `TCP_NODELAY` on the client's socket.
     pub nodelay: bool,
-    /// `SO_RCVBUF`; 0 = left to the kernel.
+    /// `SO_RCVBUF`; 0 leaves it to the kernel.
     pub rcvbuf_bytes: u64,
-    /// `SO_SNDBUF`; 0 = left to the kernel.
+    /// `SO_SNDBUF`; 0 leaves it to the kernel.
     pub sndbuf_bytes: u64,
-    /// Stop reading a response after so many bytes …
+    /// Bytes of a response after which the client stops reading.
     pub pause_after_bytes: u64,
-    /// … for this long.
+    /// Time for which it then stops reading.
     pub read_pause: Duration,
-    /// Give up a request after this long without progress.
+    /// Time without progress after which a request fails.
     pub timeout: Duration,
-    /// Pause between a request that failed and the next.
+    /// Pause between a failed request and the next.
     pub retry_pause: Duration,
 }
 
 impl Load {
-    /// One keep-alive connection with `requests` GETs, all else at its healthiest.
+    /// Returns a load of `requests` GETs on one keep-alive connection, with healthy settings.
     pub fn get(server: SocketAddr, requests: u64) -> Load {
         Load {
             server,
@@ -84,63 +84,63 @@ impl Load {
         }
     }
 
-    /// The same with POST and a body.
+    /// Returns the same load with POST and a body.
     pub fn post(server: SocketAddr, requests: u64, body_bytes: u64) -> Load {
         Load { method: "POST", body_bytes, ..Load::get(server, requests) }
     }
 }
 
-/// One request as the client lived it. Times are on the captures' clock.
+/// One request as the client measured it. Times are on the captures' clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Before connect, or before the first write on an open connection.
+    /// Time before connect, or before the first write on an open connection.
     pub start_ns: u64,
-    /// After the last byte of the response.
+    /// Time after the last byte of the response.
     pub end_ns: u64,
-    /// How long the name took to resolve; 0 where there was none.
+    /// Time to resolve the name; 0 if there was none.
     #[serde(default)]
     pub lookup_ns: u64,
-    /// How long connect took; 0 on an open connection.
+    /// Duration of connect; 0 on an open connection.
     #[serde(default)]
     pub connect_ns: u64,
-    /// Where it went, which tells a case's servers apart.
+    /// Address and port of the server, which distinguishes the servers of a case.
     #[serde(default)]
     pub server_endpoint: String,
-    /// How long the TLS handshake took, of the time after connect; 0 without TLS.
+    /// Duration of the TLS handshake, which follows connect; 0 without TLS.
     #[serde(default)]
     pub tls_ns: u64,
-    /// The client's end, which names the connection in the capture.
+    /// Address and port of the client, which identify the connection in the capture.
     pub client_endpoint: String,
-    /// Bytes of the request, header included.
+    /// Length of the request with its header, bytes.
     pub request_bytes: u64,
-    /// Bytes of the response, header included.
+    /// Length of the response with its header, bytes.
     pub response_bytes: u64,
-    /// From its first packet to its last, at the client's end; none where that is not known.
+    /// Time from its first packet to its last at the client's end; `None` if not known.
     #[serde(default)]
     pub on_wire_ns: Option<u64>,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     #[serde(default)]
     pub error: Option<String>,
 }
 
 impl Request {
-    /// How long it took.
+    /// Duration of the request.
     pub fn took_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 }
 
-/// What all connections did.
+/// The results of all connections.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// The requests, by start.
+    /// The requests, ordered by start.
     pub requests: Vec<Request>,
-    /// The kernel's word on the client's sockets.
+    /// `TCP_INFO` of the client's sockets, summed.
     pub kernel: TcpInfo,
 }
 
 impl Loaded {
-    /// Adds what another load gave.
+    /// Adds the results of another load.
     pub fn add(&mut self, other: Loaded) {
         self.requests.extend(other.requests);
         self.requests.sort_by_key(|r| r.start_ns);
@@ -314,7 +314,7 @@ fn connect(load: &Load) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Why a request failed. A socket's timeout comes as `WouldBlock`.
+/// Describes why a request failed. A socket's timeout is reported as `WouldBlock`.
 pub fn why(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "timed out".to_owned(),

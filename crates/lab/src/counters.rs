@@ -1,4 +1,5 @@
-//! The kernel's own TCP counters of a namespace, before and after: truth about retransmissions.
+//! The kernel's TCP counters of a namespace, before and after a run: the truth about
+//! retransmissions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Doing, LabError};
 use crate::netns::Netns;
 
-/// Counters under the kernel's names, without those that are 0.
+/// Counters by the kernel's names, without those that are 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Counters(BTreeMap<String, u64>);
@@ -21,7 +22,7 @@ impl Counters {
     pub fn read(netns: &Netns) -> Result<Counters, LabError> {
         let text = netns
             .inside(|| {
-                // `/proc/net` is the process's namespace, `thread-self` the thread's.
+                // `/proc/net` shows the namespace of the process, `thread-self` that of the thread.
                 let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
                 Ok(snmp + &fs::read_to_string("/proc/thread-self/net/netstat")?)
             })?
@@ -29,7 +30,7 @@ impl Counters {
         Ok(Counters::parse(&text))
     }
 
-    /// Pairs of lines: names, then values, both after the same `Tcp:` or `TcpExt:`.
+    /// Parses pairs of lines with the same prefix, `Tcp:` or `TcpExt:`: first names, then values.
     fn parse(text: &str) -> Counters {
         let lines: Vec<&str> = text.lines().collect();
         let tcp = lines
@@ -44,13 +45,14 @@ impl Counters {
         Counters(pairs.filter_map(|(name, v)| Some((name.to_owned(), v.parse().ok()?))).collect())
     }
 
-    /// What was added after `before`.
+    /// Returns the increase since `before`.
     pub fn since(&self, before: &Counters) -> Counters {
         let grown = self.0.iter().map(|(name, v)| (name.clone(), v - before.of(name).min(*v)));
         Counters(grown.filter(|(_, v)| *v > 0).collect())
     }
 
-    /// The counter `name` (`TCPTimeouts`, `RetransSegs`, …); 0 where the kernel has none.
+    /// Returns the counter `name` (`TCPTimeouts`, `RetransSegs`, …); 0 if the kernel does not have
+    /// it.
     pub fn of(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! curl as the client: its own clock, glibc's resolver, OpenSSL's handshakes.
+//! curl as the client, for its own clock, glibc's resolver and OpenSSL's handshakes.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,17 +12,17 @@ use crate::netns::run;
 use crate::stage::Stage;
 use crate::sys;
 
-/// What curl reports after each transfer. Times are in seconds since the transfer's start.
+/// The format of curl's report after each transfer. Times are in seconds since the start of the
+/// transfer.
 const REPORT: &str = "%{time_total} %{time_namelookup} %{time_connect} %{time_appconnect} \
                       %{local_ip} %{local_port} %{remote_ip} %{remote_port} \
                       %{size_request} %{size_upload} %{size_header} %{size_download} %{exitcode} \
                       %{errormsg}\n";
 
-/// Runs one curl in the client's namespace with `args` (options and URLs) and reports each of its
-/// transfers. `resolv_conf` takes the place of `/etc/resolv.conf` for this process only.
+/// Runs one curl in the client's namespace with `args` (options and URLs) and returns each of its
+/// transfers. `resolv_conf` replaces `/etc/resolv.conf` for this process only.
 ///
-/// # Errors
-/// curl is missing. Failed transfers are results, not errors.
+/// # Errors curl is missing. Failed transfers are results, not errors.
 pub fn transfers(
     stage: &Stage,
     args: &[String],
@@ -43,7 +43,7 @@ pub fn transfers(
     let mut loaded = Loaded::default();
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
-            // Taken before parsing: it stands for the end of the transfer.
+            // Read before parsing, because it is the end of the transfer.
             let end_ns = sys::realtime_ns();
             let line = line.doing("read from curl")?;
             loaded.requests.extend(transfer(&line, end_ns));
@@ -55,8 +55,8 @@ pub fn transfers(
     Ok(loaded)
 }
 
-/// curl writes its lines to a pipe when it ends, so that their arrival only says when the last
-/// transfer was over; each began when the one before was.
+/// curl writes its lines to a pipe when it ends, so their arrival only shows the end of the last
+/// transfer. Each transfer began when the previous one ended.
 fn one_after_the_other(requests: &mut [Request]) {
     let mut next_start_ns = u64::MAX;
     for request in requests.iter_mut().rev() {
@@ -67,8 +67,8 @@ fn one_after_the_other(requests: &mut [Request]) {
     }
 }
 
-/// While curl waits for its resolver it looks at the clock every 250 ms or less often, and when the
-/// look-up fails it reports the time of the last look. The first transfer began when curl did.
+/// While curl waits for its resolver it reads the clock every 250 ms or less often, and if the
+/// look-up fails it reports the last value. The first transfer began when curl did.
 fn failed_look_up(requests: &mut [Request], began_ns: u64) {
     let failed = requests.first_mut().filter(|it| it.error.is_some() && it.lookup_ns == 0);
     if let Some(request) = failed {
@@ -105,7 +105,7 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
         end_ns,
         lookup_ns: ns(lookup),
         connect_ns: ns(connect).saturating_sub(ns(lookup)),
-        // curl reports 0 where there is no TLS.
+        // curl reports 0 if there is no TLS.
         tls_ns: ns(tls).saturating_sub(ns(connect)),
         client_endpoint: endpoint(ip, port),
         server_endpoint: endpoint(server_ip, server_port),
@@ -116,7 +116,7 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
     })
 }
 
-/// curl and its version, for the labels.
+/// Returns curl and its version, for the labels.
 pub fn version() -> (String, String) {
     let said = run("curl", &["--version"]).unwrap_or_default();
     let first = said.lines().next().unwrap_or_default();

@@ -1,15 +1,16 @@
-//! What the list and the story say about a case: where it lives, and the knob that is turned.
+//! The description of a case for the list and the story: its layer, and the setting that is
+//! changed.
 
 use serde::Serialize;
 
 use crate::labels::Role;
 use crate::params::{Params, option};
 
-/// Where in the stack a fault lives, from the user's end.
+/// The layer in which a fault is, from the user's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// Programs: what they do between reading and writing.
+    /// Programs: what they do between reads and writes.
     Application,
     /// Socket options, buffers and queues, which programs and kernels set.
     Socket,
@@ -24,7 +25,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// All, in the order of the list.
+    /// All layers, in the order of the list.
     pub const ALL: [Layer; 6] = [
         Layer::Application,
         Layer::Socket,
@@ -34,7 +35,7 @@ impl Layer {
         Layer::Names,
     ];
 
-    /// Its name in the list and in JSON.
+    /// Name in the list and in JSON.
     pub fn id(self) -> &'static str {
         match self {
             Layer::Application => "application",
@@ -47,43 +48,44 @@ impl Layer {
     }
 }
 
-/// What is turned between the faulty run and the healthy one: turning it is the fix. In the texts
-/// `{rtt_ns}` stands for the value of that parameter.
+/// The setting that differs between the faulty and the healthy run; changing it is the fix. In the
+/// texts `{rtt_ns}` stands for the value of that parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
-    /// Where it is: a file, a socket, the link.
+    /// Place of the setting: a file, a socket, the link.
     pub at: &'static str,
-    /// How it stands in the faulty run.
+    /// Value in the faulty run.
     pub faulty: &'static str,
-    /// How it stands in the healthy run.
+    /// Value in the healthy run.
     pub healthy: &'static str,
-    /// What turns it while everything runs; empty where only a restart, or another place, does.
+    /// Treatments that change it during the run; empty if the fix needs a restart or another
+    /// system.
     pub treat: &'static [Treat],
 }
 
-/// A treatment by `tcpwhy treat` that does what the fix does, without a restart.
+/// A treatment by `tcpwhy treat` with the effect of the fix, without a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Treat {
     /// The end whose network namespace is treated.
     pub at: Role,
-    /// What follows `tcpwhy treat`, without the namespace. `{resolv_conf}` stands for the client's
+    /// Arguments of `tcpwhy treat`, without the namespace. `{resolv_conf}` stands for the client's
     /// file, `{resolver}` for the address of the resolver that works.
     pub arguments: &'static [&'static str],
 }
 
 impl Treat {
-    /// At the client.
+    /// Returns a treatment of the client.
     pub const fn at_client(arguments: &'static [&'static str]) -> Treat {
         Treat { at: Role::Client, arguments }
     }
 
-    /// At the server.
+    /// Returns a treatment of the server.
     pub const fn at_server(arguments: &'static [&'static str]) -> Treat {
         Treat { at: Role::Server, arguments }
     }
 }
 
-/// `text` with the values of its parameters.
+/// Returns `text` with the values of its parameters.
 pub fn fill(text: &str, params: &Params) -> String {
     let mut filled = text.to_owned();
     for (name, value) in params.iter() {

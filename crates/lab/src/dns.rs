@@ -1,4 +1,4 @@
-//! Name servers: a small authoritative one with knobs (RFC 1035), and dnsmasq.
+//! Name servers: a small authoritative one with settings for its faults (RFC 1035), and dnsmasq.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::stage::INTERFACE;
 
 /// Question type of IPv4 addresses.
 pub const A: u16 = 1;
-/// Question type of names for addresses.
+/// Question type of reverse look-ups, from addresses to names.
 pub const PTR: u16 = 12;
 /// Question type of IPv6 addresses.
 pub const AAAA: u16 = 28;
@@ -24,26 +24,26 @@ pub const AAAA: u16 = 28;
 const SERVFAIL: u8 = 2;
 const NXDOMAIN: u8 = 3;
 
-/// How the name server behaves.
+/// The behaviour of the name server.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
-    /// Addresses by name; other names do not exist.
+    /// Addresses by name; all other names do not exist.
     pub zone: BTreeMap<String, IpAddr>,
-    /// Time before each answer.
+    /// Delay of each answer.
     pub delay: Duration,
-    /// Answer SERVFAIL to everything.
+    /// `true` to answer every query with SERVFAIL.
     pub fails: bool,
-    /// Never answer questions of these types.
+    /// Types of queries that get no answer.
     pub ignores: Vec<u16>,
 }
 
 impl Behaviour {
-    /// Knows one name, answers at once.
+    /// Knows one name and answers at once.
     pub fn healthy(name: &str, addr: IpAddr) -> Behaviour {
         Behaviour { zone: BTreeMap::from([(name.to_owned(), addr)]), ..Default::default() }
     }
 
-    /// Answers nothing at all.
+    /// Never answers.
     pub fn dead() -> Behaviour {
         Behaviour { ignores: vec![A, AAAA, PTR], ..Default::default() }
     }
@@ -91,7 +91,7 @@ impl NameServer {
         Ok(NameServer { stop, questions, thread: Some(thread) })
     }
 
-    /// Questions received.
+    /// Number of queries received.
     pub fn questions(&self) -> u64 {
         self.questions.load(Ordering::Relaxed)
     }
@@ -106,17 +106,17 @@ impl Drop for NameServer {
     }
 }
 
-/// Questions of a pair must not wait for each other: a thread for each.
+/// Sends the answer on its own thread, so that the queries of a pair do not wait for each other.
 fn send_later(socket: &Arc<UdpSocket>, answer: Vec<u8>, to: SocketAddr, delay: Duration) {
     let socket = Arc::clone(socket);
     thread::spawn(move || {
         thread::sleep(delay);
-        // A failure is the asker's going away.
+        // A failure means that the client has closed its socket.
         let _ = socket.send_to(&answer, to);
     });
 }
 
-/// The answer to a message with one question; `None` where the server keeps silent.
+/// Returns the answer to a message with one question; `None` if the server does not answer.
 fn answer(question: &[u8], behaviour: &Behaviour) -> Option<Vec<u8>> {
     let mut labels = Vec::new();
     let mut at = 12;
@@ -144,12 +144,12 @@ fn answer(question: &[u8], behaviour: &Behaviour) -> Option<Vec<u8>> {
         _ => (0, None),
     };
     let mut message = question.get(..question_end)?.to_vec();
-    // QR, RD kept, RA; one question, at most one answer, nothing else (RFC 1035 §4.1.1).
+    // QR, RD copied, RA; one question, at most one answer, no other sections (RFC 1035 §4.1.1).
     message[2] = 0x80 | (question[2] & 0x01);
     message[3] = 0x80 | rcode;
     message[4..12].copy_from_slice(&[0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]);
     if let Some(address) = address {
-        // A pointer to the question's name, its type, class IN, 300 s.
+        // A pointer to the name in the question, its type, class IN, 300 s.
         message.extend([0xc0, 12]);
         message.extend(qtype.to_be_bytes());
         message.extend([0, 1, 0, 0, 1, 44, 0, address.len() as u8]);
@@ -158,7 +158,7 @@ fn answer(question: &[u8], behaviour: &Behaviour) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Where the `index`th resolver is, given the address of its host.
+/// Returns the address of resolver number `index`, given the address of its host.
 pub fn resolver_address(host: IpAddr, index: u8) -> IpAddr {
     match host {
         IpAddr::V4(v4) => {
@@ -173,10 +173,9 @@ pub fn resolver_address(host: IpAddr, index: u8) -> IpAddr {
     }
 }
 
-/// Gives a host the address of its `index`th resolver.
+/// Adds the address of resolver number `index` to a host.
 ///
-/// # Errors
-/// `ip` fails.
+/// # Errors `ip` fails.
 pub fn add_resolver(netns: &Netns, host: IpAddr, index: u8) -> Result<IpAddr, LabError> {
     let addr = resolver_address(host, index);
     let more = if addr.is_ipv6() { "/64 nodad" } else { "/24" };
@@ -185,8 +184,7 @@ pub fn add_resolver(netns: &Netns, host: IpAddr, index: u8) -> Result<IpAddr, La
     Ok(addr)
 }
 
-/// A command in `netns` that sees `resolv_conf` in the place of `/etc/resolv.conf`; nobody else
-/// does.
+/// Returns a command in `netns` for which `resolv_conf` replaces `/etc/resolv.conf`.
 pub fn command(netns: &Netns, resolv_conf: &Path, program: &str) -> Command {
     let mut command = netns.command("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c"]);
@@ -195,10 +193,9 @@ pub fn command(netns: &Netns, resolv_conf: &Path, program: &str) -> Command {
     command
 }
 
-/// Starts dnsmasq at `addr` inside `netns` with more options and returns when it answers.
+/// Starts dnsmasq at `addr` inside `netns` with additional options and returns when it answers.
 ///
-/// # Errors
-/// dnsmasq is missing or refuses.
+/// # Errors dnsmasq is missing or fails.
 pub fn dnsmasq(netns: &Netns, addr: IpAddr, options: &[String]) -> Result<Process, LabError> {
     let mut command = netns.command("dnsmasq");
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
@@ -206,7 +203,8 @@ pub fn dnsmasq(netns: &Netns, addr: IpAddr, options: &[String]) -> Result<Proces
     command.arg(format!("--listen-address={addr}")).args(options);
     let dnsmasq = Process::start(command, "dnsmasq")?;
     let at = SocketAddr::new(addr, 53);
-    // A question before it listens would be refused by ICMP, which a watch on all interfaces sees.
+    // A query before it listens would be refused by ICMP, which a watch on all interfaces would
+    // see.
     let is_ready = || {
         let listens = is_listening(at);
         if !listens {
@@ -214,7 +212,7 @@ pub fn dnsmasq(netns: &Netns, addr: IpAddr, options: &[String]) -> Result<Proces
         }
         listens
     };
-    // The first question finds a program that is not in memory yet; it shall not be a client's.
+    // The first query finds a program that is not in memory yet, so it must not be a client's.
     let answers = netns.inside(|| (0..500).any(|_| is_ready()) && ask(at, "lab", A).is_ok())?;
     if !answers {
         return Err(LabError::Timeout { what: format!("dnsmasq at {addr}"), seconds: 10 });
@@ -224,7 +222,7 @@ pub fn dnsmasq(netns: &Netns, addr: IpAddr, options: &[String]) -> Result<Proces
 
 /// Returns whether a UDP socket of the calling thread's namespace is bound to `at`.
 fn is_listening(at: SocketAddr) -> bool {
-    // Words of 32 bits in the host's order, as the kernel writes them (proc_net_tcp.rst).
+    // Words of 32 bits in the host's byte order, as the kernel writes them (proc_net_tcp.rst).
     let word = |bytes: &[u8]| match *bytes {
         [a, b, c, d] => format!("{:08X}", u32::from_ne_bytes([a, b, c, d])),
         _ => String::new(),
@@ -238,18 +236,17 @@ fn is_listening(at: SocketAddr) -> bool {
     sockets.lines().any(|line| line.split_whitespace().nth(1) == Some(&local))
 }
 
-/// Asks the resolver at `addr` for both addresses of `name` from inside `netns`, so that it keeps the
-/// answers.
+/// Asks the resolver at `addr` for both addresses of `name` from inside `netns`, so that it caches
+/// the answers.
 ///
-/// # Errors
-/// It does not answer.
+/// # Errors The resolver does not answer.
 pub fn warm(netns: &Netns, addr: IpAddr, name: &str) -> Result<(), LabError> {
     let at = SocketAddr::new(addr, 53);
     let asked = netns.inside(|| ask(at, name, A).and_then(|()| ask(at, name, AAAA)))?;
     asked.doing(format!("ask {at} for {name}"))
 }
 
-/// A message with one question (RFC 1035 §4.1), recursion desired.
+/// Returns a message with one question (RFC 1035 §4.1), recursion desired.
 pub fn question(id: u16, name: &str, qtype: u16) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
     message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -263,17 +260,17 @@ pub fn question(id: u16, name: &str, qtype: u16) -> Vec<u8> {
     message
 }
 
-/// Asks one question and waits for any answer.
+/// Sends one query and waits for any answer.
 fn ask(at: SocketAddr, name: &str, qtype: u16) -> std::io::Result<()> {
     let socket = UdpSocket::bind((at.ip(), 0))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-    // Connected, so that a port where nobody listens is an error at once.
+    // The socket is connected, so that a closed port is an error at once.
     socket.connect(at)?;
     socket.send(&question(1, name, qtype))?;
     socket.recv(&mut [0; 512]).map(|_| ())
 }
 
-/// dnsmasq and its version, for the labels.
+/// Returns dnsmasq and its version, for the labels.
 pub fn dnsmasq_version() -> (String, String) {
     let said = crate::netns::run("dnsmasq", &["--version"]).unwrap_or_default();
     let version = said.split_whitespace().nth(2).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What can go wrong while a case is set up or run.
+//! Errors while a case is set up or run.
 
 use std::io;
 
@@ -14,9 +14,9 @@ pub enum LabError {
     /// A step touched the system and failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, e.g. `open /dev/net/tun`.
+        /// The failed action, for example `open /dev/net/tun`.
         what: String,
-        /// The system's own words.
+        /// The system's error.
         source: io::Error,
     },
     /// A program could be started but reported a failure.
@@ -24,24 +24,24 @@ pub enum LabError {
     Command {
         /// The command line.
         command: String,
-        /// What it wrote to its standard error.
+        /// Its output on standard error.
         stderr: String,
     },
     /// A program is not installed.
     #[error("{program} is not installed: apt-get install {package}")]
     Missing {
-        /// The program looked for.
+        /// Name of the program.
         program: String,
-        /// The Debian package that has it.
+        /// The Debian package that contains it.
         package: String,
     },
-    /// A visitor came in place of the load, and has gone.
+    /// A visitor replaced the load and has finished.
     #[error("the load was not run")]
     Visited,
     /// There is no case of this name.
     #[error("no case is called `{0}`: `list` shows them")]
     UnknownCase(String),
-    /// Nothing that can be taken back cures the case.
+    /// No treatment that can be undone cures the case.
     #[error(
         "{0} has no treatment: its fix is in a program, on the path or at another host; \
          `tcpwhy lab list --json` shows the cases that have one"
@@ -50,9 +50,9 @@ pub enum LabError {
     /// The case has no such parameter.
     #[error("this case does not use --{name}; it uses {known}")]
     UnknownParam {
-        /// The parameter asked for.
+        /// The given name.
         name: String,
-        /// The parameters there are.
+        /// The parameters of the case.
         known: String,
     },
     /// A parameter's value cannot be read.
@@ -60,27 +60,27 @@ pub enum LabError {
     BadValue {
         /// The parameter.
         name: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What it should look like.
+        /// An example of a valid value.
         example: &'static str,
     },
-    /// Something started did not get ready in time.
+    /// A program did not get ready in time.
     #[error("{what} was not ready within {seconds} s")]
     Timeout {
         /// What was waited for.
         what: String,
-        /// How long, in seconds.
+        /// The time limit, seconds.
         seconds: u64,
     },
-    /// The run finished, but not in the way that makes its labels true.
+    /// The run finished, but the fault did not occur as its labels say.
     #[error("the case did not reproduce: {0}")]
     NotReproduced(String),
 }
 
-/// Adds what was being done to a system error.
+/// Adds the failed action to a system error.
 pub trait Doing<T> {
-    /// Turns the error into [`LabError::Io`] with `what` before it.
+    /// Turns the error into [`LabError::Io`] with `what` in front of it.
     fn doing(self, what: impl Into<String>) -> Result<T, LabError>;
 }
 

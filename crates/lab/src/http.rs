@@ -1,11 +1,11 @@
-//! The little of HTTP/1.1 that the lab's own client and server speak.
+//! The subset of HTTP/1.1 that the lab's client and server use.
 
 use std::io::{self, ErrorKind, Read};
 
-/// Reads up to and including the blank line; bytes after it are left in `rest`.
+/// Reads up to and including the empty line; following bytes are left in `rest`.
 ///
-/// # Errors
-/// The stream ends or fails before; `UnexpectedEof` with nothing read means a clean close.
+/// # Errors The stream ends or fails before that; `UnexpectedEof` with nothing read means a clean
+/// close.
 pub fn read_header(stream: &mut impl Read, rest: &mut Vec<u8>) -> io::Result<String> {
     let mut chunk = [0; 16_384];
     loop {
@@ -24,7 +24,7 @@ pub fn read_header(stream: &mut impl Read, rest: &mut Vec<u8>) -> io::Result<Str
     }
 }
 
-/// The value of a header field, without regard to the case of its name.
+/// Returns the value of a header field; the case of its name is ignored.
 pub fn field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
     header.lines().skip(1).find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -32,7 +32,7 @@ pub fn field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// How long the body is; `None` means chunked.
+/// Returns the length of the body; `None` means chunked.
 pub fn body_bytes(header: &str) -> Option<u64> {
     if field(header, "transfer-encoding").is_some_and(|v| v.contains("chunked")) {
         return None;

@@ -1,5 +1,5 @@
-//! `labels.json`: what is true of the captures beside it. Nothing here comes from an analysis
-//! of the packets; every figure says how it is known.
+//! `labels.json`: the truth about the captures in its directory. No value comes from an analysis of
+//! the packets; every figure says how it is known.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::sys::TcpInfo;
 /// Version of the labels' format.
 pub const FORMAT: &str = "tcpwhy-lab/1";
 
-/// What kind of finding a diagnosis should come to.
+/// The class of finding that a diagnosis should report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Something is wrong and someone can change it.
+    /// Something is wrong and can be changed.
     Fault,
-    /// Nothing is wrong; it is where the time goes.
+    /// Nothing is wrong, but the time goes there.
     Cost,
-    /// Nothing to find.
+    /// There is nothing to report.
     None,
 }
 
-/// Who has to change something.
+/// The role of the culprit, which has to change something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -33,16 +33,16 @@ pub enum Role {
     Client,
     /// The side that listens.
     Server,
-    /// What lies between.
+    /// The network between both.
     Network,
     /// A DNS server.
     Resolver,
-    /// The host itself, e.g. its NAT table.
+    /// The host itself, for example its NAT table.
     Host,
 }
 
 impl Role {
-    /// Its name in JSON.
+    /// Name in JSON.
     pub fn id(self) -> &'static str {
         match self {
             Role::Client => "client",
@@ -58,14 +58,14 @@ impl Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
-    /// With the fault.
+    /// The run with the fault.
     Faulty,
-    /// The same load without it.
+    /// The same load without the fault.
     Healthy,
 }
 
 impl Variant {
-    /// The directory of its captures.
+    /// Name of the directory with its captures.
     pub fn dir(self) -> &'static str {
         match self {
             Variant::Faulty => "faulty",
@@ -79,44 +79,44 @@ impl Variant {
 pub struct Cause {
     /// Its id in the taxonomy.
     pub cause: &'static str,
-    /// Who.
+    /// Role of the culprit.
     pub culprit_role: Role,
-    /// Address and port of the culprit's socket, where it has one.
+    /// Address and port of the culprit's socket, if it has one.
     pub culprit_endpoint: Option<String>,
-    /// Time it cost over all requests, where known.
+    /// Time it cost over all requests, if known.
     pub lost_ns: Option<u64>,
-    /// How that is known.
+    /// How `lost_ns` is known.
     pub lost_ns_how: &'static str,
-    /// Ids that a diagnosis may rightly name beside or instead of it; `lost_ns` is then the sum
-    /// of all of them.
+    /// Ids that a diagnosis may also name, in addition to the cause or instead of it; `lost_ns` is
+    /// then the sum of all of them.
     pub also_right: Vec<&'static str>,
-    /// What packets alone can rightly be taken for.
+    /// Verdicts that are right for a diagnosis from packets alone.
     pub from_capture: FromCapture,
 }
 
-/// What a diagnosis may rightly come to that has only a capture: CAUSES marks with `C` what a
-/// capture can show, and some causes show the same packets. Live state (`S`) tells them apart,
-/// so this is lenient towards captures only.
+/// Verdicts that count as right if the diagnosis has only a capture: `C` in CAUSES marks what a
+/// capture can show, and some causes show the same packets. The live state (`S`) distinguishes
+/// them, so only diagnoses of captures are judged by this.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FromCapture {
-    /// Vantages at which no packet tells of it: finding nothing there is right too.
+    /// Vantages at which no packet shows the cause: a diagnosis that names nothing is right there.
     pub unseen_at: Vec<&'static str>,
-    /// Right beside the label's own cause and role. They do not add up with it, as those of
-    /// `also_right` do: any one of them takes its place, and is as good.
+    /// Other verdicts that are right in place of the label's own cause and role. In contrast to
+    /// `also_right` they are not added up: any single one is enough.
     pub verdicts: Vec<Verdict>,
 }
 
-/// A cause with who is to blame for it.
+/// A cause with its culprit's role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Its id in the taxonomy.
     pub cause: &'static str,
-    /// Who.
+    /// Role of the culprit.
     pub culprit_role: Role,
 }
 
 impl Cause {
-    /// A cause whose cost is what the healthy twin saves.
+    /// Creates a cause whose cost is the time that the healthy twin saves.
     pub fn by_twin(cause: &'static str, culprit_role: Role, endpoint: Option<String>) -> Cause {
         Cause {
             cause,
@@ -129,20 +129,20 @@ impl Cause {
         }
     }
 
-    /// A cause whose cost was measured directly.
+    /// Sets a cost that was measured directly, and how.
     pub fn measured(mut self, lost_ns: u64, how: &'static str) -> Cause {
         self.lost_ns = Some(lost_ns);
         self.lost_ns_how = how;
         self
     }
 
-    /// A diagnosis may name these too.
+    /// Adds ids that a diagnosis may also name.
     pub fn or(mut self, ids: &[&'static str]) -> Cause {
         self.also_right.extend(ids);
         self
     }
 
-    /// A capture alone cannot tell it from these.
+    /// Adds verdicts that a capture alone cannot distinguish from this cause.
     pub fn looks_like(mut self, verdicts: &[(&'static str, Role)]) -> Cause {
         let verdicts =
             verdicts.iter().map(|&(cause, culprit_role)| Verdict { cause, culprit_role });
@@ -150,7 +150,7 @@ impl Cause {
         self
     }
 
-    /// A capture at these vantages (`client`, `server`) does not show it.
+    /// Adds vantages (`client`, `server`) at which a capture does not show the cause.
     pub fn unseen_at(mut self, vantages: &[&'static str]) -> Cause {
         self.from_capture.unseen_at.extend(vantages);
         self
@@ -160,25 +160,25 @@ impl Cause {
 /// Quantiles of the requests' times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Latency {
-    /// Half are shorter.
+    /// Median.
     pub p50_ns: u64,
-    /// Nine of ten are shorter.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 of 100 are shorter.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The longest.
+    /// Maximum.
     pub max_ns: u64,
-    /// The mean.
+    /// Mean.
     pub mean_ns: u64,
 }
 
 impl Latency {
-    /// Nearest-rank quantiles of what requests took by the client's clock.
+    /// Nearest-rank quantiles of the requests' durations by the client's clock.
     pub fn of(requests: &[Request]) -> Latency {
         Latency::of_ns(requests.iter().map(Request::took_ns).collect())
     }
 
-    /// The same of what they took on the wire; none where that is not known of each.
+    /// Quantiles of the durations on the wire; `None` if that is not known of each request.
     pub fn on_wire(requests: &[Request]) -> Option<Latency> {
         requests.iter().map(|request| request.on_wire_ns).collect::<Option<_>>().map(Latency::of_ns)
     }
@@ -200,36 +200,36 @@ impl Latency {
     }
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Labels {
     /// [`FORMAT`].
     pub format: &'static str,
     /// Name of the case.
     pub case: &'static str,
-    /// With the fault or without.
+    /// The variant that was run.
     pub variant: Variant,
-    /// Where chance started.
+    /// Seed of the run.
     pub seed: u64,
     /// The case's parameters.
     pub params: Params,
     /// The link between the ends.
     pub link: Link,
-    /// No fault is to be found here (a cost may be).
+    /// `true` if no fault is present (a cost may be).
     pub healthy: bool,
-    /// What kind of finding is right.
+    /// The class of the right finding.
     pub class: Class,
     /// The causes, most important first.
     pub causes: Vec<Cause>,
-    /// Requests.
+    /// Number of requests.
     pub exchanges: u64,
-    /// Their times added up.
+    /// Sum of the requests' durations.
     pub wall_ns: u64,
-    /// Quantiles now.
+    /// Quantiles in this run.
     pub latency_ns: Latency,
     /// Quantiles of the healthy twin, run right after.
     pub latency_after_fix_ns: Option<Latency>,
-    /// The same from first to last packet, where that is known of each of them.
+    /// Quantiles of the twin from first to last packet, if that is known of each request.
     pub on_wire_after_fix_ns: Option<Latency>,
     /// `wall_ns` of the healthy twin.
     pub wall_after_fix_ns: Option<u64>,
@@ -237,18 +237,18 @@ pub struct Labels {
     pub server_endpoint: String,
     /// Congestion control pinned on both routes.
     pub congestion_control: &'static str,
-    /// `TCP_INFO` of the client's sockets, summed, where they are ours.
+    /// `TCP_INFO` of the client's sockets, summed, if they are the lab's own.
     pub client_tcp_info: Option<TcpInfo>,
-    /// `TCP_INFO` of the server's sockets, summed, where they are ours.
+    /// `TCP_INFO` of the server's sockets, summed, if they are the lab's own.
     pub server_tcp_info: Option<TcpInfo>,
     /// Captures, relay and kernel counters.
     #[serde(flatten)]
     pub stage: StageReport,
-    /// What else the case measured, by name with its unit.
+    /// Other measurements of the case; each name ends in its unit.
     pub measured: BTreeMap<&'static str, u64>,
-    /// Versions of what took part.
+    /// Versions of the software that took part.
     pub versions: BTreeMap<String, String>,
-    /// Every request as the client lived it.
+    /// Every request as the client measured it.
     pub requests: Vec<Request>,
 }
 

@@ -62,10 +62,9 @@ pub use run::{CaseResult, RunOptions, run};
 pub use server::{Behaviour, Server};
 pub use stage::{Link, Stage};
 
-/// The case of this name.
+/// Returns the case with this name.
 ///
-/// # Errors
-/// There is none.
+/// # Errors There is no such case.
 pub fn find(name: &str) -> Result<&'static Case, LabError> {
     let case = CASES.iter().find(|c| c.name == name);
     case.ok_or_else(|| LabError::UnknownCase(name.to_owned()))

@@ -1,4 +1,4 @@
-//! Network namespaces: made, entered, and gone when dropped.
+//! Network namespaces, which are deleted when dropped.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -32,7 +32,8 @@ fn finish(command: &mut Command, line: &str) -> Result<String, LabError> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Why a program cannot be started; one that is missing can be installed.
+/// Returns the error for a program that cannot be started; for a missing program it names the
+/// package.
 fn not_started(program: &OsStr, source: std::io::Error, doing: &str) -> LabError {
     if source.kind() != std::io::ErrorKind::NotFound {
         return LabError::Io { what: doing.to_owned(), source };
@@ -56,10 +57,9 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Makes a namespace for `role` (`client`, `server`, `router`, …) with its loopback up.
+    /// Creates a namespace for `role` (`client`, `server`, `router`, …) with its loopback up.
     ///
-    /// # Errors
-    /// Not root, or `ip` fails.
+    /// # Errors Not root, or `ip` fails.
     pub fn create(role: &str) -> Result<Netns, LabError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !sys::is_root() {
@@ -80,12 +80,12 @@ impl Netns {
         };
         let netns = Netns { name, file };
         netns.ip("link set lo up")?;
-        // A cached ssthresh would make one connection's loss slow the next one's start.
+        // A cached ssthresh would make a loss on one connection slow down the start of the next.
         netns.sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
         Ok(netns)
     }
 
-    /// The name under `ip netns`.
+    /// Name for `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -109,17 +109,17 @@ impl Netns {
         finish(self.command(program).args(args), &line)
     }
 
-    /// Writes a setting of this namespace. The path is opened inside, so nothing else changes.
+    /// Writes a setting of this namespace. The path is opened inside, so no other namespace is
+    /// changed.
     ///
-    /// # Errors
-    /// The setting is not per namespace on this kernel, or the value is refused.
+    /// # Errors The setting is not per namespace on this kernel, or the value is rejected.
     pub fn sysctl(&self, key: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.inside(|| std::fs::write(&path, value))?.doing(format!("sysctl {key}={value}"))
     }
 
-    /// A command that will run inside and die with the lab. It must be spawned from a thread
-    /// that outlives it, because the kernel ties the child's death to the spawning thread.
+    /// Returns a command that will run inside and end with the lab. It must be spawned from a
+    /// thread that lives longer, because the kernel ties the child's end to the spawning thread.
     pub fn command(&self, program: &str) -> Command {
         let fd = self.file.as_raw_fd();
         let mut command = Command::new(program);
@@ -134,10 +134,9 @@ impl Netns {
         command
     }
 
-    /// Runs `f` on a thread of its own inside and returns its result.
+    /// Runs `f` on its own thread inside and returns its result.
     ///
-    /// # Errors
-    /// The namespace cannot be entered.
+    /// # Errors The namespace cannot be entered.
     pub fn inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         thread::scope(|scope| {
             let worker = scope.spawn(|| sys::enter_netns(self.file.as_fd()).map(|()| f()));
@@ -148,10 +147,10 @@ impl Netns {
         })
     }
 
-    /// Moves the calling thread inside, for threads that outlive a borrow.
+    /// Returns a handle with which a thread can enter the namespace, for threads that outlive a
+    /// borrow.
     ///
-    /// # Errors
-    /// The kernel's refusal.
+    /// # Errors The kernel refuses.
     pub fn handle(&self) -> Result<NetnsHandle, LabError> {
         self.file.try_clone().map(NetnsHandle).doing("duplicate a namespace handle")
     }
@@ -164,15 +163,14 @@ impl Drop for Netns {
     }
 }
 
-/// An owned way into a namespace, for threads.
+/// An owned handle of a namespace, for threads.
 #[derive(Debug)]
 pub struct NetnsHandle(File);
 
 impl NetnsHandle {
     /// Moves the calling thread inside.
     ///
-    /// # Errors
-    /// The kernel's refusal.
+    /// # Errors The kernel refuses.
     pub fn enter(&self) -> Result<(), LabError> {
         sys::enter_netns(self.0.as_fd()).doing("enter a namespace")
     }
@@ -188,8 +186,7 @@ pub struct Process {
 impl Process {
     /// Starts `command` with its standard error kept for [`Process::wait_for_stderr`].
     ///
-    /// # Errors
-    /// The program is missing (`package` names what to install) or cannot start.
+    /// # Errors The program is missing (`package` names the package to install) or cannot start.
     pub fn start(mut command: Command, package: &str) -> Result<Process, LabError> {
         let name = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -210,8 +207,7 @@ impl Process {
 
     /// Reads standard error until it contains `text`.
     ///
-    /// # Errors
-    /// The program ended before, and what it said.
+    /// # Errors The program ended before; the error contains its output.
     pub fn wait_for_stderr(&mut self, text: &str) -> Result<(), LabError> {
         let Some(stderr) = self.child.stderr.as_mut() else {
             return Ok(());
@@ -249,7 +245,7 @@ impl Process {
     }
 
     fn end(&mut self) {
-        // Both fail only when the process is gone already.
+        // Both fail only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         cleanup::forget_child(self.child.id());

@@ -1,7 +1,9 @@
-//! When the packets of a request passed the client's end: the part of its time that a capture shows.
+//! Measures when the packets of a request passed the client's end: the part of its duration that a
+//! capture shows.
 //!
 //! A client's own clock also runs while its process starts and reads its configuration, and until a
-//! busy host wakes it for the answer. Only times of packets are read here, never what they mean.
+//! busy host wakes it for the answer. Only times of packets are read here; they are not
+//! interpreted.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,17 +15,16 @@ use crate::client::Request;
 use crate::error::{Doing, LabError};
 use crate::relay::packet::{Header, SYN, Transport};
 
-/// How late a request's start may have been noted: that of a program that tells how long it took
-/// is counted back from when that was read.
+/// Largest error of a request's recorded start: a program that reports a duration is read later,
+/// and the start is counted back from then.
 const NOTED_LATE_NS: u64 = 20_000_000;
 
 const DNS_PORT: u16 = 53;
 
-/// Sets `on_wire_ns` of each request that had a connection, from the client's capture: from its
-/// first packet, a look-up's query among them, to the last data that came for it.
+/// Sets `on_wire_ns` of each request that had a connection, from the client's capture: the time
+/// from its first packet, including a look-up's query, to the last data that arrived for it.
 ///
-/// # Errors
-/// The capture cannot be read.
+/// # Errors The capture cannot be read.
 pub fn note(pcap: &Path, requests: &mut [Request]) -> Result<(), LabError> {
     let seen = read(pcap).doing(format!("read {}", pcap.display()))?;
     requests.sort_by_key(|request| request.start_ns);
@@ -49,12 +50,12 @@ pub fn note(pcap: &Path, requests: &mut [Request]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The times that matter, in order of the packets.
+/// The times that are needed, in order of the packets.
 #[derive(Default)]
 struct Seen {
-    /// By the client's end of a connection.
+    /// Packets by the client's end of a connection.
     connections: HashMap<SocketAddr, Packets>,
-    /// Of questions to name servers.
+    /// Times of queries to name servers.
     queries_ns: Vec<u64>,
 }
 
@@ -81,7 +82,7 @@ impl Seen {
     }
 }
 
-/// Reads a capture as tcpdump writes it here: pcap in this machine's byte order, nanoseconds.
+/// Reads a capture as tcpdump writes it here: pcap in this machine's byte order, with nanoseconds.
 fn read(path: &Path) -> std::io::Result<Seen> {
     let mut file = BufReader::new(File::open(path)?);
     let mut header = [0; 24];
@@ -116,7 +117,7 @@ mod tests {
     use crate::relay::packet::ACK;
     use crate::relay::packet::tests::tcp;
 
-    /// A request of port 4000, as curl tells of it 3 ms later.
+    /// Returns a request from port 4000 that curl reports 3 ms later.
     fn request(start_ns: u64, end_ns: u64) -> Request {
         let client_endpoint = "10.0.0.1:4000".to_owned();
         Request { start_ns, end_ns, client_endpoint, ..Default::default() }
@@ -153,7 +154,7 @@ mod tests {
             (110 * MS, tcp(4000, 1, ACK, 0)),
             (110 * MS, tcp(4000, 1, ACK, 80)),
             (125 * MS, back(tcp(4000, 1, ACK, 900))),
-            // An ACK kept back is no part of the next request.
+            // A delayed ACK is not part of the next request.
             (165 * MS, tcp(4000, 81, ACK, 0)),
             (170 * MS, tcp(4000, 81, ACK, 80)),
             (182 * MS, back(tcp(4000, 901, ACK, 900))),

@@ -12,7 +12,7 @@ use crate::error::LabError;
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, u64>);
 
-/// The unit of a parameter, which is the last word of its name.
+/// The unit of a parameter, which is the last part of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// `_ns`
@@ -50,7 +50,7 @@ impl Unit {
         }
     }
 
-    /// What stands for the value in a help text.
+    /// Returns the placeholder for the value in a help text.
     pub fn value_name(self) -> &'static str {
         match self {
             Unit::Time => "TIME",
@@ -61,8 +61,8 @@ impl Unit {
         }
     }
 
-    /// What may stand behind a number, and how many of the unit it is; the first that divides a
-    /// value is how it is written.
+    /// Returns the suffixes that may follow a number, each with its factor; a value is written with
+    /// the first that divides it.
     fn multiples(self) -> &'static [(&'static str, f64)] {
         match self {
             Unit::Time => &[("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)],
@@ -95,7 +95,7 @@ impl Unit {
         known.map(|(_, factor)| (number * factor).round() as u64)
     }
 
-    /// The value as it can be given: `20ms`, `16KiB`, `1%`.
+    /// Returns the value as it can be given: `20ms`, `16KiB`, `1%`.
     pub fn show(self, value: u64) -> String {
         let least = if self == Unit::Share { 0.1 } else { 1.0 };
         let whole = |factor: f64| {
@@ -110,10 +110,10 @@ impl Unit {
     }
 }
 
-/// Without these there is nothing to see.
+/// Parameters that must not be 0.
 const AT_LEAST_ONE: [&str; 2] = ["requests", "connections"];
 
-/// A parameter's name as an option, without the unit, and that unit.
+/// Returns a parameter's name as an option, without its unit, and the unit.
 pub fn option(name: &str) -> (String, Unit) {
     let unit = Unit::ALL.into_iter().find(|unit| name.ends_with(unit.suffix()));
     let unit = unit.unwrap_or(Unit::Count);
@@ -133,7 +133,7 @@ impl Params {
         self
     }
 
-    /// So many times as many requests, of each kind that the case has.
+    /// Multiplies the number of requests by `factor`, for each kind of request that the case has.
     #[must_use]
     pub fn with_requests_times(mut self, factor: u64) -> Params {
         let requests = self.0.iter_mut().filter(|(name, _)| name.ends_with("requests"));
@@ -141,26 +141,24 @@ impl Params {
         self
     }
 
-    /// The value of `name`, in the unit its name ends in.
+    /// Returns the value of `name`, in the unit with which its name ends.
     ///
-    /// # Errors
-    /// The case has no such parameter.
+    /// # Errors The case has no such parameter.
     pub fn get(&self, name: &str) -> Result<u64, LabError> {
         self.0.get(name).copied().ok_or_else(|| self.unknown(name))
     }
 
-    /// The value of a `_ns` parameter as a duration.
+    /// Returns the value of a `_ns` parameter as a duration.
     ///
-    /// # Errors
-    /// The case has no such parameter.
+    /// # Errors The case has no such parameter.
     pub fn duration(&self, name: &str) -> Result<Duration, LabError> {
         self.get(name).map(Duration::from_nanos)
     }
 
-    /// Sets `rtt` to `20ms` where the case has `rtt_ns`: the unit is in the value, not in the name.
+    /// Sets `rtt` to `20ms` if the case has `rtt_ns`: the unit is part of the value, not of the
+    /// name.
     ///
-    /// # Errors
-    /// The case has no such parameter, or the value cannot be read.
+    /// # Errors The case has no such parameter, or the value cannot be read.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LabError> {
         let (wanted, _) = option(&name.replace('-', "_"));
         let slot = self.0.iter_mut().find(|(full, _)| option(full).0 == wanted);
@@ -181,7 +179,7 @@ impl Params {
         Ok(())
     }
 
-    /// Name and value of each, in order of name.
+    /// Returns names and values in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(k, v)| (k.as_str(), *v))
     }

@@ -1,16 +1,17 @@
-//! A small seeded generator: the same seed gives the same case on every machine.
+//! A small seeded generator, which gives the same case on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): enough for draws of parameters and packet loss.
+/// SplitMix64 (Steele, Lea, Flood 2014), which suffices to draw parameters and packet loss.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator whose sequence depends on `seed` only.
+    /// Creates a generator whose sequence depends on `seed` only.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    /// A generator whose sequence depends on `seed` and `name`: one seed draws other values for each name.
+    /// Creates a generator whose sequence depends on `seed` and `name`, so that one seed draws
+    /// different values for each name.
     pub fn named(seed: u64, name: &str) -> Rng {
         // FNV-1a (draft-eastlake-fnv §2) with its parameters for 64 bits.
         let digest = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
@@ -19,7 +20,7 @@ impl Rng {
         Rng(seed ^ digest)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -28,18 +29,18 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A value of `from..=to`.
+    /// Returns a value in `from..=to`.
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.bits() % (to.saturating_sub(from) + 1)
     }
 
-    /// One of `values`; 0 when there are none.
+    /// Returns one of `values`; 0 if there are none.
     pub fn pick(&mut self, values: &[u64]) -> u64 {
         let at = self.between(0, values.len().saturating_sub(1) as u64) as usize;
         values.get(at).copied().unwrap_or(0)
     }
 
-    /// True `ppm` times in a million.
+    /// Returns `true` with a probability of `ppm` in a million.
     pub fn chance_ppm(&mut self, ppm: u64) -> bool {
         ppm > 0 && self.bits() % 1_000_000 < ppm
     }

@@ -22,16 +22,16 @@ use crate::stage::{Link, Stage, StageParams, Visit, versions};
 pub struct RunOptions {
     /// The captures go to `out/CASE-SEED/faulty/` and `…/healthy/`.
     pub out: PathBuf,
-    /// Where chance starts.
+    /// Seed of the run.
     pub seed: u64,
-    /// Parameters given by the user, as name and value with its unit.
+    /// Parameters given by the user: names, and values with units.
     pub set: Vec<(String, String)>,
 }
 
-/// Both runs' labels; the one of a look-alike without a fault is `healthy`.
+/// The labels of both runs; a look-alike without a fault has only `healthy`.
 #[derive(Debug)]
 pub struct CaseResult {
-    /// Where the captures are.
+    /// Directory of the captures.
     pub dir: PathBuf,
     /// The run with the fault.
     pub faulty: Option<Labels>,
@@ -40,26 +40,25 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
-    /// The file of the capture taken at `vantage` in a run.
+    /// Returns the file of the capture taken at `vantage` in a run.
     pub fn capture(&self, labels: &Labels, vantage: &str) -> Option<PathBuf> {
         let capture = labels.stage.captures.iter().find(|it| it.vantage == vantage)?;
         Some(self.dir.join(labels.variant.dir()).join(&capture.file))
     }
 }
 
-/// What begins now.
+/// A run that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// With the fault, or without.
+    /// The variant that is run.
     pub variant: Variant,
-    /// From 1; more when the link did not keep time.
+    /// Number of the attempt, from 1; there are several if the link did not keep time.
     pub number: u32,
 }
 
-/// The parameters as drawn from the seed, then as the user wants them.
+/// Returns the parameters as drawn from the seed, changed by those that the user set.
 ///
-/// # Errors
-/// The case has no such parameter, or a value cannot be read.
+/// # Errors The case has no such parameter, or a value cannot be read.
 pub fn params(case: &Case, options: &RunOptions) -> Result<Params, LabError> {
     let mut params = drawn(case, options.seed);
     for (name, value) in &options.set {
@@ -68,18 +67,16 @@ pub fn params(case: &Case, options: &RunOptions) -> Result<Params, LabError> {
     Ok(params)
 }
 
-/// Runs a case and, where it has one, its healthy twin; writes captures and labels.
+/// Runs a case and its healthy twin, if it has one; writes captures and labels.
 ///
-/// # Errors
-/// A step fails, or the run did not become what its labels say.
+/// # Errors A step fails, or the fault did not occur as the labels say.
 pub fn run(case: &Case, options: &RunOptions) -> Result<CaseResult, LabError> {
     run_told(case, options, &mut |_| ())
 }
 
-/// The same; `tell` hears what begins.
+/// Runs as [`run`] does and calls `tell` at the beginning of each attempt.
 ///
-/// # Errors
-/// As [`run`].
+/// # Errors As for [`run`].
 pub fn run_told(
     case: &Case,
     options: &RunOptions,
@@ -87,7 +84,7 @@ pub fn run_told(
 ) -> Result<CaseResult, LabError> {
     let params = params(case, options)?;
     let dir = options.out.join(format!("{}-{}", case.name, options.seed));
-    // What was there before is not ours to remove when a run breaks off.
+    // A directory that existed before is not removed if a run fails.
     let is_new = !dir.exists();
     if is_new {
         cleanup::remember_dir(dir.clone());
@@ -100,11 +97,10 @@ pub fn run_told(
     result
 }
 
-/// Builds the stage of the faulty run, starts its software, calls `up` where the load would
-/// begin, and leaves it all until the process is told to stop.
+/// Builds the stage of the faulty run, starts its software, calls `up` when the load would begin,
+/// and keeps the stage until the process is told to stop.
 ///
-/// # Errors
-/// A step fails, or the case has nothing that could be left up.
+/// # Errors A step fails, or the case has nothing that could be kept up.
 pub fn hold(
     case: &Case,
     options: &RunOptions,
@@ -117,10 +113,9 @@ pub fn hold(
     Err(LabError::NotReproduced("its load ended before it could be held".to_owned()))
 }
 
-/// Runs a case without captures, which cost time themselves; again where the link was late.
+/// Runs a case without captures, since these cost time; repeats it if the link was late.
 ///
-/// # Errors
-/// A step fails.
+/// # Errors A step fails.
 pub fn uncaptured(
     case: &Case,
     params: &Params,
@@ -140,15 +135,14 @@ pub fn uncaptured(
     }
 }
 
-/// How long a load runs before it is observed.
+/// Time for which a load runs before it is observed.
 const UNDER_WAY: Duration = Duration::from_millis(300);
 
-/// Runs the load of a case, and meanwhile `observe`, which is given the names of the client's and
-/// the server's namespace once the load is under way. Where the load ends before `observe` does, it
-/// is run again on the same stage; a case whose stage can be used only once is left as it is then.
+/// Runs the load of a case and meanwhile `observe`, which gets the names of the client's and the
+/// server's namespace after the load has begun. If the load ends before `observe` does, it is run
+/// again on the same stage, unless the stage of the case can be used only once.
 ///
-/// # Errors
-/// A step of the first load fails.
+/// # Errors A step of the first load fails.
 pub fn observed<T: Send>(
     case: &Case,
     params: &Params,
@@ -169,7 +163,7 @@ pub fn observed<T: Send>(
         });
         let mut load = (case.act)(&mut stage, params, variant).map(|_| ());
         if load.is_err() {
-            // The observer must not wait for a load that never begins.
+            // Otherwise the observer would wait for a load that never begins.
             stage.load_begins = None;
         }
         while load.is_ok() && !observer.is_finished() {
@@ -184,10 +178,9 @@ pub fn observed<T: Send>(
     })
 }
 
-/// Builds the stage of a case, starts its software, and calls `visit` in place of the load.
+/// Builds the stage of a case, starts its software, and calls `visit` instead of the load.
 ///
-/// # Errors
-/// A step before the load fails.
+/// # Errors A step before the load fails.
 pub fn visited<T: Send + 'static>(
     case: &Case,
     params: &Params,
@@ -199,7 +192,7 @@ pub fn visited<T: Send + 'static>(
     stage.is_uncaptured = true;
     let (tell, told) = mpsc::channel();
     stage.visit = Some(Visit(Box::new(move |stage| {
-        // Who waits for it is below.
+        // The receiver is further down in this function.
         let _ = tell.send(visit(stage));
     })));
     match (case.act)(&mut stage, params, variant) {
@@ -232,7 +225,7 @@ impl Runner<'_> {
         let (good, good_link) = self.punctually(Variant::Healthy)?;
         let mut faulty = self.labels(Variant::Faulty, &bad, bad_link);
         faulty.causes = causes;
-        // A twin that was late is no measure: what it would tell stays unknown.
+        // The measurements of a late twin are not used, and the values that need them stay unknown.
         if is_punctual(&good) {
             lost_by_twin(&mut faulty.causes, &bad, &good)?;
             faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
@@ -245,8 +238,8 @@ impl Runner<'_> {
         Ok(CaseResult { dir: self.dir, faulty: Some(faulty), healthy })
     }
 
-    /// Runs again when the host was too busy to keep time; after the last attempt the labels'
-    /// `timekeeping` tells.
+    /// Runs the case again if the host was too busy to keep time; after the last attempt,
+    /// `timekeeping` in the labels shows it.
     fn punctually(&mut self, variant: Variant) -> Result<(Ran, Link), LabError> {
         let mut number = 1;
         loop {
@@ -279,7 +272,7 @@ impl Runner<'_> {
     }
 }
 
-/// What is known of a run, but for its causes.
+/// Returns the labels of a run without its causes.
 pub(crate) fn labels(
     case: &Case,
     params: &Params,
@@ -349,17 +342,17 @@ pub(crate) fn build(
     Stage::build(stage, out)
 }
 
-/// By which congestion control both ends send.
+/// Returns the congestion control of both ends.
 fn congestion_control(params: &Params) -> &'static str {
     if params.get("bbr").is_ok_and(|bbr| bbr > 0) { "bbr" } else { "cubic" }
 }
 
-/// Returns whether the link, if it was emulated, kept time.
+/// Returns whether the link, if it was emulated, kept its delays.
 pub fn is_punctual(ran: &Ran) -> bool {
     ran.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())
 }
 
-/// A fault that costs less than this share of its requests' time did not come to anything.
+/// A fault that costs less than this share of the requests' time counts as not reproduced.
 const FELT_MIN_PERCENT: u64 = 5;
 
 fn lost_by_twin(causes: &mut [Cause], bad: &Ran, good: &Ran) -> Result<(), LabError> {

@@ -25,15 +25,17 @@ pub use truth::{FromCapture, LabelledCapture, TrueCause, Truth, Verdict, find_tr
 /// Lost time within this share of the truth is right.
 pub const LOST_TOLERANCE: f64 = 0.10;
 
-/// A predicted latency within this share of the one measured after the fix is right …
+/// A predicted latency within this share of the one measured after the fix is right.
 pub const COUNTERFACTUAL_TOLERANCE: f64 = 0.15;
 
-/// … or within this much, ns: to what the emulated link keeps time.
+/// A predicted latency within this much, ns, is right too: the emulated link keeps its delays only
+/// so exactly.
 pub const COUNTERFACTUAL_FLOOR_NS: u64 = 300_000;
 
-/// From this share of all time on the kernel's account of a limited sender has to be confirmed.
+/// From this share of all time on, a limit that the kernel counted for the sender has to be
+/// confirmed.
 pub const KERNEL_SHARE: f64 = 0.10;
 
-/// How much of the kernel's time in a limit has to be found. The kernel counts in ticks of 4 ms,
-/// and while data that has been sent is still on its way.
+/// Share of the kernel's time in a limit that has to be found. The kernel counts in ticks of 4 ms,
+/// and also while data that has been sent is still in flight.
 pub const KERNEL_FOUND: f64 = 0.80;

@@ -1,5 +1,5 @@
-//! The lab's own server: HTTP with knobs for every way a server can be slow.
-//! It reports how long it really slept, which is the truth for think time.
+//! The lab's own server: HTTP with settings for every way in which a server can be slow. It reports
+//! how long it really slept, which is the truth for think time.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -16,45 +16,45 @@ use crate::http;
 use crate::netns::Netns;
 use crate::sys::{self, TcpInfo};
 
-/// How the server behaves.
+/// The behaviour of the server.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// Length of the response's body; a request for `/bytes/N` gets N instead.
+    /// Length of the response's body, bytes; a request for `/bytes/N` gets N instead.
     pub response_bytes: u64,
-    /// Header and body in two writes.
+    /// `true` to write header and body separately.
     pub split: bool,
     /// Think time before the header.
     pub think: Duration,
     /// Think time between header and body (needs `split`).
     pub think_before_body: Duration,
-    /// Write the body in pieces of so many bytes; 0 = at once.
+    /// Size of the writes of the body, bytes; 0 writes all at once.
     pub piece_bytes: u64,
     /// Pause between pieces.
     pub piece_pause: Duration,
-    /// Wait before reading a request's body.
+    /// Pause before reading a request's body.
     pub pause_before_read: Duration,
     /// `TCP_NODELAY` on accepted sockets.
     pub nodelay: bool,
-    /// `SO_SNDBUF`; 0 = left to the kernel.
+    /// `SO_SNDBUF`; 0 leaves it to the kernel.
     pub sndbuf_bytes: u64,
-    /// `SO_RCVBUF`; 0 = left to the kernel.
+    /// `SO_RCVBUF`; 0 leaves it to the kernel.
     pub rcvbuf_bytes: u64,
     /// Length of the accept queue.
     pub backlog: i32,
-    /// Leave the first connection, and all behind it, in the accept queue for so long.
+    /// Time for which the first connection, and all later ones, stay in the accept queue.
     pub accept_pause: Duration,
-    /// Answer `Expect: 100-continue` before reading the body (RFC 9110 §10.1.1).
+    /// `true` to answer `Expect: 100-continue` before reading the body (RFC 9110 §10.1.1).
     pub continues: bool,
-    /// Reset the connection after so many bytes of a response; 0 = never.
+    /// Number of bytes of a response after which the connection is reset; 0 never resets.
     pub reset_after_bytes: u64,
-    /// Reset only every so many responses.
+    /// Resets only every so many responses.
     pub reset_every: u64,
     /// Name in the `Server:` header.
     pub name: &'static str,
 }
 
 impl Behaviour {
-    /// A server without a fault that answers `response_bytes` in one write.
+    /// Returns the settings of a server without a fault that answers `response_bytes` in one write.
     pub fn healthy(response_bytes: u64) -> Behaviour {
         Behaviour {
             response_bytes,
@@ -76,7 +76,8 @@ impl Behaviour {
         }
     }
 
-    /// Length of the whole response, header included: what a rule for message tails counts.
+    /// Returns the length of the whole response with its header, as rules for message tails count
+    /// it.
     pub fn message_bytes(&self) -> u64 {
         self.header(self.response_bytes).len() as u64 + self.response_bytes
     }
@@ -108,10 +109,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens inside `netns` and answers each connection on a thread of its own.
+    /// Listens inside `netns` and answers each connection on its own thread.
     ///
-    /// # Errors
-    /// The address cannot be bound.
+    /// # Errors The address cannot be bound.
     pub fn start(
         netns: &Netns,
         addr: IpAddr,
@@ -128,22 +128,22 @@ impl Server {
         Ok(Server { endpoint, shared, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub fn endpoint(&self) -> SocketAddr {
         self.endpoint
     }
 
-    /// Think time really spent, over all requests.
+    /// Measured think time, over all requests.
     pub fn slept_ns(&self) -> u64 {
         self.shared.slept_ns.load(Ordering::Relaxed)
     }
 
-    /// Connections reset on purpose.
+    /// Number of connections reset on purpose.
     pub fn resets(&self) -> u64 {
         self.shared.resets.load(Ordering::Relaxed)
     }
 
-    /// The kernel's word on the closed connections' sockets. Waits up to a second for the last
+    /// Returns `TCP_INFO` of the closed connections' sockets. Waits up to a second for the last
     /// connection to close.
     pub fn kernel(&self, connections: u64) -> TcpInfo {
         for _ in 0..100 {
@@ -169,7 +169,7 @@ impl Drop for Server {
 fn listen(endpoint: SocketAddr, behaviour: &Behaviour) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(endpoint), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    // Before listen: the window scale of accepted connections follows from it.
+    // Set before listen, because the window scale of accepted connections follows from it.
     if behaviour.rcvbuf_bytes > 0 {
         socket.set_recv_buffer_size(behaviour.rcvbuf_bytes as usize)?;
     }
@@ -198,13 +198,13 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, behaviour: &Arc<Behaviou
         };
         let (shared, behaviour) = (Arc::clone(shared), Arc::clone(behaviour));
         thread::spawn(move || {
-            // An error is the client's going away, which ends the connection either way.
+            // An error means that the client has closed the connection, which ends it in any case.
             let _ = serve(stream, &shared, &behaviour);
         });
     }
 }
 
-/// Sleeps until there may be a connection, or 50 ms: the stop flag must be seen.
+/// Waits for a connection, but at most 50 ms, so that the stop flag is seen.
 fn wait_for_connection(listener: &TcpListener) {
     sys::wait_one_readable(listener.as_fd(), 50_000_000);
 }
@@ -277,17 +277,17 @@ fn answer(
     Ok(())
 }
 
-/// Sends the beginning of a response and breaks the connection off.
+/// Sends the beginning of a response and resets the connection.
 fn reset(stream: &mut TcpStream, beginning: &[u8], shared: &Shared) -> io::Result<()> {
     stream.write_all(beginning)?;
-    // Closing without lingering discards what is unsent and sends a RST (RFC 9293 §3.10.4).
+    // A close without lingering discards unsent data and sends a RST (RFC 9293 §3.10.4).
     let fd = stream.as_fd();
     socket2::SockRef::from(&fd).set_linger(Some(Duration::ZERO))?;
     shared.resets.fetch_add(1, Ordering::Relaxed);
     Err(io::ErrorKind::ConnectionAborted.into())
 }
 
-/// N of `GET /bytes/N`.
+/// Returns N of `GET /bytes/N`.
 fn bytes_asked_for(request: &str) -> Option<u64> {
     let path = request.split(' ').nth(1)?;
     path.strip_prefix("/bytes/")?.parse().ok()

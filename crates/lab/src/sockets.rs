@@ -1,6 +1,6 @@
-//! The kernel's own word on every TCP socket of a namespace, sampled while the load runs
-//! (`sock_diag(7)`): what limited each sender, and by which congestion control it sent. It covers
-//! the sockets of real programs, which the lab cannot ask for `TCP_INFO`.
+//! `TCP_INFO` of every TCP socket of a namespace, sampled while the load runs (`sock_diag(7)`):
+//! what limited each sender, and its congestion control. It includes the sockets of real programs,
+//! which the lab cannot ask for `TCP_INFO`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use crate::error::LabError;
 use crate::netns::Netns;
 use crate::sys::TcpInfo;
 
-/// A socket as the last sample saw it.
+/// A socket in the last sample that contained it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SocketSample {
-    /// `client` or `server`: whose namespace.
+    /// The namespace of the socket: `client` or `server`.
     pub vantage: &'static str,
-    /// Its own address and port.
+    /// Local address and port.
     pub local: String,
-    /// The peer's.
+    /// Remote address and port.
     pub remote: String,
     /// Its congestion control, by the kernel's name.
     pub congestion_control: String,
-    /// How often it was seen.
+    /// Number of samples that contained it.
     pub samples: u64,
     /// Its `TCP_INFO`.
     #[serde(flatten)]
     pub tcp_info: TcpInfo,
 }
 
-/// What was seen in one namespace.
+/// The samples of one namespace.
 #[derive(Debug, Clone, Default)]
 pub struct Sampled {
-    /// The sockets that were connected, without those over loopback.
+    /// The connected sockets, without those over loopback.
     pub sockets: Vec<SocketSample>,
-    /// Most connections that were half open (`SYN_RECV`) at the same time.
+    /// Largest number of half-open connections (`SYN_RECV`) at the same time.
     pub half_open_max: u64,
 }
 
-/// Between two samples. What a socket does after its last one is not known.
+/// Interval of the samples. The state of a socket after its last sample is not known.
 const INTERVAL: Duration = Duration::from_millis(40);
-/// More sockets than this say nothing that these do not.
+/// Maximum number of sockets; more would add no information.
 const SOCKETS_MAX: usize = 2_000;
 
 /// Samples a namespace until it is stopped or dropped.
@@ -58,8 +58,7 @@ pub struct Sampler {
 impl Sampler {
     /// Starts to sample `netns`, whose sockets are those at `vantage`.
     ///
-    /// # Errors
-    /// The namespace cannot be entered, or the kernel has no `sock_diag`.
+    /// # Errors The namespace cannot be entered, or the kernel has no `sock_diag`.
     pub fn start(netns: &Netns, vantage: &'static str) -> Result<Sampler, LabError> {
         let mut diag = netns.inside(Diag::open)?.map_err(LabError::Live)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -67,7 +66,7 @@ impl Sampler {
         let thread = thread::spawn(move || {
             let mut seen = Seen::default();
             while !flag.load(Ordering::Relaxed) {
-                // A dump that fails is a sample less.
+                // A dump that fails is one sample less.
                 let _ = seen.sample(&mut diag, vantage);
                 thread::sleep(INTERVAL);
             }
@@ -76,7 +75,7 @@ impl Sampler {
         Ok(Sampler { stop, thread: Some(thread) })
     }
 
-    /// Stops and returns what was seen.
+    /// Stops and returns the samples.
     pub fn stop(&mut self) -> Sampled {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default()
@@ -89,7 +88,7 @@ impl Drop for Sampler {
     }
 }
 
-/// All states but TIME_WAIT, CLOSE and LISTEN.
+/// All states except TIME_WAIT, CLOSE and LISTEN.
 const STATES: [State; 8] = [
     State::Established,
     State::SynSent,
@@ -103,7 +102,7 @@ const STATES: [State; 8] = [
 
 #[derive(Default)]
 struct Seen {
-    /// By the kernel's cookie, which no two sockets share.
+    /// Sockets by the kernel's cookie, which is unique.
     sockets: BTreeMap<u64, SocketSample>,
     half_open_max: u64,
 }

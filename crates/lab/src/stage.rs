@@ -19,25 +19,26 @@ use crate::rng::Rng;
 use crate::sockets::{Sampler, SocketSample};
 use crate::sys;
 
-/// What connects the two ends.
+/// The link between the two ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// A virtual Ethernet cable: about 0.05 ms, and packets stay as large as the sender's
     /// kernel made them (GSO), as in most captures on servers.
     Veth,
-    /// The emulated link: TUN devices of 1500 bytes, packets as on a wire.
+    /// The emulated link: TUN devices with an MTU of 1500 bytes; packets have their size on the
+    /// wire.
     Relay(RelayParams),
 }
 
-/// How a stage is built.
+/// Options for building a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageParams {
     /// The link.
     pub link: Link,
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
-    /// Decides the addresses.
+    /// Seed from which the addresses are drawn.
     pub seed: u64,
     /// How captures are taken.
     pub capture: CaptureParams,
@@ -45,32 +46,32 @@ pub struct StageParams {
     pub congestion_control: &'static str,
 }
 
-/// Where captures go and what the run leaves besides the requests.
+/// Records of a run other than its requests, and where its captures are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StageReport {
     /// Address of the client.
     pub client_address: String,
     /// The captures.
     pub captures: Vec<CaptureReport>,
-    /// The link emulator's account, unless the link was veth.
+    /// Report of the link emulator, unless the link was veth.
     pub relay: Option<RelayReport>,
-    /// Roles of the namespaces besides client and server.
+    /// Roles of the namespaces other than client and server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
     /// Kernel counters of the client's namespace, over the run.
     pub client_counters: Counters,
     /// Kernel counters of the server's namespace, over the run.
     pub server_counters: Counters,
-    /// What the kernel said of each socket while the load ran.
+    /// `TCP_INFO` of each socket, sampled while the load ran.
     pub sockets: Vec<SocketSample>,
-    /// Most connections that were half open at the server at the same time.
+    /// Largest number of half-open connections at the server at the same time.
     pub half_open_max: u64,
 }
 
 /// A built stage; dropping it removes everything.
 #[derive(Debug)]
 pub struct Stage {
-    // Dropped in this order: what uses the namespaces goes before them.
+    // Fields are dropped in this order, so users of the namespaces come before them.
     captures: Vec<Capture>,
     samplers: Vec<Sampler>,
     relay: Option<Relay>,
@@ -86,18 +87,18 @@ pub struct Stage {
     out: PathBuf,
     capture: CaptureParams,
     before: [Counters; 2],
-    /// Captures cost time: a measurement is better off without.
+    /// `true` for a measurement without captures, since these cost time.
     pub is_uncaptured: bool,
     others: Vec<String>,
     /// Called instead of the load, which then never begins: see [`crate::run::hold`].
     pub hold: Option<Hold>,
-    /// Hears that all software is up and the load begins.
+    /// Notified when all software is up and the load begins.
     pub load_begins: Option<Sender<()>>,
     /// Called in place of the load: see [`crate::run::visited`].
     pub visit: Option<Visit>,
 }
 
-/// What is called once all software of a case is up.
+/// A function that is called when all software of a case is up.
 pub struct Visit(pub Box<dyn FnOnce(&Stage) + Send + Sync>);
 
 impl std::fmt::Debug for Visit {
@@ -106,7 +107,7 @@ impl std::fmt::Debug for Visit {
     }
 }
 
-/// What hears that a stage is up, and the case that it is of.
+/// A function that is notified when a stage is up, and the name of its case.
 pub type Hold = (fn(&Stage, &'static str), &'static str);
 
 /// The interface at either end of the link.
@@ -115,8 +116,7 @@ pub const INTERFACE: &str = "lab0";
 impl Stage {
     /// Builds namespaces and link; captures will go to `out`.
     ///
-    /// # Errors
-    /// Not root, or a step is refused.
+    /// # Errors Not root, or a step fails.
     pub fn build(params: StageParams, out: &Path) -> Result<Stage, LabError> {
         sys::take_precedence();
         let client = Netns::create("client")?;
@@ -159,30 +159,28 @@ impl Stage {
         })
     }
 
-    /// A directory for configurations and files to serve; gone after the run.
+    /// Returns a directory for configurations and files to serve, which is removed after the run.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A further namespace, named for its role (`router`, `backend`, …).
+    /// Creates a further namespace, named for its role (`router`, `backend`, …).
     ///
-    /// # Errors
-    /// `ip` fails.
+    /// # Errors `ip` fails.
     pub fn namespace(&mut self, role: &str) -> Result<Netns, LabError> {
         self.others.push(role.to_owned());
         Netns::create(role)
     }
 
-    /// The emulated link, for an outage during the run.
+    /// Returns the emulated link, for an outage during the run.
     pub fn relay(&self) -> Option<&Relay> {
         self.relay.as_ref()
     }
 
-    /// Starts a capture and a sampler of sockets at each end and returns when both listen. By now
-    /// all software runs; the load comes next.
+    /// Starts a capture and a socket sampler at each end and returns when both are running. Call it
+    /// when all software is up; the load comes next.
     ///
-    /// # Errors
-    /// tcpdump is missing or refuses.
+    /// # Errors tcpdump is missing or fails.
     pub fn start_captures(&mut self) -> Result<(), LabError> {
         if let Some((up, case)) = self.hold {
             up(self, case);
@@ -201,17 +199,16 @@ impl Stage {
             self.samplers.push(Sampler::start(netns, vantage)?);
         }
         if let Some(load_begins) = &self.load_begins {
-            // What listened has heard it from an earlier load, and may have gone since.
+            // The receiver has been notified by an earlier load, and may no longer exist.
             let _ = load_begins.send(());
         }
         Ok(())
     }
 
-    /// Waits until a program in the server's namespace listens at `endpoint`. Looks at the
-    /// kernel's table instead of connecting: a connection would be in nobody's plan.
+    /// Waits until a program in the server's namespace listens at `endpoint`. Reads the kernel's
+    /// table instead of connecting, since an additional connection would be in the captures.
     ///
-    /// # Errors
-    /// It does not within 10 s.
+    /// # Errors No program listens within 10 s.
     pub fn wait_for_listener(&self, endpoint: SocketAddr) -> Result<(), LabError> {
         let port = format!(":{:04X} ", endpoint.port());
         let listens = |table: &str| {
@@ -234,10 +231,9 @@ impl Stage {
         Err(LabError::Timeout { what: format!("the listener at {endpoint}"), seconds: 10 })
     }
 
-    /// Stops captures and relay and reports.
+    /// Stops captures and relay and returns the report.
     ///
-    /// # Errors
-    /// A namespace cannot be entered.
+    /// # Errors A namespace cannot be entered.
     pub fn finish(&mut self) -> Result<StageReport, LabError> {
         let captures = Capture::stop(std::mem::take(&mut self.captures));
         let sampled: Vec<_> = self.samplers.iter_mut().map(Sampler::stop).collect();
@@ -262,7 +258,7 @@ impl Drop for Stage {
     }
 }
 
-/// Different private addresses for each seed, so that nobody can key on them.
+/// Returns different private addresses for each seed, so that no diagnosis can depend on them.
 fn addresses(seed: u64, ipv6: bool) -> (IpAddr, IpAddr) {
     let mut rng = Rng::new(seed ^ 0xadd4);
     let [second, third] = [rng.between(1, 250) as u8, rng.between(0, 255) as u8];
@@ -290,15 +286,14 @@ pub fn veth(near: &Netns, near_name: &str, far: &Netns, far_name: &str) -> Resul
 
 fn tun(netns: &Netns) -> Result<std::os::fd::OwnedFd, LabError> {
     let fd = netns.inside(|| sys::open_tun(INTERFACE))?.doing("make a TUN device")?;
-    // The device's own queue must never drop: only the relay does, and says so.
+    // The device's own queue must never drop: only the relay drops packets, and logs them.
     netns.ip(&format!("link set {INTERFACE} mtu 1500 txqueuelen 20000"))?;
     Ok(fd)
 }
 
-/// Gives the lab's interface in `netns` its address and its route, and takes it up.
+/// Sets up the lab's interface in `netns` with its address and its route.
 ///
-/// # Errors
-/// `ip` fails.
+/// # Errors `ip` fails.
 pub fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Result<(), LabError> {
     let (len, net) = match addr {
         IpAddr::V4(v4) => {
@@ -307,7 +302,7 @@ pub fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Resul
             (24, IpAddr::from(Ipv4Addr::new(a, b, c, 0)))
         }
         IpAddr::V6(v6) => {
-            // No router solicitations: they would be noise in the captures.
+            // Disables router solicitations, which would be noise in the captures.
             netns.sysctl("net.ipv6.conf.default.router_solicitations", "0")?;
             netns.sysctl(&format!("net.ipv6.conf.{INTERFACE}.router_solicitations"), "0")?;
             netns.sysctl(&format!("net.ipv6.conf.{INTERFACE}.accept_dad"), "0")?;
@@ -325,7 +320,7 @@ pub fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Resul
         .map(|_| ())
 }
 
-/// Versions of the kernel and of what takes the captures, for the labels.
+/// Returns the versions of the kernel and of the capture software, for the labels.
 pub fn versions() -> Vec<(String, String)> {
     let first = |text: String| text.lines().next().unwrap_or_default().trim().to_owned();
     let kernel = run("uname", &["-sr"]).map(first).unwrap_or_default();

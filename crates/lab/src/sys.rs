@@ -1,4 +1,4 @@
-//! The few system calls the standard library lacks; all `unsafe` of the lab is here.
+//! System calls that the standard library lacks; all `unsafe` of the lab is here.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,12 +14,12 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Nanoseconds since the epoch, on the clock that tcpdump stamps packets with.
+/// Returns the time in nanoseconds since the epoch, on the clock that tcpdump uses for packets.
 pub fn realtime_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
-/// Nanoseconds on the clock that never steps.
+/// Returns nanoseconds on the monotonic clock.
 pub fn monotonic_ns() -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid, writable timespec.
@@ -33,17 +33,16 @@ fn check(rc: libc::c_int) -> io::Result<()> {
 
 /// Moves the calling thread into a network namespace.
 ///
-/// # Errors
-/// The kernel's refusal, e.g. without `CAP_SYS_ADMIN`.
+/// # Errors The kernel refuses, for example without `CAP_SYS_ADMIN`.
 pub fn enter_netns(netns: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open for the duration of the call.
     check(unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) })
 }
 
-/// Gives a child between fork and exec what the lab needs: its death with ours, no blocked signals.
+/// Prepares a child between fork and exec: it is killed when this process ends, and blocks no
+/// signals.
 ///
-/// # Errors
-/// The kernel's refusal of `prctl`.
+/// # Errors The kernel refuses `prctl`.
 pub fn prepare_child() -> io::Result<()> {
     // SAFETY: plain system calls on local data; all are async-signal-safe.
     unsafe {
@@ -54,7 +53,8 @@ pub fn prepare_child() -> io::Result<()> {
     }
 }
 
-/// Blocks SIGINT, SIGTERM and SIGHUP in this and all later threads; [`wait_for_stop`] takes them.
+/// Blocks SIGINT, SIGTERM and SIGHUP in this and all later threads; [`wait_for_stop`] receives
+/// them.
 pub fn block_stop_signals() {
     // SAFETY: the set is local and initialised by sigemptyset.
     unsafe {
@@ -101,10 +101,9 @@ const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const IFF_TUN: libc::c_short = 0x0001;
 const IFF_NO_PI: libc::c_short = 0x1000;
 
-/// Makes a TUN device in the calling thread's namespace; reads do not block.
+/// Creates a TUN device in the calling thread's namespace; reads do not block.
 ///
-/// # Errors
-/// `/dev/net/tun` is missing, or the kernel refuses.
+/// # Errors `/dev/net/tun` is missing, or the kernel refuses.
 pub fn open_tun(name: &str) -> io::Result<OwnedFd> {
     let file: File = OpenOptions::new()
         .read(true)
@@ -120,10 +119,9 @@ pub fn open_tun(name: &str) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Reads one packet; `None` when there is none now.
+/// Reads one packet; `None` if there is none now.
 ///
-/// # Errors
-/// The device is gone.
+/// # Errors The device no longer exists.
 pub fn read_packet(fd: &OwnedFd, buf: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: the buffer is valid for its whole length.
     let n = unsafe { libc::read(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len()) };
@@ -136,8 +134,7 @@ pub fn read_packet(fd: &OwnedFd, buf: &mut [u8]) -> io::Result<Option<usize>> {
 
 /// Writes one packet.
 ///
-/// # Errors
-/// The device is gone or down.
+/// # Errors The device no longer exists or is down.
 pub fn write_packet(fd: &OwnedFd, packet: &[u8]) -> io::Result<()> {
     // SAFETY: the buffer is valid for its whole length.
     let n = unsafe { libc::write(fd.as_raw_fd(), packet.as_ptr().cast(), packet.len()) };
@@ -156,15 +153,15 @@ pub fn wait_readable(fds: [&OwnedFd; 2], timeout_ns: u64) {
     unsafe { libc::ppoll(polls.as_mut_ptr(), 2, &timeout, std::ptr::null()) };
 }
 
-/// Sleeps until a descriptor is readable or `timeout_ns` is over; tells which.
+/// Sleeps until a descriptor is readable or `timeout_ns` is over; returns whether it is readable.
 pub fn wait_one_readable(fd: BorrowedFd<'_>, timeout_ns: u64) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: `poll` lives across the call.
     unsafe { libc::poll(&mut poll, 1, (timeout_ns / 1_000_000) as libc::c_int) > 0 }
 }
 
-/// Asks for real-time scheduling and a timer slack of 1 ns for the calling thread.
-/// Returns whether real-time scheduling was granted; without it the relay is merely less exact.
+/// Requests real-time scheduling and a timer slack of 1 ns for the calling thread. Returns whether
+/// real-time scheduling was granted; without it the relay is only less exact.
 pub fn become_punctual() -> bool {
     // SAFETY: plain system calls on local data.
     unsafe {
@@ -180,9 +177,9 @@ pub fn become_punctual() -> bool {
     }
 }
 
-/// Puts the calling thread, and all threads and programs that it starts, before the host's other
-/// work, whose share of the CPUs would show as waiting that no label names. The kernel leaves the
-/// others a twentieth of the time (`sched_rt_runtime_us`). Where it is refused the run is merely
+/// Gives the calling thread, and all threads and programs that it starts, precedence over the
+/// host's other work, which would otherwise add waits that no label names. The kernel leaves a
+/// twentieth of the time to other work (`sched_rt_runtime_us`). If this is refused, the run is only
 /// noisier.
 pub fn take_precedence() {
     // SAFETY: plain system calls on local data.
@@ -196,10 +193,9 @@ pub fn take_precedence() {
     }
 }
 
-/// Keeps the calling thread on one CPU.
+/// Binds the calling thread to one CPU.
 ///
-/// # Errors
-/// There is no such CPU.
+/// # Errors There is no such CPU.
 pub fn stay_on_cpu(cpu: usize) -> io::Result<()> {
     // SAFETY: the set is local and initialised; CPU_SET ignores numbers beyond its size.
     unsafe {
@@ -209,25 +205,25 @@ pub fn stay_on_cpu(cpu: usize) -> io::Result<()> {
     }
 }
 
-/// What the kernel says limited a sender (`struct tcp_info`), summed over connections.
+/// The limits of a sender that the kernel counts (`struct tcp_info`), summed over connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpInfo {
-    /// Connections summed up.
+    /// Number of connections summed up.
     pub connections: u64,
-    /// Time with data outstanding or waiting, in microseconds.
+    /// Time with data in flight or waiting, in microseconds.
     pub tcpi_busy_time_us: u64,
-    /// … of it limited by the receiver's window, in microseconds.
+    /// Part of the busy time limited by the receiver's window, in microseconds.
     pub tcpi_rwnd_limited_us: u64,
-    /// … of it limited by the send buffer, in microseconds.
+    /// Part of the busy time limited by the send buffer, in microseconds.
     pub tcpi_sndbuf_limited_us: u64,
-    /// Segments sent again.
+    /// Number of segments sent again.
     pub tcpi_total_retrans: u64,
     /// Smallest round trip seen, in microseconds.
     pub tcpi_min_rtt_us: u64,
 }
 
 impl TcpInfo {
-    /// What one connection's `TCP_INFO` says.
+    /// Returns the values of one connection's `TCP_INFO`.
     pub fn of(info: &tcpwhy_live::tcp_info::TcpInfo) -> Self {
         Self {
             connections: 1,
@@ -239,7 +235,7 @@ impl TcpInfo {
         }
     }
 
-    /// Adds another connection's figures.
+    /// Adds the values of another connection.
     pub fn add(&mut self, other: &TcpInfo) {
         let seen = [self.tcpi_min_rtt_us, other.tcpi_min_rtt_us].into_iter().filter(|&v| v > 0);
         self.tcpi_min_rtt_us = seen.min().unwrap_or(0);

@@ -11,29 +11,28 @@ use crate::error::LabError;
 use crate::netns::Netns;
 use crate::sys;
 
-/// What is said, on each of some connections at the same time.
+/// Messages that are sent on each of several concurrent connections.
 #[derive(Debug, Clone)]
 pub struct Talk {
-    /// Where to.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Connections.
+    /// Number of connections.
     pub connections: u64,
-    /// Messages in order; each waits for the answer to the one before.
+    /// Messages in order; each waits for the answer to the previous one.
     pub messages: Vec<Vec<u8>>,
     /// Pause between an answer and the next message.
     pub spacing: Duration,
-    /// Whether what was received so far is a whole answer.
+    /// Returns whether the received bytes are a complete answer.
     pub is_whole: fn(&[u8]) -> bool,
 }
 
-/// Runs it from inside the client's namespace.
+/// Runs the load from inside the client's namespace.
 ///
-/// # Errors
-/// The namespace cannot be entered. Failed requests are results, not errors.
+/// # Errors The namespace cannot be entered. Failed requests are results, not errors.
 pub fn run(netns: &Netns, talk: &Talk) -> Result<Loaded, LabError> {
     netns.inside(|| {
         let each = thread::scope(|scope| {
-            // A thread is in the namespace of the thread that starts it.
+            // A new thread is in the namespace of the thread that starts it.
             let start = |_| scope.spawn(|| one_connection(talk));
             let workers: Vec<_> = (0..talk.connections).map(start).collect();
             workers.into_iter().filter_map(|w| w.join().ok()).collect::<Vec<_>>()
@@ -105,7 +104,7 @@ fn exchange(
     Ok(())
 }
 
-/// A PostgreSQL start-up message for the user and database `postgres`, protocol 3.0.
+/// Returns a PostgreSQL start-up message for the user and database `postgres`, protocol 3.0.
 pub fn postgres_startup() -> Vec<u8> {
     let mut message = vec![0, 0, 0, 0, 0, 3, 0, 0];
     message.extend(b"user\0postgres\0database\0postgres\0\0");
@@ -114,7 +113,7 @@ pub fn postgres_startup() -> Vec<u8> {
     message
 }
 
-/// A PostgreSQL simple query.
+/// Returns a PostgreSQL simple query.
 pub fn postgres_query(sql: &str) -> Vec<u8> {
     let mut message = vec![b'Q'];
     message.extend((sql.len() as u32 + 5).to_be_bytes());
@@ -136,7 +135,7 @@ pub fn postgres_is_whole(answer: &[u8]) -> bool {
     false
 }
 
-/// A Redis command.
+/// Returns a Redis command.
 pub fn redis_command(words: &[&str]) -> Vec<u8> {
     let mut message = format!("*{}\r\n", words.len());
     for word in words {
@@ -145,7 +144,8 @@ pub fn redis_command(words: &[&str]) -> Vec<u8> {
     message.into_bytes()
 }
 
-/// Returns whether a Redis reply is whole; replies of the lab's commands are single lines or flat.
+/// Returns whether a Redis reply is complete; replies to the lab's commands are single lines or
+/// flat arrays.
 pub fn redis_is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let length = |line: &str| line.get(1..).and_then(|n| n.parse::<i64>().ok()).unwrap_or(-1);

@@ -1,9 +1,9 @@
-//! Runs a case whose fault is treated while its load runs: the same servers, clients and
+//! Runs a case whose fault is treated while its load runs, with the same servers, clients and
 //! connections before and after.
 //!
-//! The load is as long as three of the usual ones or more. The treatment begins when the first of them
-//! would be over. What was captured and timed until then goes to `faulty/`, what came after it was
-//! in effect to `healthy/`, each with labels, as if it were the run of a twin.
+//! The load is as long as three usual ones or longer. The treatment begins when the first of them
+//! would end. Captures and requests until then go to `faulty/`, those after it was in effect to
+//! `healthy/`, each with labels, as if they were the run of a twin.
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -22,12 +22,13 @@ use crate::stage::Stage;
 use crate::sys;
 use crate::{cleanup, dns};
 
-/// The load is so many of the usual ones; the more where a treatment finds a shorter one over.
+/// Length of the load in usual loads. The larger values are used if the load ends before a
+/// treatment is in effect.
 const LOADS: [u64; 3] = [3, 15, 75];
-/// What the first request may begin later than the load.
+/// Largest delay between the begin of the load and its first request.
 const LATE: Duration = Duration::from_millis(100);
 
-/// What a treatment has to know of the stage.
+/// Values of the stage that a treatment needs.
 #[derive(Debug, Clone)]
 pub struct Ends {
     client: String,
@@ -46,12 +47,12 @@ impl Ends {
         }
     }
 
-    /// The network namespace of an end.
+    /// Returns the network namespace of an end.
     pub fn netns(&self, at: Role) -> &str {
         if at == Role::Client { &self.client } else { &self.server }
     }
 
-    /// A word of a treatment's arguments, with what it stands for.
+    /// Returns an argument of a treatment with its placeholders filled in.
     pub fn fill(&self, word: &str) -> String {
         let resolv_conf = self.dir.join("resolv.conf").display().to_string();
         word.replace("{resolv_conf}", &resolv_conf)
@@ -59,18 +60,17 @@ impl Ends {
     }
 }
 
-/// How long the load of a run took, from its first request to the last one's end.
+/// Returns the duration of a run's load, from its first request to the end of its last one.
 pub fn load_time(labels: &Labels) -> Duration {
     let start_ns = labels.requests.iter().map(|r| r.start_ns).min().unwrap_or(0);
     let end_ns = labels.requests.iter().map(|r| r.end_ns).max().unwrap_or(0);
     Duration::from_nanos(end_ns.saturating_sub(start_ns))
 }
 
-/// Runs a case with its fault and, after `faulty` of its load, calls `treat`. What that returns is
-/// dropped when the load is over and the stage is still there: it undoes the treatment.
+/// Runs a case with its fault and calls `treat` after the time `faulty` of its load. The value that
+/// it returns is dropped after the load, while the stage still exists; this undoes the treatment.
 ///
-/// # Errors
-/// A step fails; or no request came before the treatment, or none after it.
+/// # Errors A step fails, or no request came before the treatment, or none after it.
 pub fn run_treated<G: Send>(
     case: &Case,
     options: &RunOptions,
@@ -102,7 +102,7 @@ struct Run<'a> {
     dir: &'a Path,
 }
 
-/// When the treatment began, and when it was in effect, on the captures' clock.
+/// Times at which the treatment began and at which it was in effect, on the captures' clock.
 #[derive(Debug, Clone, Copy)]
 struct Treated {
     began_ns: u64,
@@ -133,7 +133,7 @@ impl Run<'_> {
                 Ok((Treated { began_ns, done_ns: sys::realtime_ns() }, guard))
             });
             let acted = (self.case.act)(&mut stage, &load, Variant::Faulty);
-            // A treatment must not wait for a load that never begins.
+            // Otherwise a treatment would wait for a load that never begins.
             stage.load_begins = None;
             let joined = treating.join();
             let treated = joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -187,7 +187,7 @@ fn never(what: &str) -> LabError {
     LabError::NotReproduced(what.to_owned())
 }
 
-/// The run with only those requests that `is_in` takes by their start and end.
+/// Returns the run with only those requests for which `is_in` holds, given their start and end.
 fn with_requests(ran: &Ran, is_in: impl Fn(u64, u64) -> bool) -> Result<Ran, LabError> {
     let mut part = ran.clone();
     part.observed.loaded.requests.retain(|r| is_in(r.start_ns, r.end_ns));
@@ -197,11 +197,11 @@ fn with_requests(ran: &Ran, is_in: impl Fn(u64, u64) -> bool) -> Result<Ran, Lab
     Ok(part)
 }
 
-/// Magic number of a capture file with nanoseconds, as this machine writes it.
+/// Magic number of a capture file with nanoseconds, in this machine's byte order.
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 
-/// Copies the packets of a capture until one time, and those from another on (libpcap's format:
-/// pcap-savefile(5)).
+/// Copies the packets of a capture that are before one time, and those from another time on
+/// (libpcap's format: pcap-savefile(5)).
 fn split(
     whole: &Path,
     (before, until_ns): (&Path, u64),

@@ -1,9 +1,10 @@
-//! Runs many cases: several at once, since they mostly sleep, but alone where that would show.
+//! Runs many cases: several at once, since they mostly sleep, but one at a time if others would
+//! disturb it.
 //!
-//! A case with an emulated link says how late its link was. One whose link did not keep time
-//! beside others is run again when all others are done; so are, from the start, the cases of
-//! [`ALONE`], which take all of a core. One that did not reproduce by what the lab itself knows is
-//! run again from another seed. What is found in a capture never decides what is run again.
+//! A case with an emulated link records how late its link was. If a link did not keep time while
+//! other cases ran, the case is run again after all others. The cases of [`ALONE`], which keep a
+//! core busy, always run then. A case that did not reproduce, by the lab's own measurements, is run
+//! again with another seed. The content of a capture never decides whether a case is run again.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -23,7 +24,7 @@ use crate::run::{CaseResult, RunOptions, params, run};
 /// Cases that keep a core busy and would disturb others.
 const ALONE: [&str; 1] = ["syn_flood"];
 
-/// The cases of the short form: a minute or two, and at least one of each mechanism.
+/// The cases of the short form: one or two minutes, and at least one case of each mechanism.
 const SHORT: [&str; 18] = [
     "nginx_nodelay_off",
     "client_nagle_redis",
@@ -45,23 +46,22 @@ const SHORT: [&str; 18] = [
     "healthy_psql",
 ];
 
-/// Those of the short form with treatments: less than a minute.
+/// The cases of the short form with treatments: less than a minute.
 const SHORT_TREATED: [&str; 5] =
     ["nginx_nodelay_off", "client_nagle", "send_buffer", "port_exhaustion", "dns_search"];
 
-/// A case with where chance starts.
+/// A case with its seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
-    /// What is run.
+    /// The case to run.
     pub case: &'static Case,
     /// Its seed.
     pub seed: u64,
 }
 
-/// What to run: all cases or those named, each with `repeat` seeds from `seed` on.
+/// Returns the tasks: all cases or those named, each with `repeat` seeds from `seed` on.
 ///
-/// # Errors
-/// No case has one of the names.
+/// # Errors No case has one of the names.
 pub fn plan(only: &[String], short: bool, seed: u64, repeat: u64) -> Result<Vec<Task>, LabError> {
     let named: Vec<&'static Case> = match only {
         [] if short => SHORT.iter().map(|name| find(name)).collect::<Result<_, _>>()?,
@@ -72,10 +72,9 @@ pub fn plan(only: &[String], short: bool, seed: u64, repeat: u64) -> Result<Vec<
     Ok(seeds.flat_map(|seed| named.iter().map(move |case| Task { case, seed })).collect())
 }
 
-/// The same of those that `tcpwhy treat` can cure.
+/// Returns the tasks for cases that `tcpwhy treat` can cure.
 ///
-/// # Errors
-/// No case has one of the names, or it cannot be treated.
+/// # Errors No case has one of the names, or it cannot be treated.
 pub fn plan_treated(
     only: &[String],
     short: bool,
@@ -95,11 +94,11 @@ pub fn plan_treated(
     Ok(tasks)
 }
 
-/// What became of a task.
+/// The result of a task.
 pub type Outcome = Result<CaseResult, LabError>;
 
-/// Runs the tasks, `jobs` at once; `done` is called for each as it ends, on the thread that ran
-/// it. Answers what `done` made of them, in the order of the tasks.
+/// Runs the tasks, `jobs` at once. `done` is called for each as it ends, on the thread that ran it.
+/// Returns what `done` returned, in the order of the tasks.
 pub fn run_all<T: Send>(
     tasks: &[Task],
     options: &RunOptions,
@@ -140,13 +139,14 @@ pub fn run_all<T: Send>(
     finished.into_iter().map(|(_, made)| made).collect()
 }
 
-/// How many seeds a case is tried with until it reproduces.
+/// Number of seeds with which a case is tried until it reproduces.
 const SEEDS: u64 = 3;
 
-/// Apart by more than seeds of one verification ever are.
+/// Distance to the seed of the next attempt; it is larger than the range of seeds in one
+/// verification.
 const NEXT_SEED: u64 = 1_000_000;
 
-/// One run in so many is by BBR, where the kernel has it: it paces what cubic sends in bursts.
+/// One run in this many uses BBR, if the kernel has it: BBR paces what CUBIC sends in bursts.
 const BY_BBR: u64 = 4;
 
 fn sends_by_bbr(case: &Case, seed: u64) -> bool {
@@ -156,7 +156,7 @@ fn sends_by_bbr(case: &Case, seed: u64) -> bool {
     known.split_whitespace().any(|it| it == "bbr") && Rng::new(name).between(1, BY_BBR) == 1
 }
 
-/// The result tells by its labels which seed it is from.
+/// Runs the task once; the labels of the result contain its seed.
 fn once(task: &Task, options: &RunOptions) -> Outcome {
     let try_seed = |seed| {
         let mut options = RunOptions { seed, ..options.clone() };
@@ -173,10 +173,9 @@ fn once(task: &Task, options: &RunOptions) -> Outcome {
     outcome
 }
 
-/// The parameters with which the task's case is run, from the seed that reproduced.
+/// Returns the parameters with which the task's case is run, from the seed that reproduced.
 ///
-/// # Errors
-/// The case has no such parameter.
+/// # Errors The case has no such parameter.
 pub fn params_of(task: &Task, seed: u64) -> Result<Params, LabError> {
     let set = sends_by_bbr(task.case, seed).then(|| ("bbr".to_owned(), "1".to_owned()));
     let set = set.into_iter().collect();

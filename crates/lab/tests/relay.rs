@@ -1,8 +1,8 @@
-//! The link emulator between two real namespaces: it keeps time, carries enough, and does to
-//! packets what it was told, and reports.
+//! Tests of the link emulator between two real namespaces: it keeps time, has enough capacity,
+//! treats packets as configured, and reports it.
 //!
-//! Needs root. Where that is missing a test is skipped and says so; with `CI` in the environment it
-//! fails instead.
+//! Needs root. Without it a test is skipped with a message; with `CI` in the environment it fails
+//! instead.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -78,7 +78,8 @@ fn numbered(stage: &Stage, count: u32, bytes: usize) -> Vec<u32> {
     let mut datagram = vec![0; bytes];
     for number in 0..count {
         datagram[..4].copy_from_slice(&number.to_be_bytes());
-        // With an MTU below it the route may be told; that is not the link's silence.
+        // The send may fail if the sender knows the path MTU already; the link itself sends no ICMP
+        // message.
         let _ = sender.send(&datagram);
         thread::sleep(Duration::from_micros(500));
     }
@@ -122,7 +123,8 @@ fn median(sorted: &[Duration]) -> Duration {
 fn each_way_of_a_20_ms_round_trip_is_kept_to_a_third_of_a_millisecond() {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
-        // What the ends and the kernel need to wake up is no part of the delay.
+        // The time that the ends and the kernel need to wake up is not part of the delay, so a link
+        // without delay is measured first.
         let Some(direct) = stage(RelayParams::symmetric(0, 0, 1)) else { return };
         let own = median(&round_trips(&direct, 100));
         report(direct);

@@ -32,8 +32,7 @@ impl Netns {
 
     /// Finds the namespace that `ip netns` calls `name`, or that of the process with the id `name`.
     ///
-    /// # Errors
-    /// There is none.
+    /// # Errors It does not exist.
     pub fn find(name: &str) -> Result<Self, LiveError> {
         let named = Path::new(NAMED).join(name);
         if !name.contains('/')
@@ -56,7 +55,7 @@ impl Netns {
         match inode(&path) {
             Some(inode) => Ok(Self { inode, name: Some(format!("pid {pid}")), path }),
             // Without permission to inspect another user's process, its namespace is assumed to be
-            // the caller's own, as it is for most processes.
+            // the caller's own, as is true of most processes.
             None if Path::new(&format!("/proc/{pid}")).exists() => Ok(Self::own()),
             None => Err(LiveError::NoProcess { pid }),
         }

@@ -142,8 +142,7 @@ fn all() -> impl Iterator<Item = u32> {
 
 /// Returns the first process in the container whose id begins with `id`.
 ///
-/// # Errors
-/// There is none.
+/// # Errors There is no such container.
 pub fn container_process(id: &str) -> Result<u32, LiveError> {
     // A shorter prefix matches too many.
     const DIGITS_MIN: usize = 4;

@@ -91,7 +91,7 @@ fn talk(namespace: &Namespace, connections: usize) {
         .expect("the namespace");
 }
 
-/// What was seen of a connection: of either side, whether it had a SYN and a FIN, and its bytes.
+/// The frames seen of a connection: for either side, whether it had a SYN and a FIN, and its bytes.
 #[derive(Default)]
 struct Seen {
     syns: u32,
@@ -161,7 +161,7 @@ fn half_of_the_connections(namespace: &Namespace, interface: &str) {
         assert_eq!((seen.syns, seen.fins, seen.bytes), (2, 2, [300, 3000]), "{flow:?}");
         assert!(capture.selection().has(flow), "{flow:?}");
     }
-    // What the kernel takes while it runs.
+    // The kernel may take a new filter while the capture runs.
     capture.set_share(Share::ALL).expect("a filter");
     talk(namespace, 8);
     assert_eq!(read_all(&mut capture, &mut Vec::new()).len(), 8);
@@ -188,7 +188,7 @@ fn an_interface_that_goes_down_comes_back_and_is_removed_is_noticed() {
     assert!(matches!(missing, Err(LiveError::NoInterface { .. })));
 }
 
-/// Whether programs can be attached to interfaces here: built with clang, on Linux 6.6.
+/// Returns whether programs can be attached to interfaces here: built with clang, on Linux 6.6.
 fn has_programs() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|it| it.parse().ok());
@@ -229,7 +229,7 @@ fn mixed_traffic(near: &Namespace, far: &Namespace, addresses: &[&str]) {
     }
 }
 
-/// What each frame consists of, without its time.
+/// Returns the contents of each frame without its time.
 fn contents(capture: &mut Capture) -> Vec<(Vec<u8>, u32)> {
     let (mut all, mut block, mut quiet) = (Vec::new(), Block::default(), 0);
     while quiet < 3 {

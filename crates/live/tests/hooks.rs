@@ -61,7 +61,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Nothing more can be done about it here.
+        // A failure cannot be repaired here.
         let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
@@ -224,7 +224,7 @@ fn a_syn_without_an_answer_is_sent_again() {
         let clients = (0..4).map(|_| {
             let client = socket();
             client.set_nonblocking(true).expect("an option");
-            // It is in progress.
+            // The connect is in progress, which is reported as an error.
             let _ = client.connect(&at.into());
             client
         });
@@ -315,7 +315,7 @@ fn records_that_find_the_ring_full_are_counted() {
     assert!(read + lost >= CALLS, "{read} read, {lost} lost");
 }
 
-/// Not a test: the process that the next one kills.
+/// Not a test of its own: the process that the next test kills.
 #[test]
 #[ignore = "run by nothing_stays_attached_after_a_kill"]
 fn holds_all_hooks() {

@@ -65,7 +65,7 @@ pub enum TargetError {
         "user names and passwords in a URL are not used; pass them as a header: -H 'Authorization: …'"
     )]
     Credentials,
-    /// A character that may not stand in a request line or a host name.
+    /// A character that is not permitted in a request line or a host name.
     #[error("`{0}` has a character that a URL cannot hold; write it as %XX")]
     Character(String),
 }
@@ -121,7 +121,7 @@ impl Target {
         self.host.parse().ok()
     }
 
-    /// Host and port as they stand in a `Host` header: without the scheme's own port (RFC 9110 §7.2).
+    /// Host and port as in a `Host` header: without the scheme's own port (RFC 9110 §7.2).
     pub fn authority(&self) -> String {
         if self.scheme.port() == Some(self.port) { self.bracketed() } else { self.endpoint() }
     }

@@ -55,7 +55,7 @@ pub enum TlsError {
         /// The reason.
         why: String,
     },
-    /// The name cannot stand in a certificate.
+    /// The name cannot be in a certificate.
     #[error("`{0}` is no host name that a certificate can be for")]
     Name(String),
     /// The library refuses its configuration.
@@ -151,7 +151,7 @@ impl ServerCertVerifier for Named {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let judged = self.issued.verify_server_cert(certificate, between, name, ocsp, now);
         match judged {
-            // Its time was checked before, so that its use as a CA is all that is left but its name.
+            // The validity period was checked before, so only the use as a CA and the name remain.
             Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.named.iter().any(|it| it == certificate) =>
             {

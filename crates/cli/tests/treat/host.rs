@@ -1,8 +1,8 @@
-//! Treatments of a host: what is told to resolver libraries, listeners, routes, packet filters.
+//! Treatments of host settings: resolver configuration, listeners, routes, packet filters.
 
 use super::*;
 
-/// Whether a program is there; where it is not, that is said.
+/// Returns whether a program is installed; prints a message if it is not.
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -11,7 +11,7 @@ fn has(program: &str) -> bool {
     found
 }
 
-/// What a command prints inside the namespace.
+/// Returns the output of a command inside the namespace.
 fn said(place: &Place, command: &[&str]) -> String {
     let out = Command::new("ip").args(["netns", "exec", &place.name]).args(command).output();
     let out = out.expect("ip is installed");
@@ -188,7 +188,7 @@ fn a_listener_is_defended_and_is_as_it_was_after_an_undo() {
     assert!(String::from_utf8_lossy(&none.stderr).contains("nothing listens at port 9"));
 }
 
-/// Whether a connection from an address is established at once.
+/// Returns whether a connection from an address is established at once.
 fn connects(from: &str, to: &str) -> bool {
     let (kind, protocol) = (socket2::Type::STREAM, Some(socket2::Protocol::TCP));
     let from: SocketAddr = format!("{from}:0").parse().expect("an address");

@@ -52,7 +52,7 @@ fn there_and_back(
     let ends = ["Ctrl-C", "kill -9 and undo", "undo of one that runs"];
     for how in ends {
         let mut child = place.treat_in(netns, treat);
-        // What was asked before the change is answered by then.
+        // Requests sent before the change are answered by then.
         thread::sleep(time / 2);
         let treated = load.median(time);
         assert!(treated < fast, "{treated:?} while it is treated");

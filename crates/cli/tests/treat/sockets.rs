@@ -178,7 +178,7 @@ fn no_connection_is_missed_that_opens_while_the_treatment_begins() {
         let has_it = |stream: &TcpStream| stream.nodelay().expect("an option");
         pairs.iter().filter(|(_, server)| has_it(server)).count()
     };
-    // One that was accepted between two looks is found by the next.
+    // A connection that is accepted between two looks is found by the next look.
     let is_whole = (0..20).any(|_| {
         thread::sleep(Duration::from_millis(100));
         treated() == pairs.len()

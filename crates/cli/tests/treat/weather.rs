@@ -1,4 +1,4 @@
-//! What may go wrong while something is treated.
+//! Disturbances during a treatment.
 
 use super::*;
 use std::os::fd::AsRawFd;
@@ -342,7 +342,7 @@ fn what_opens_after_an_undo_that_could_not_wait_is_restored_as_well() {
     }
     let (listener, all) = connected(&place, 1);
     let mut child = place.treat(&["nodelay", "--port", "7070", "--side", "server"]);
-    // It does not answer; its hook is still there.
+    // The process does not answer, but its hook still exists.
     signal(&child, rustix::process::Signal::STOP);
     let undone = &place.json(&["undo", "1"])["undone"][0].clone();
     let counts = (&undone["restored"], &undone["by_its_process"]);

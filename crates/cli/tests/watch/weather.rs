@@ -1,5 +1,5 @@
-//! What happens to a watch from outside: signals, what it watches disappears, a full disk, a ring without
-//! room, a second watch.
+//! Disturbances of a watch: signals, a target that disappears, a full disk, a full ring, a second
+//! watch.
 
 use super::{HEALTHY, NAGLE, Place, faults, interrupt, ip, reports, signal, stderr, wait_for};
 use aya::programs::loaded_programs;
@@ -65,8 +65,8 @@ fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
     }
 }
 
-/// What a watch may take beside its ring and the program itself before anything has passed, kB: the kernel's types,
-/// which loading its programs reads, are 30 MB more.
+/// Memory of a watch beside its ring and the program itself before any packet has passed, kB. The
+/// kernel's types, which are read when its programs are loaded, take 30 MB more.
 const MEMORY_MAX_KB: u64 = 24_000;
 
 /// A number in the status of a process, as proc(5) has it.

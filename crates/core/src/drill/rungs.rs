@@ -237,7 +237,7 @@ impl Drawing<'_> {
             settled::settle(&mut silences, self.ledger, self.exchanges);
         }
         let mut gaps = HashMap::new();
-        silences.iter().for_each(|silence| self.place(silence, &mut gaps));
+        silences.iter().for_each(|silence| self.draw(silence, &mut gaps));
         gaps
     }
 
@@ -287,10 +287,10 @@ impl Drawing<'_> {
         lacking.into_iter().filter_map(silence).collect()
     }
 
-    /// Places the slices of a silence, one after the other, at their times. The peer may have sent
+    /// Draws the slices of a silence, one after the other, at their times. The peer may have sent
     /// segments meanwhile: a slice is drawn in the pause that contains most of it, with a note of
     /// its extent beyond that.
-    fn place(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
+    fn draw(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
         let last = self.rungs.partition_point(|rung| rung.frame < silence.next_frame);
         let first = last.saturating_sub(PEERS_MAX);
         let within = self.rungs.get(first..=last).unwrap_or(&[]);

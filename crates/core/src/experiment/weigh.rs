@@ -62,7 +62,7 @@ fn alone(experiments: &[Experiment]) -> f64 {
 fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Finding {
     let is_captured = report.totals.segments > 0;
     let hit = Hit::of(&report.latency_histogram, experiment);
-    let lost_ns = own(report, suspect.cause, hit.lost_ns);
+    let lost_ns = attribute(report, suspect.cause, hit.lost_ns);
     let endpoint = report.endpoints.first();
     let mut finding = Finding {
         lost_ns,
@@ -112,7 +112,7 @@ impl Hit {
 
 /// Moves time to the cause's owner from owners that cannot be distinguished without the experiment;
 /// returns how much.
-fn own(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
+fn attribute(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
     let Some(&to) = cause.owners().first() else { return 0 };
     let take = |ledger: &mut Ledger| {
         let from = [Owner::Unknown, Owner::Server, Owner::Client, Owner::Connect];

@@ -18,8 +18,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.see_after(gap, if says { after } else { "end" });
     let free = gap.turn == Turn::Answers || !gap.ack_triggered();
     proof.not(Cause::NagleDelayedAck, "not_ack_clocked", free);
-    let nothing_lost = gap.missing_packets == 0 && gap.retransmission.is_none();
+    let nothing_lost = !gap.losses.missing.any() && !gap.repair.is_retransmission();
     let nothing_again = nothing_lost && scene.nothing_again();
     proof.not(Cause::RetransmissionTimeout, "nothing_lost", nothing_again);
-    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0);
+    proof.not(Cause::ZeroWindow, "window_open", gap.window.closed_ns == 0);
 }

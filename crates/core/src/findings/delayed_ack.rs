@@ -37,15 +37,15 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
-    proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
+    proof.fact("flight_bytes", Fact::Bytes(gap.flight.before));
     let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
     let prompt = scene.connection.path.knows(gap.sender.peer()) && prompt_ns > 0;
     if prompt {
         proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
     }
-    let blocker = match gap.shape {
-        _ if gap.after_loss => Some("its congestion window, which a loss has cut"),
-        _ if gap.window_limited() => Some("the receiver's window"),
+    let blocker = match gap.flight.shape {
+        _ if gap.losses.occurred => Some("its congestion window, which a loss has cut"),
+        _ if gap.window.limits(gap.next_segment()) => Some("the receiver's window"),
         Shape::Ceiling { .. } => Some(SEND_BUFFER),
         Shape::Opening => None,
     };
@@ -54,6 +54,6 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.not(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
     proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
-    proof.not(Cause::ReceiveWindow, "window_open", gap.window_was_open());
+    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
     proof.not(Cause::PathRtt, "prompt_elsewhere", prompt);
 }

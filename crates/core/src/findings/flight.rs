@@ -26,23 +26,23 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             if scene.exchange.idle_ns >= LINUX_RTO_MIN_NS && !scene.exchange.connects {
                 proof.fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
             }
-            proof.not(Cause::SendBuffer, "grows", gap.shape == Shape::Opening);
+            proof.not(Cause::SendBuffer, "grows", gap.flight.shape == Shape::Opening);
             proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
         }
         _ => {
-            proof.fact("cwnd_estimate_bytes", Fact::Bytes(gap.flight_before));
+            proof.fact("cwnd_estimate_bytes", Fact::Bytes(gap.flight.before));
             proof.fact("losses", Fact::Count(scene.sender().counts().rexmt_data_packets));
-            scene.limited_to(gap.flight_before, proof);
-            proof.not(Cause::SlowStart, "after_loss", gap.after_loss);
+            scene.limited_to(gap.flight.before, proof);
+            proof.not(Cause::SlowStart, "after_loss", gap.losses.occurred);
         }
     }
-    proof.not(Cause::ReceiveWindow, "window_open", gap.window_was_open());
+    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
     proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }
 
 /// In how many round trips the sender waited: not more than it waited for, however often within one.
 fn round_trips(scene: &Scene<'_>) -> u64 {
-    let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt_base_ns);
+    let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt.base_ns);
     if rtt_ns == 0 {
         return waits;
     }
@@ -52,14 +52,14 @@ fn round_trips(scene: &Scene<'_>) -> u64 {
 
 fn prove_ceiling(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    let height = match gap.shape {
+    let height = match gap.flight.shape {
         Shape::Ceiling { bytes, .. } => bytes,
         Shape::Opening => scene.sender().counts().flight_size_max_bytes,
     };
     proof.fact("ceiling_bytes", Fact::Bytes(height));
     scene.limited_to(height, proof);
-    let flat = matches!(gap.shape, Shape::Ceiling { .. });
+    let flat = matches!(gap.flight.shape, Shape::Ceiling { .. });
     proof.not(Cause::SlowStart, "ceiling_flat", flat);
     proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
-    proof.not(Cause::Bandwidth, "idle_link", gap.busy_ns < gap.len_ns() / 2);
+    proof.not(Cause::Bandwidth, "idle_link", gap.bottleneck.busy_ns < gap.len_ns() / 2);
 }

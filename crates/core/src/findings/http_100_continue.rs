@@ -15,9 +15,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     } else {
         proof.see_silence(gap);
     }
-    proof.not(Cause::ClientThink, "expected", gap.expects_continue);
-    let acked = gap.ack.is_some_and(|ack| ack.acked_all && !gap.ack_triggered());
+    proof.not(Cause::ClientThink, "expected", gap.protocol.expects_continue);
+    let acked = gap.acks.last.is_some_and(|ack| ack.acked_all && !gap.ack_triggered());
     proof.not(Cause::NagleDelayedAck, "acked", acked);
-    proof.not(Cause::ServerThink, "body_missing", gap.expects_continue);
-    proof.not(Cause::ZeroWindow, "window_open", gap.window_was_open());
+    proof.not(Cause::ServerThink, "body_missing", gap.protocol.expects_continue);
+    proof.not(Cause::ZeroWindow, "window_open", gap.window.was_open(gap.next_segment()));
 }

@@ -10,23 +10,23 @@ use crate::model::{Cause, Fact};
 /// repetition.
 fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    match gap.original {
+    match gap.repair.original {
         Some(original) => proof.see("lost", original),
         None => proof.see_before(gap, "flight_end"),
     }
-    if let Some(duplicate) = gap.duplicate_ack {
+    if let Some(duplicate) = gap.duplicates.first {
         proof.see("duplicate_ack", duplicate);
     }
-    let repeats = gap.retransmission.is_some() || gap.missing_packets > 0;
+    let repeats = gap.repair.is_retransmission() || gap.losses.missing.any();
     let part = match (repeats, gap.next_len) {
         (true, 0) => "end",
         (true, _) => "retransmission",
         _ => "next",
     };
     proof.see_after(gap, part);
-    let place = match gap.original {
+    let place = match gap.repair.original {
         Some(_) => Some("between the capture and the receiver"),
-        None if gap.unseen || gap.retransmission.is_none() => {
+        None if gap.repair.unseen || !gap.repair.is_retransmission() => {
             Some("between the sender and the capture")
         }
         // It did come here, and it is too long ago to know in which frame.
@@ -45,26 +45,30 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
         set_up::see_icmp(told, proof);
     }
     // As the frames shown have it.
-    let sent = gap.original.unwrap_or(gap.last);
+    let sent = gap.repair.original.unwrap_or(gap.last);
     if sent.known().is_some() {
         proof.fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
     }
     if may_be_probe(gap) {
-        proof.fact("unheard_bytes", Fact::Bytes(gap.flight_before));
+        proof.fact("unheard_bytes", Fact::Bytes(gap.flight.before));
     }
     let half = scene.sender();
-    proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
+    proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
     // What the other side acknowledges is seen only where what it sends is.
     let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
     let unneeded = half.trouble().dsacks > 0;
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);
-    proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicate_ack.is_none());
-    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && gap.window_was_open());
+    proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicates.first.is_none());
+    proof.not(
+        Cause::ZeroWindow,
+        "window_open",
+        gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
+    );
     let passes = u64::from(half.acked_len_max()) >= gap.next_len.min(gap.smss);
     proof.not(
         Cause::MtuBlackHole,
         "sizes_pass",
-        passes && gap.retransmission.is_some() && gap.next_len > 0,
+        passes && gap.repair.is_retransmission() && gap.next_len > 0,
     );
 }
 
@@ -80,16 +84,16 @@ pub(super) fn prove_recovery(scene: &Scene<'_>, proof: &mut Proof) {
         let share = half.counts().rexmt_data_packets as f64 / segments as f64;
         proof.fact("loss_share", Fact::Share(share));
     }
-    proof.not(Cause::Reordering, "not_late", gap.retransmission.is_some() && told);
+    proof.not(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
     proof.not(Cause::SpuriousRetransmission, "no_dsack", told);
-    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicate_ack.is_some());
-    proof.not(Cause::CongestionWindow, "hole", gap.retransmission.is_some());
+    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
+    proof.not(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
 }
 
 /// The segment, and its needless repetition.
 pub(super) fn prove_spurious(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    match gap.original {
+    match gap.repair.original {
         Some(original) => proof.see("original", original),
         None => proof.see_before(gap, "flight_end"),
     }
@@ -97,22 +101,25 @@ pub(super) fn prove_spurious(scene: &Scene<'_>, proof: &mut Proof) {
     let dsack = scene.sender().trouble().dsacks > 0;
     proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
     proof.not(Cause::FastRecovery, "original_arrived", dsack);
-    proof.not(Cause::Reordering, "sent_again", gap.original.is_some());
+    proof.not(Cause::Reordering, "sent_again", gap.repair.original.is_some());
 }
 
 /// The segment that overtook, and the one that came late.
 pub(super) fn prove_reordering(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "early");
-    if let Some(duplicate) = gap.duplicate_ack {
+    if let Some(duplicate) = gap.duplicates.first {
         proof.see("duplicate_ack", duplicate);
     }
-    proof.see_after(gap, if gap.overtaken { "late" } else { "retransmission" });
-    proof.fact("late_ns", Fact::Ns(if gap.overtaken { gap.late_ns } else { gap.len_ns() }));
+    proof.see_after(gap, if gap.repair.overtaken { "late" } else { "retransmission" });
+    proof.fact(
+        "late_ns",
+        Fact::Ns(if gap.repair.overtaken { gap.repair.late_ns } else { gap.len_ns() }),
+    );
     let spurious = u64::from(scene.sender().trouble().dsacks);
     if spurious > 0 {
         proof.fact("spurious", Fact::Count(spurious));
     }
-    proof.not(Cause::FastRecovery, "original_late", gap.overtaken);
-    proof.not(Cause::SpuriousRetransmission, "not_sent_again", gap.overtaken);
+    proof.not(Cause::FastRecovery, "original_late", gap.repair.overtaken);
+    proof.not(Cause::SpuriousRetransmission, "not_sent_again", gap.repair.overtaken);
 }

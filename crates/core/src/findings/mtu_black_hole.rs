@@ -8,9 +8,9 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
-    let less = gap.original.is_none_or(|it| gap.next_len < u64::from(it.payload_bytes));
+    let less = gap.repair.original.is_none_or(|it| gap.next_len < u64::from(it.payload_bytes));
     let shorter = gap.next_len <= passed_bytes && less;
-    match gap.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {
+    match gap.repair.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {
         Some(original) => proof.see("lost", original),
         None => proof.see_before(gap, "flight_end"),
     }
@@ -27,6 +27,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;
     proof.not(Cause::RetransmissionTimeout, "by_size", bracketed);
-    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && gap.window_was_open());
-    proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
+    proof.not(
+        Cause::ZeroWindow,
+        "window_open",
+        gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
+    );
+    proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
 }

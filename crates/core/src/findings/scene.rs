@@ -43,14 +43,14 @@ impl Scene<'_> {
     /// word: what is left of a round trip is none, and where no ACK of the path was prompt, all of
     /// it is taken for the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
-        let delay_ns = self.gap().ack?.delay_ns?;
+        let delay_ns = self.gap().acks.last?.delay_ns?;
         (delay_ns >= self.gap().len_ns() / LATE_ACK_PART).then_some(delay_ns)
     }
 
     /// Returns whether neither side has sent anything again on the connection so far.
     pub fn nothing_again(&self) -> bool {
         let again = |sender: &Sender| sender.counts().rexmt_data_packets > 0;
-        !self.gap().after_loss && !self.connection.senders.iter().any(again)
+        !self.gap().losses.occurred && !self.connection.senders.iter().any(again)
     }
 
     /// The bottleneck's rate, bits per second, where it is known.
@@ -62,14 +62,14 @@ impl Scene<'_> {
     /// Bytes the path takes in a base round trip, where its rate is known.
     pub fn bdp_bytes(&self) -> Option<u64> {
         let rate_bps = self.bottleneck_bps()?;
-        let bits = u128::from(rate_bps) * u128::from(self.gap().rtt_base_ns) / 1_000_000_000;
+        let bits = u128::from(rate_bps) * u128::from(self.gap().rtt.base_ns) / 1_000_000_000;
         Some((bits / 8) as u64)
     }
 
     /// The rate of one flight of `bytes` per base round trip, and what the path would need
     /// instead, where it needs more.
     pub fn limited_to(&self, bytes: u64, proof: &mut Proof) {
-        let rtt_ns = self.gap().rtt_base_ns;
+        let rtt_ns = self.gap().rtt.base_ns;
         if rtt_ns == 0 {
             return;
         }
@@ -86,19 +86,19 @@ impl Scene<'_> {
     pub fn proof(&self) -> Proof {
         let mut proof = Proof::default();
         proof.fact("mss_bytes", Fact::Bytes(self.gap().smss));
-        proof.fact("rtt_ns", Fact::Ns(self.gap().rtt_base_ns));
-        let ack = self.gap().ack.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
-        if ack.is_some() && self.gap().rtt_sender_ns >= FAR_SENDER_NS {
+        proof.fact("rtt_ns", Fact::Ns(self.gap().rtt.base_ns));
+        let ack = self.gap().acks.last.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
+        if ack.is_some() && self.gap().rtt.sender_ns >= FAR_SENDER_NS {
             let side = match self.gap().sender {
                 Side::Client => "client",
                 Side::Server => "server",
             };
             proof.fact("far_side", Fact::Text(side.into()));
-            proof.fact("rtt_sender_ns", Fact::Ns(self.gap().rtt_sender_ns));
+            proof.fact("rtt_sender_ns", Fact::Ns(self.gap().rtt.sender_ns));
         }
         // A window that is closed says nothing of its height where that is what matters.
         let closes = self.chain.cause == Cause::ZeroWindow;
-        if let Some(window) = self.gap().window_before.filter(|&window| window > 0 || closes) {
+        if let Some(window) = self.gap().window.bytes.filter(|&window| window > 0 || closes) {
             proof.fact("window_bytes", Fact::Bytes(window));
         }
         match self.chain.cause {
@@ -188,7 +188,7 @@ impl Proof {
 
     /// The pure ACK in it, if there was one.
     pub fn see_ack(&mut self, gap: &Gap, part: &'static str) {
-        if let Some(ack) = gap.ack.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
+        if let Some(ack) = gap.acks.last.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
             let (frame, time_ns, from) = (ack.frame, ack.seen_ns, gap.sender.peer());
             self.see(part, Sighting { frame, time_ns, payload_bytes: 0, from });
         }
@@ -198,7 +198,7 @@ impl Proof {
     pub fn see_silence(&mut self, gap: &Gap) {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");
-        self.see_after(gap, if gap.retransmission.is_some() { "retransmission" } else { "next" });
+        self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
     }
 
     /// The same of a sender that something held back until an ACK came: that what followed followed

@@ -8,10 +8,10 @@ use crate::tcp::Outcome;
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "flight_end");
-    if let Some(closed_by) = gap.closed_by {
+    if let Some(closed_by) = gap.window.closed_by {
         proof.see("zero_window", closed_by);
     }
-    if let Some(probe) = gap.probe {
+    if let Some(probe) = gap.window.probes.first {
         proof.see("probe", probe);
     }
     let reset = scene.connection.ending().reset.filter(|reset| reset.frame == gap.next.frame);
@@ -29,18 +29,18 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         }
     }
     let zero = scene.sender().counts().zero_window_advertisements > 0;
-    let all_arrived = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_before == 0;
+    let all_arrived = gap.acks.last.is_some_and(|ack| ack.acked_all) || gap.flight.before == 0;
     proof.not(Cause::ReceiveWindow, "closed", zero);
     proof.not(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
     proof.not(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
-    proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.probes_answered > 0);
+    proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
 }
 
 /// Adds up probes, and connections that did not survive.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    shown.add("probes", scene.gap().probes.into());
-    shown.add("answered", scene.gap().probes_answered.into());
+    shown.add("probes", scene.gap().window.probes.sent.into());
+    shown.add("answered", scene.gap().window.probes.answered.into());
     let reset = matches!(scene.exchange.outcome, Outcome::Reset { .. });
-    let unanswered = scene.gap().probes > scene.gap().probes_answered;
+    let unanswered = scene.gap().window.probes.sent > scene.gap().window.probes.answered;
     shown.add("died", u64::from(reset && unanswered && scene.sender().closed()));
 }

@@ -6,7 +6,7 @@ use crate::model::{Cause, Owner, Slice};
 /// The part of a turn-around that question or answer stood in queues; a bloated one where that
 /// is several base round trips.
 pub(super) fn queueing(gap: &Gap) -> Slice {
-    queued(gap.queue_ns, gap.rtt_base_ns)
+    queued(gap.bottleneck.queue_ns, gap.rtt.base_ns)
 }
 
 /// The last byte of a response on its way behind the vantage.

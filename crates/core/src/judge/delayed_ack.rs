@@ -1,7 +1,7 @@
 //! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
-use super::thresholds::{DELAY_FLOOR_NS, DELAYED_ACK_MIN_NS, KNOWN_WAITS};
+use super::thresholds::{DELAY_FLOOR_NS, DELAYED_ACK_MIN_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
@@ -9,15 +9,13 @@ use crate::model::{Cause, Owner, Slice};
 /// What that took beside the round trip is lost to it. Why the sender could not go on (one segment
 /// of congestion window, a send buffer below two segments, stop-and-wait) is the flight's height.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
-    let (met, missed) = (gap.late_acks_met, gap.late_acks_missed);
     let waits = match gap.ack_triggered() {
-        // A sender with a pace of its own goes on with an ACK by chance, once in some dozens.
-        true => missed <= 4 * (met + 1),
+        true => gap.late_acks.may_be_waited_for(),
         // A host that wakes its application up late: what waits for ACKs waited until then.
-        false => met >= KNOWN_WAITS && missed <= 4 * met,
+        false => gap.late_acks.are_waited_for(),
     };
     let held_ns = held_ns(gap, rest_ns);
-    let late_ns = gap.ack.and_then(|ack| ack.delay_ns).unwrap_or(0).min(held_ns);
+    let late_ns = gap.acks.delay_ns().min(held_ns);
     need(waits, "the sender has gone on without waiting for late ACKs too often")?;
     let other = "it did not end with a late ACK of less than two full segments";
     need(after_late_ack(gap, held_ns), other)?;
@@ -38,18 +36,18 @@ pub(super) fn way(gap: &Gap, rest_ns: u64) -> Slice {
 /// Returns whether the sender went on after an ACK that its receiver had delayed for most of
 /// `held_ns`, and that it may have had to wait for.
 pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
-    let Some((ack, delay_ns)) = gap.ack.and_then(|ack| Some((ack, ack.delay_ns?))) else {
+    let Some((ack, delay_ns)) = gap.acks.last.and_then(|ack| Some((ack, ack.delay_ns?))) else {
         return false;
     };
     gap.turn == Turn::Continues
-        && gap.retransmission.is_none()
-        && !gap.nothing_unsent
+        && !gap.repair.is_retransmission()
+        && !gap.unsent.ran_out
         && ack.pure
-        && gap.flight_before > 0
+        && gap.flight.before > 0
         // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).
-        && gap.flight_before < 2 * gap.smss
-        && (!gap.next_small() || gap.after_loss || gap.steps)
-        && !gap.flight_free()
+        && !gap.flight.has_segments(2, gap.smss)
+        && (!gap.next_small() || gap.losses.occurred || gap.flight.steps)
+        && !gap.flight.is_free_for(gap.next_segment())
         && delay_ns >= DELAY_FLOOR_NS
         && (delay_ns >= held_ns / 2 || delay_ns >= DELAYED_ACK_MIN_NS)
 }

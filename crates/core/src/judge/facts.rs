@@ -45,23 +45,23 @@ impl Gap {
             ("the sender then", turn.into()),
             ("last segment before it was small", yes(self.last_small)),
             ("bytes that ended it", self.next_len.to_string()),
-            ("a TLS handshake was under way", yes(self.in_handshake)),
+            ("a TLS handshake was under way", yes(self.protocol.in_handshake)),
             ("packets are missing from the capture in it", yes(self.holed)),
         ]
     }
 
     fn round_trip(&self) -> Vec<(&'static str, String)> {
-        let bound = if self.is_bound { " at most" } else { "" };
+        let bound = if self.rtt.is_bound { " at most" } else { "" };
         vec![
-            ("between the capture and the sender", duration(self.rtt_sender_ns) + bound),
-            ("between both ends", duration(self.rtt_base_ns)),
-            ("of it in the silence", duration(self.way_ns)),
+            ("between the capture and the sender", duration(self.rtt.sender_ns) + bound),
+            ("between both ends", duration(self.rtt.base_ns)),
+            ("of it in the silence", duration(self.rtt.way_ns)),
             ("tolerance of an effect", duration(self.trigger_tolerance_ns())),
         ]
     }
 
     fn acknowledgment(&self) -> Vec<(&'static str, String)> {
-        let Some(ack) = self.ack else { return vec![("last one in it", "none".into())] };
+        let Some(ack) = self.acks.last else { return vec![("last one in it", "none".into())] };
         vec![
             ("last one in it", format!("frame {}", ack.frame.number())),
             ("without data", yes(ack.pure)),
@@ -73,7 +73,7 @@ impl Gap {
     }
 
     fn flight(&self) -> Vec<(&'static str, String)> {
-        let shape = match self.shape {
+        let shape = match self.flight.shape {
             Shape::Opening => "grows, or is not known".into(),
             Shape::Ceiling { bytes: height, drained } => {
                 let drained = if drained { ", the buffer empty each time" } else { "" };
@@ -82,53 +82,53 @@ impl Gap {
         };
         vec![
             ("full segment", bytes(self.smss)),
-            ("unacknowledged at the beginning", bytes(self.flight_first)),
-            ("unacknowledged before the ACK", bytes(self.flight_before)),
-            ("greatest so far", bytes(self.flight_reached)),
+            ("unacknowledged at the beginning", bytes(self.flight.first)),
+            ("unacknowledged before the ACK", bytes(self.flight.before)),
+            ("greatest so far", bytes(self.flight.reached)),
             ("height from round to round", shape),
         ]
     }
 
     fn window(&self) -> Vec<(&'static str, String)> {
-        let room = self.room_before.map(|room| format!("{room} B"));
+        let room = self.window.room.map(|room| format!("{room} B"));
         vec![
-            ("offered before the ACK", or_unknown(self.window_before.map(bytes))),
+            ("offered before the ACK", or_unknown(self.window.bytes.map(bytes))),
             ("room in it", or_unknown(room)),
-            ("closed for", duration(self.closed_ns)),
-            ("has limited this sender before", yes(self.window_met)),
+            ("closed for", duration(self.window.closed_ns)),
+            ("has limited this sender before", yes(self.window.met)),
         ]
     }
 
     fn loss(&self) -> Vec<(&'static str, String)> {
-        let retransmission = match self.retransmission {
+        let retransmission = match self.repair.trigger {
             None => "no",
             Some(Recovery::Timer) => "by timer",
             Some(Recovery::Fast) => "by duplicate ACKs",
         };
         vec![
             ("a retransmission ended it", retransmission.into()),
-            ("packets lost before the capture", self.missing_packets.to_string()),
-            ("the sender repairs a loss", yes(self.in_recovery)),
-            ("the sender has had a loss", yes(self.after_loss)),
+            ("packets lost before the capture", self.losses.missing.count.to_string()),
+            ("the sender repairs a loss", yes(self.losses.in_recovery)),
+            ("the sender has had a loss", yes(self.losses.occurred)),
         ]
     }
 
     fn nagle(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("small segments that left with an ACK", self.nagle_holds.to_string()),
-            ("that left some time after it", self.nagle_missed.to_string()),
-            ("that left while another was unacknowledged", self.nagle_refuted.to_string()),
-            ("late ACKs that it went on with", self.late_acks_met.to_string()),
-            ("late ACKs that it went on after", self.late_acks_missed.to_string()),
+            ("small segments that left with an ACK", self.nagle.holds.to_string()),
+            ("that left some time after it", self.nagle.missed.to_string()),
+            ("that left while another was unacknowledged", self.nagle.refuted.to_string()),
+            ("late ACKs that it went on with", self.late_acks.met.to_string()),
+            ("late ACKs that it went on after", self.late_acks.missed.to_string()),
         ]
     }
 
     fn pace(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("may be a step of the sender's pace", yes(self.paced)),
-            ("the link was busy for", duration(self.busy_ns)),
-            ("queueing delay of what ended it", duration(self.queue_ns)),
-            ("pause that the writer would have made", duration(self.own_pause_ns)),
+            ("may be a step of the sender's pace", yes(self.pace.is_step)),
+            ("the link was busy for", duration(self.bottleneck.busy_ns)),
+            ("queueing delay of what ended it", duration(self.bottleneck.queue_ns)),
+            ("pause that the writer would have made", duration(self.pace.own_pause_ns)),
         ]
     }
 }

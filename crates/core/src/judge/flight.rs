@@ -13,31 +13,37 @@ use crate::model::{Cause, Owner, Slice};
 /// congestion window could hold back. A sender that goes on with a duplicate ACK waited for less
 /// data in flight. A pause that the writer would have made anyhow is not claimed.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
-    let rest_ns = rest_ns.saturating_sub(gap.own_pause_ns);
-    need(gap.retransmission.is_none(), "a retransmission ended it")?;
+    let rest_ns = rest_ns.saturating_sub(gap.pace.own_pause_ns);
+    need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
     need(gap.flight_held() > gap.smss, "no more than one full segment was unacknowledged")?;
     if !gap.ack_triggered() && gap.duplicate_triggered() {
         return Ok(Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns));
     }
     if !gap.ack_triggered() {
         let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
-        let held =
-            gap.ack.is_some() && fills_buffer(gap) && takes_two(gap) && 2 * held_ns >= rest_ns;
+        let held = gap.acks.last.is_some()
+            && fills_buffer(gap)
+            && gap.flight.has_segments(2, gap.smss)
+            && 2 * held_ns >= rest_ns;
         let free = "no ACK ended it, and no buffer was full until one came";
         return need(held, free).map(|()| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
     // A flight far below a ceiling was not held back by it.
-    let at_height = match gap.shape {
-        Shape::Ceiling { bytes, drained: true } => 2 * gap.flight_before >= bytes && takes_two(gap),
+    let at_height = match gap.flight.shape {
+        Shape::Ceiling { bytes, drained: true } => {
+            2 * gap.flight.before >= bytes && gap.flight.has_segments(2, gap.smss)
+        }
         _ => true,
     };
     need(at_height, "the flight was far below the height at which a buffer has stopped it")?;
-    Ok(match gap.shape {
+    Ok(match gap.flight.shape {
         Shape::Ceiling { drained: true, .. } => {
             Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)
         }
-        _ if gap.after_loss => Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns),
-        Shape::Ceiling { .. } if gap.may_be_after_loss => {
+        _ if gap.losses.occurred => {
+            Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns)
+        }
+        Shape::Ceiling { .. } if gap.losses.may_have_occurred => {
             Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns)
         }
         Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
@@ -45,22 +51,18 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     })
 }
 
-/// Returns whether two segments were in flight. Less may be messages of an application; a buffer
-/// that takes no more waits for each ACK (`delayed_ack`).
-fn takes_two(gap: &Gap) -> bool {
-    gap.flight_before >= 2 * gap.smss
-}
-
 /// Returns whether the flight fills a buffer that has stopped it before, so that the application
 /// could not go on until an ACK came. Linux wakes a writer when a third of its buffer is free.
 fn fills_buffer(gap: &Gap) -> bool {
-    buffer_bytes(gap).is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
+    buffer_bytes(gap).is_some_and(|bytes| 3 * gap.flight.before >= 2 * bytes)
 }
 
 /// Size of the buffer that has stopped the flight before, bytes.
 pub fn buffer_bytes(gap: &Gap) -> Option<u64> {
-    match gap.shape {
-        Shape::Ceiling { bytes, drained } if drained || !gap.may_be_after_loss => Some(bytes),
+    match gap.flight.shape {
+        Shape::Ceiling { bytes, drained } if drained || !gap.losses.may_have_occurred => {
+            Some(bytes)
+        }
         _ => None,
     }
 }

@@ -29,7 +29,11 @@ pub use bufferbloat::{Leg, own_ns};
 pub use delayed_ack::after_late_ack;
 pub use facts::Facts;
 pub use flight::buffer_bytes;
-pub use gap::{AckTrigger, Gap, Recovery, Turn};
+pub use gap::{
+    AckTrigger, Acks, Bottleneck, DuplicateAcks, Flight, Gap, LateAcks, Losses, MissingPackets,
+    NagleEvidence, OfferedWindow, Pace, ProtocolState, Recovery, Repair, RoundTrips, Turn, Unsent,
+    WindowProbes,
+};
 pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
 pub use queue_delay::QueueDelay;
 pub use shape::Shape;
@@ -81,7 +85,7 @@ pub fn explain(gap: &Gap) -> (Slices, Vec<(&'static str, Answer)>) {
 #[inline(always)]
 fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Slices {
     let mut slices = Slices::new(gap.len_ns());
-    if gap.in_handshake && gap.retransmission.is_none() && gap.missing_packets == 0 {
+    if gap.protocol.in_handshake && !gap.repair.is_retransmission() && !gap.losses.missing.any() {
         if gap.turn == Turn::Continues && gap.last_small {
             let answer = nagle_delayed_ack::recognise(gap, slices.rest_ns);
             witness("nagle_delayed_ack", answer);
@@ -93,12 +97,12 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
     match gap.turn {
         Turn::Answers => {
             // The client's request after a handshake: its leg is the handshake's last.
-            let leg = if gap.after_handshake { Owner::Tls } else { Owner::Path };
-            slices.take(Slice::plain(leg, gap.way_ns));
-            slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns));
+            let leg = if gap.protocol.after_handshake { Owner::Tls } else { Owner::Path };
+            slices.take(Slice::plain(leg, gap.rtt.way_ns));
+            slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns));
             slices.take(bufferbloat::queueing(gap));
         }
-        Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),
+        Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns)),
     }
     for (name, asked, recogniser) in RECOGNISERS {
         if slices.rest_ns == 0 {
@@ -111,7 +115,7 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         witness(name, answer);
         if let Ok(slice) = answer {
             if slice.cause == Some(Cause::CongestionWindow) {
-                slices.take(pacing::own(gap));
+                slices.take(pacing::own_pace(gap));
             }
             slices.take(slice);
             if slice.cause == Some(Cause::DelayedAck) {

@@ -1,9 +1,9 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
-use super::thresholds::{HOLD_FLOOR_NS, KNOWN_HOLDS};
+use super::thresholds::HOLD_FLOOR_NS;
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, tail_probe_ns};
-use crate::judge::{Gap, Shape, Turn};
+use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
 /// Claims a silence that ended with the ACK of all data, after a small segment and before another
@@ -13,19 +13,22 @@ use crate::model::{Cause, Owner, Slice};
 /// systems while *anything* is. The held segment leaves with the ACK of all data; behind full
 /// segments, with the ACK of the small one.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
-    need(gap.retransmission.is_none(), "a retransmission ended it")?;
+    need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
     need(gap.next_small() && gap.next_len > 0, "no small segment followed")?;
-    need(gap.flight_before > 0, "nothing was unacknowledged")?;
-    let has_room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
+    need(gap.flight.before > 0, "nothing was unacknowledged")?;
+    let has_room = gap.window.may_have_room_for(gap.next_len);
     need(has_room, "the receiver's window had no room for the next segment")?;
     let nagled = "the sender has sent a small segment while another was unacknowledged";
-    need(gap.nagle_refuted == 0, nagled)?;
+    need(!gap.nagle.is_refuted(), nagled)?;
     need(!at_ceiling(gap), "the flight had the height at which a buffer has stopped it before")?;
-    need(!may_pause(gap), "the round trip to the sender is known only from pauses like this one")?;
+    need(
+        !gap.rtt.may_include_pause(gap.len_ns()),
+        "the round trip to the sender is known only from pauses like this one",
+    )?;
     need(!gap.holed, "packets are missing from the capture in it")?;
     need(gap.len_ns() >= HOLD_FLOOR_NS, "it is shorter than 1 ms")?;
     let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
-    let Some(ack) = gap.ack else {
+    let Some(ack) = gap.acks.last else {
         let unprobed = "no ACK came in it, and it is no tail loss probe of a sender known to hold";
         return need(probes_tail(gap), unprobed).map(|()| of_hold(rest_ns));
     };
@@ -33,7 +36,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
     // The application may have waited for data that the ACK carries, unless these are session
     // tickets.
-    need(ack.pure || gap.after_handshake, "the last ACK came with data")?;
+    need(ack.pure || gap.protocol.after_handshake, "the last ACK came with data")?;
     let full = "the ACK left data unacknowledged, or full segments filled the congestion window";
     need(other_holds || mixed, full)?;
     if gap.released() {
@@ -42,32 +45,29 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     // A host that stalls after the ACK: what this sender is known to hold, it held until then.
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     let late = "the next segment did not leave with the ACK";
-    need(holds(gap) && held_ns >= HOLD_FLOOR_NS, late).map(|()| of_hold(held_ns))
-}
-
-/// Returns whether the silence may be a pause of the writer: no ACK in it is known to be late, and
-/// the round trip that would explain the rest was estimated from such pauses.
-fn may_pause(gap: &Gap) -> bool {
-    gap.is_bound && 2 * gap.rtt_sender_ns > gap.len_ns()
+    need(gap.nagle.is_known_to_hold() && held_ns >= HOLD_FLOOR_NS, late).map(|()| of_hold(held_ns))
 }
 
 /// Returns whether no ACK came until a tail loss probe was due, which carries a held segment where
 /// there is one (RFC 8985 §7.3), and the sender is known to hold segments.
 fn probes_tail(gap: &Gap) -> bool {
-    let due_ns = tail_probe_ns(gap.rtt_base_ns);
-    gap.turn == Turn::Continues && gap.last_small && holds(gap) && gap.len_ns() >= due_ns
+    let due_ns = tail_probe_ns(gap.rtt.base_ns);
+    gap.turn == Turn::Continues
+        && gap.last_small
+        && gap.nagle.is_known_to_hold()
+        && gap.len_ns() >= due_ns
 }
 
 /// Returns whether the small rest of a message left with the ACK of a small segment that had gone
 /// before full ones. A congestion window that has opened this far does not hold back a last small
 /// segment, and a buffer with new room is filled with more.
 fn holds_rest(gap: &Gap) -> bool {
-    gap.small_acked
+    gap.flight.small_acked
         && !gap.last_small
         && gap.next_pushed
-        && window_beyond(gap, gap.flight_before) <= gap.window_opened
-        && !gap.after_loss
-        && !gap.steps
+        && window_beyond(gap, gap.flight.before) <= gap.flight.cwnd_opened
+        && !gap.losses.occurred
+        && !gap.flight.steps
 }
 
 /// The congestion window that lets one segment more go than `flight`, bytes.
@@ -78,7 +78,7 @@ fn window_beyond(gap: &Gap, flight: u64) -> u64 {
 /// Returns whether the congestion window has opened beyond `flight`, even if it began with two
 /// segments and grew by one with each ACK of two (RFC 5681 §3.1).
 fn has_opened(gap: &Gap, flight: u64) -> bool {
-    let sent_before = gap.window_opened.saturating_sub(INITIAL_WINDOW_SEGMENTS * gap.smss);
+    let sent_before = gap.flight.cwnd_opened.saturating_sub(INITIAL_WINDOW_SEGMENTS * gap.smss);
     window_beyond(gap, flight) <= 2 * gap.smss + sent_before / 2
 }
 
@@ -88,19 +88,14 @@ fn has_opened(gap: &Gap, flight: u64) -> bool {
 /// two (RFC 5681 §3.1).
 fn cwnd_open(gap: &Gap) -> bool {
     let flight = gap.flight_held();
-    let opened = gap.is_free(flight) || gap.next_pushed && has_opened(gap, flight);
-    let few = gap.flight_before <= 3 * gap.smss && (flight <= gap.smss || opened);
-    (few || gap.passed_over_acks()) && !gap.flight_cut && !gap.after_loss && !gap.steps
-}
-
-/// Returns whether the sender is known to hold segments: what followed an ACK of all data left with
-/// that ACK several times, and less often later.
-fn holds(gap: &Gap) -> bool {
-    gap.nagle_holds >= KNOWN_HOLDS && gap.nagle_holds > gap.nagle_missed
+    let opened = gap.flight.has_reached(flight + gap.next_segment())
+        || gap.next_pushed && has_opened(gap, flight);
+    let few = gap.flight.before <= 3 * gap.smss && (flight <= gap.smss || opened);
+    (few || gap.passed_over_acks()) && !gap.flight.cut && !gap.losses.occurred && !gap.flight.steps
 }
 
 /// Returns whether the flight had the height at which the send buffer has stopped it before, so
 /// that what followed did not fit.
 fn at_ceiling(gap: &Gap) -> bool {
-    matches!(gap.shape, Shape::Ceiling { bytes, .. } if gap.flight_before + gap.next_len > bytes)
+    gap.flight.ceiling().is_some_and(|bytes| gap.flight.before + gap.next_len > bytes)
 }

@@ -9,22 +9,22 @@ use crate::model::{Cause, Owner, Slice};
 /// more out, since it does not know that the path carries more. It cannot learn that if the
 /// receiver's window or its own buffer never allows more in flight.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
-    need(gap.paced, "it is no step of the sender's pace")?;
-    if gap.limit_paced && (gap.window_limited() || gap.window_met) {
+    need(gap.pace.is_step, "it is no step of the sender's pace")?;
+    if gap.pace.by_limit && (gap.window.limits(gap.next_segment()) || gap.window.met) {
         return Ok(Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, rest_ns));
     }
     // A receiver that takes twice as much does not hold the sender back.
-    let roomy = gap.room_before.is_some_and(|room| room >= gap.flight_before as i64);
+    let roomy = gap.window.has_room_for(gap.flight.before);
     if roomy && buffer_bytes(gap).is_some() {
         return Ok(Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns));
     }
-    let cause = if gap.after_loss { Cause::CongestionWindow } else { Cause::SlowStart };
+    let cause = if gap.losses.occurred { Cause::CongestionWindow } else { Cause::SlowStart };
     Ok(Slice::of(Owner::CongestionWindow, cause, rest_ns))
 }
 
 /// The part of a silence that a pacing sender would have waited for anyhow, had no loss reduced its
 /// window.
-pub(super) fn own(gap: &Gap) -> Slice {
-    let ns = gap.own_pace_ns.saturating_sub(gap.busy_ns);
+pub(super) fn own_pace(gap: &Gap) -> Slice {
+    let ns = gap.pace.before_loss_ns.saturating_sub(gap.bottleneck.busy_ns);
     Slice::of(Owner::CongestionWindow, Cause::SlowStart, ns)
 }

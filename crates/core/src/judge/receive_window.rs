@@ -1,14 +1,14 @@
 //! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
 
 use super::answer::{Answer, need};
-use crate::judge::{Gap, Shape};
+use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
 
 /// The flight filled the window, and what moved the window's edge ended the silence. Where there
 /// was no room at all, the window held the sender until then, whatever its application did after.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
-    let opened = gap.ack.is_some_and(|ack| ack.opened_window);
-    need(gap.retransmission.is_none(), "a retransmission ended it")?;
+    let opened = gap.acks.last.is_some_and(|ack| ack.opened_window);
+    need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
     need(opened, "no ACK in it moved the edge of the window")?;
     let of_window = |ns| Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, ns);
     if gap.released() {
@@ -16,7 +16,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
             .map(|()| of_window(rest_ns));
     }
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
-    let held = gap.window_met && gap.window_limited() && 2 * held_ns >= rest_ns;
+    let held = gap.window.met && gap.window.limits(gap.next_segment()) && 2 * held_ns >= rest_ns;
     let late = "the sender went on some time after the window had opened";
     need(held, late).map(|()| of_window(held_ns))
 }
@@ -25,12 +25,14 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
 /// so a flight that stands still just below the window is the window's; so is one below which a
 /// window of this height has stood in the way before, and that the sender has exceeded.
 fn fills_window(gap: &Gap) -> bool {
-    let stands_at = match gap.shape {
-        Shape::Ceiling { bytes, .. } => Some(bytes),
-        Shape::Opening => (gap.window_met && gap.flight_free()).then_some(gap.flight_before),
+    let segment = gap.next_segment();
+    let exceeded = || {
+        let stands = gap.window.met && gap.flight.is_free_for(segment);
+        stands.then_some(gap.flight.before)
     };
+    let stands_at = gap.flight.ceiling().or_else(exceeded);
     let just_below = stands_at
-        .zip(gap.window_before)
+        .zip(gap.window.bytes)
         .is_some_and(|(bytes, window)| bytes + (3 * gap.smss).min(window / 3) >= window);
-    gap.window_limited() || just_below
+    gap.window.limits(segment) || just_below
 }

@@ -1,7 +1,6 @@
 //! Writes below the SMSS into a send buffer that takes one or two of them.
 
 use super::answer::{Answer, need};
-use super::thresholds::KNOWN_WAITS;
 use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
 
@@ -11,13 +10,12 @@ use crate::model::{Cause, Owner, Slice};
 /// Messages of their own may be answers to what the other side did meanwhile elsewhere: those tell
 /// nothing.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
-    let waits = gap.nagle_holds >= KNOWN_WAITS && gap.nagle_holds > 4 * gap.nagle_missed;
-    let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
+    let room = gap.window.may_have_room_for(gap.next_len);
     need(gap.meets_ack(), "no small segment left with the ACK of all data")?;
-    need(gap.nagle_refuted > 0, "the sender may use Nagle's algorithm")?;
-    need(waits, "the sender goes on between ACKs as well")?;
+    need(gap.nagle.is_refuted(), "the sender may use Nagle's algorithm")?;
+    need(gap.nagle.leaves_with_acks(), "the sender goes on between ACKs as well")?;
     need(room, "the receiver's window had no room for the next segment")?;
-    need(!gap.after_loss, "the sender has had a loss")?;
+    need(!gap.losses.occurred, "the sender has had a loss")?;
     need(!gap.holed, "packets are missing from the capture in it")?;
     Ok(Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns))
 }

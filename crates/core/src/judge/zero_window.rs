@@ -8,8 +8,8 @@ use crate::model::{Cause, Owner, Slice};
 /// The window was (almost) closed for most of the silence, by the receiver's own ACKs, so that
 /// its length is the reader's pause and not the path.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
-    let longer_than_path = gap.closed_ns >= CLOSED_FLOOR_NS.max(gap.rtt_base_ns);
-    let most = gap.closed_ns >= rest_ns / 2;
+    let longer_than_path = gap.window.closed_ns >= CLOSED_FLOOR_NS.max(gap.rtt.base_ns);
+    let most = gap.window.closed_ns >= rest_ns / 2;
     need(longer_than_path, "the window was not closed for longer than a round trip, and 1 ms")?;
     need(most, "the window was closed for less than half of it")?;
     Ok(Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, rest_ns))

@@ -68,7 +68,7 @@ impl Print {
     }
 
     /// Returns its index among the sightings.
-    fn place(&self) -> usize {
+    fn bucket(&self) -> usize {
         let [seq, ack] = self.numbers;
         let mixed = (seq ^ ack.rotate_left(7)).wrapping_mul(0x85eb_ca6b);
         (mixed >> 8) as usize % SIGHTINGS
@@ -141,7 +141,7 @@ impl Translated {
         if self.sightings.is_empty() {
             self.sightings.resize(SIGHTINGS, None);
         }
-        let kept = self.sightings.get_mut(now.print.place())?;
+        let kept = self.sightings.get_mut(now.print.bucket())?;
         let before = kept.replace(now)?;
         let elapsed_ns = now.time_ns.saturating_sub(before.time_ns);
         let is_same = before.print == now.print && now.print.is_telling();

@@ -8,6 +8,7 @@ mod cold;
 mod doubt;
 mod ending;
 mod feed;
+mod gap;
 mod icmp;
 mod kept;
 mod limits;
@@ -382,7 +383,7 @@ impl Connection {
         let saved = if may_be_unasked { self.timeline.save() } else { None };
         match silence {
             Some(gap) if by_timer => {
-                let stamp = self.senders[index].stamp(segment, gap.original);
+                let stamp = self.senders[index].stamp(segment, gap.repair.original);
                 let held = Suspended { gap: *gap, end, stamp };
                 self.cold_mut().suspended = Some(Box::new(held));
                 self.senders[index].follow_rounds();
@@ -390,7 +391,7 @@ impl Connection {
             }
             Some(gap) if !maybe_idle => {
                 self.timeline.lend(&mut shared.spare);
-                self.own(gap, end);
+                self.attribute(gap, end);
             }
             _ => {}
         }
@@ -415,7 +416,7 @@ impl Connection {
         if unasked && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
             // A greeting, for which the client may have waited.
             if explains {
-                self.own(&shared.silence, end);
+                self.attribute(&shared.silence, end);
             }
             self.timeline.touch(Sighting::of(side, segment));
             return;

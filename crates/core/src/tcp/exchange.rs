@@ -69,10 +69,10 @@ impl Chain {
             self.cause,
             Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::MtuBlackHole
         );
-        let repaired = self.gap.retransmission.is_some();
-        let unmet = self.cause == Cause::NagleDelayedAck && self.gap.ack.is_none();
+        let repaired = self.gap.repair.is_retransmission();
+        let unmet = self.cause == Cause::NagleDelayedAck && self.gap.acks.last.is_none();
         let longest_ns = if unmet { 0 } else { self.longest_ns };
-        (of_loss && repaired, of_loss && self.gap.original.is_some(), longest_ns)
+        (of_loss && repaired, of_loss && self.gap.repair.original.is_some(), longest_ns)
     }
 }
 
@@ -223,7 +223,7 @@ impl Exchange {
         let ns = self.ledger.transfer(Owner::Server, Owner::Path, to_server_ns.min(chain.ns));
         chain.ns -= ns.min(chain.ns);
         chain.longest_ns = chain.longest_ns.saturating_sub(ns).min(chain.ns);
-        chain.gap.way_ns += ns;
+        chain.gap.rtt.way_ns += ns;
         self.chains.retain(|chain| chain.ns > 0);
     }
 
@@ -232,7 +232,7 @@ impl Exchange {
     pub(super) fn note_way(&mut self, gap: &Gap) {
         if gap.turn == Turn::Answers {
             let known_ns = &mut self.ways_ns[gap.sender as usize];
-            *known_ns = gap.way_ns.max(*known_ns);
+            *known_ns = gap.rtt.way_ns.max(*known_ns);
         }
     }
 
@@ -365,19 +365,19 @@ impl Exchange {
     }
 
     /// Adds the part of a gap after the exchange's begin.
-    pub fn own_since_begun(&mut self, slices: &Slices, gap: &Gap) {
+    pub fn attribute_since_begun(&mut self, slices: &Slices, gap: &Gap) {
         let mut before_ns = self.start_ns.saturating_sub(gap.start_ns);
         for slice in slices.iter() {
             let skipped_ns = before_ns.min(slice.ns);
             before_ns -= skipped_ns;
-            self.own(&Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
+            self.attribute(&Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
         }
     }
 
     /// Returns whether its request or response was on its way during a gap of the client that
     /// another request ended.
     pub fn waits_through(&self, gap: &Gap) -> bool {
-        let due_ns = self.first.time_ns + gap.rtt_base_ns.saturating_sub(gap.rtt_sender_ns);
+        let due_ns = self.first.time_ns + gap.rtt.base_ns.saturating_sub(gap.rtt.sender_ns);
         gap.asks_more() && self.is_awaiting() && gap.start_ns < due_ns
     }
 
@@ -388,7 +388,7 @@ impl Exchange {
 
     /// Adds a gap of the client before another request: this exchange was waiting for its
     /// response.
-    pub fn own_waiting(&mut self, gap: &Gap) {
+    pub fn attribute_waiting(&mut self, gap: &Gap) {
         let [path, server] = self.waiting(gap);
         self.ledger.add(Owner::Path, path.ns);
         self.ledger.add(Owner::Server, server.ns);
@@ -397,7 +397,7 @@ impl Exchange {
 
     /// Slices of such a gap: the request on its way, then the server's work.
     pub fn waiting(&self, gap: &Gap) -> [Slice; 2] {
-        let rtt_server_ns = gap.rtt_base_ns.saturating_sub(gap.rtt_sender_ns);
+        let rtt_server_ns = gap.rtt.base_ns.saturating_sub(gap.rtt.sender_ns);
         let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
         let there_ns = (self.first.time_ns + rtt_server_ns).clamp(begin_ns, gap.end_ns);
         let path = Slice::plain(Owner::Path, there_ns - begin_ns);
@@ -405,13 +405,13 @@ impl Exchange {
     }
 
     /// Adds a slice of a gap.
-    pub fn own(&mut self, slice: &Slice, gap: &Gap) {
+    pub fn attribute(&mut self, slice: &Slice, gap: &Gap) {
         if slice.ns == 0 {
             return;
         }
         self.ledger.add(slice.owner, slice.ns);
         let on_the_way = slice.owner == Owner::Path && gap.turn == Turn::Continues;
-        let on_the_way = on_the_way && 2 * slice.ns >= gap.rtt_base_ns;
+        let on_the_way = on_the_way && 2 * slice.ns >= gap.rtt.base_ns;
         self.path_waits = self.path_waits.saturating_add(on_the_way.into());
         let Some(cause) = slice.cause else { return };
         if cause == Cause::SlowStart {
@@ -419,7 +419,7 @@ impl Exchange {
         }
         let waited_ns =
             if cause == Cause::ServerThink { std::mem::take(&mut self.waited_ns) } else { 0 };
-        let (sender, ns, tails) = (gap.sender, slice.ns + waited_ns, u32::from(gap.tail));
+        let (sender, ns, tails) = (gap.sender, slice.ns + waited_ns, u32::from(gap.repair.tail));
         if !self.chains.iter().any(|chain| chain.cause == cause && chain.sender == sender) {
             return self.link(Chain { tails, ..Chain::of(cause, sender, ns, *gap) });
         }

@@ -2,6 +2,7 @@
 //! them.
 
 use crate::app::Side;
+use crate::judge::RoundTrips;
 use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
 use crate::tcp::thresholds::{RTT_MAX_NS, VANTAGE_ON_HOST_NS};
@@ -155,6 +156,16 @@ impl Path {
     pub fn base_way_ns(&self) -> u64 {
         let settled = self.legs.iter().all(|leg| leg.is_settled());
         if settled { self.base_rtt_ns() } else { 0 }
+    }
+
+    /// Round trips in a gap of `side`.
+    pub fn round_trips(&self, side: Side) -> RoundTrips {
+        RoundTrips {
+            sender_ns: self.rtt_ns(side),
+            is_bound: !self.is_settled(side),
+            way_ns: self.way_ns(side),
+            base_ns: self.base_rtt_ns(),
+        }
     }
 
     /// Returns whether the vantage is at `side`, so that what passes it has arrived there.

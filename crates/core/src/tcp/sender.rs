@@ -5,6 +5,7 @@ mod bulk;
 mod copies;
 mod departure;
 mod effect;
+mod in_gap;
 mod losses;
 mod marks;
 mod pacer;
@@ -23,7 +24,7 @@ mod unread;
 mod waits;
 mod window;
 
-pub(super) use losses::{Stamp, is_among, too_early};
+pub(super) use losses::{Stamp, too_early};
 pub use since::SinceDeparture;
 pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
@@ -158,7 +159,7 @@ impl Sender {
 
     /// Time at which the first ACK since the last departure took effect, ns.
     pub fn first_ack_ns(&self) -> Option<u64> {
-        self.since.as_ref().and_then(|since| since.first_ack_ns)
+        self.since.as_ref().and_then(|since| since.acks.first_effect_ns)
     }
 
     /// Moves the stored state since the last departure, if there is any, into `since`.
@@ -225,7 +226,7 @@ impl Sender {
     }
 
     /// Reads a word of each part, to load all of them into the cache at once.
-    pub fn glance(&self) -> u64 {
+    pub fn prefetch(&self) -> u64 {
         let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
         let known = u64::from(self.una) ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)

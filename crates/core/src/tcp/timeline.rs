@@ -150,7 +150,7 @@ impl Timeline {
 
     /// Attributes a short time to one owner.
     #[inline]
-    pub fn own_plain(&mut self, owner: Owner, ns: u64) {
+    pub fn attribute_plain(&mut self, owner: Owner, ns: u64) {
         let to_ns = self.cursor_ns + ns;
         for exchange in self.open.iter_mut() {
             if exchange.response_end.is_none() {
@@ -170,7 +170,7 @@ impl Timeline {
     /// Attributes the slices of a gap to the exchanges that lasted through it. The repair of a
     /// loss of data before `repaired_end` also concerns an exchange whose last byte has passed and
     /// not yet arrived.
-    pub fn own(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
+    pub fn attribute(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
         let lives = |exchange: &&mut Box<Exchange>| match (exchange.response_end, repaired_end) {
             (None, _) => true,
             (Some(end), Some(repaired)) => gap.sender == Side::Server && repaired <= end.get(),
@@ -180,9 +180,9 @@ impl Timeline {
         self.open.iter_mut().filter(lives).for_each(|exchange| {
             exchange.note_way(gap);
             if waits(exchange, gap, open_ended) {
-                exchange.own_waiting(gap);
+                exchange.attribute_waiting(gap);
             } else {
-                exchange.own_since_begun(slices, gap);
+                exchange.attribute_since_begun(slices, gap);
             }
             exchange.end_ns = exchange.end_ns.max(gap.end_ns);
             exchange.last = gap.next;
@@ -373,7 +373,7 @@ impl Timeline {
             exchange.ledger.add(Owner::Path, way_ns);
             let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - way_ns);
             let gap = Gap::between(Side::Server, ready_ns + way_ns, at.time_ns, ack, at.seen);
-            exchange.own(&own, &Gap { turn: Turn::Answers, ..gap });
+            exchange.attribute(&own, &Gap { turn: Turn::Answers, ..gap });
         }
     }
 
@@ -432,7 +432,8 @@ impl Timeline {
                 let slices = (!leg.is_plain()).then(|| leg.slices(bytes, sent_ns));
                 for slice in slices.iter().flatten() {
                     let to_ns = from_ns + slice.ns;
-                    exchange.own(slice, &Gap::between(Side::Server, from_ns, to_ns, last, last));
+                    exchange
+                        .attribute(slice, &Gap::between(Side::Server, from_ns, to_ns, last, last));
                     from_ns = to_ns;
                 }
             }
@@ -467,7 +468,7 @@ impl Timeline {
         };
         let gap = Gap::between(Side::Server, from_ns, fin.time_ns, exchange.last, fin);
         let slice = Slice::of(Owner::Server, Cause::ServerThink, fin.time_ns - from_ns);
-        exchange.own(&slice, &gap);
+        exchange.attribute(&slice, &gap);
         exchange.end_ns = fin.time_ns;
         self.cursor_ns = fin.time_ns;
     }
@@ -504,7 +505,7 @@ impl Timeline {
     }
 
     /// Reads a word that the next segment needs, to load it into the cache.
-    pub fn glance(&self) -> u64 {
+    pub fn prefetch(&self) -> u64 {
         self.cursor_ns ^ self.open.front().map_or(0, |exchange| exchange.end_ns ^ exchange.idle_ns)
     }
 

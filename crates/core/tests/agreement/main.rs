@@ -20,7 +20,7 @@ fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
 }
 
-/// What a tool said.
+/// Returns the counts of another tool.
 fn oracle(tool: &str) -> HashMap<Direction, Counts> {
     let path = testdata().join(format!("oracle/{tool}.txt"));
     let text = std::fs::read_to_string(path).expect("the oracle's file");
@@ -38,7 +38,7 @@ fn direction(line: &str) -> Option<(Direction, Counts)> {
     Some((direction, counts.collect::<Option<_>>()?))
 }
 
-/// What the reports say of every direction.
+/// Returns the counts of the reports for every direction.
 fn ours() -> HashMap<Direction, DirectionReport> {
     let mut directions = HashMap::new();
     let captures = std::fs::read_dir(testdata().join("captures")).expect("captures");

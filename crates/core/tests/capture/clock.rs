@@ -40,7 +40,7 @@ fn a_silence_is_no_step() {
 
 #[test]
 fn what_a_clock_is_set_back_after_a_silence_is_taken_off_the_silence() {
-    // It was set forward somewhere in the minute, or back at its end.
+    // The clock was set forward somewhere in the minute, or back at its end.
     assert_eq!(set_right(&[50_000, 110_000, 108_000]), [50_000, 108_000, 108_000]);
     // A silence that is shorter cannot have been the step.
     assert_eq!(set_right(&[50_000, 51_500, 48_000]), [50_000, 51_500, 51_500]);

@@ -166,7 +166,7 @@ pub fn pcapng_file(order: Order, frames: &[Owned]) -> Vec<u8> {
     file
 }
 
-/// Everything a set gives: frames with (file, number), and the summaries.
+/// The contents of a set of files: frames with (file, number), and the summaries.
 pub struct Read {
     pub frames: Vec<Owned>,
     pub ids: Vec<(u16, u64)>,

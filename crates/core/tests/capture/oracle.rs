@@ -1,4 +1,4 @@
-//! The same frames as `pcap-parser` finds, an independent reader of both formats.
+//! The frames are those that `pcap-parser` finds, an independent reader of both formats.
 
 use crate::files::*;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};

@@ -47,7 +47,7 @@ fn words(finding: &Finding) -> String {
     )
 }
 
-/// What of the truth about one capture the report misses.
+/// Returns the differences between the truth about one capture and the report.
 fn differences(truth: &Value, report: &Report) -> Vec<String> {
     let mut wrong = Vec::new();
     let unknown = report.ledger.of(Owner::Unknown) as f64 / report.totals.wall_ns.max(1) as f64;
@@ -64,7 +64,7 @@ fn differences(truth: &Value, report: &Report) -> Vec<String> {
     wrong
 }
 
-/// What of one true cause the report misses: it must be the first finding.
+/// Returns what the report misses of one true cause, which must be the first finding.
 fn missing(cause: &Value, report: &Report) -> Vec<String> {
     let also = cause["also_right"].as_array().expect("a list of ids");
     let right = |finding: &&Finding| {

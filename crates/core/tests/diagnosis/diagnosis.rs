@@ -22,10 +22,10 @@ pub fn diagnose_files(files: &[(&str, &[u8])]) -> Report {
 pub fn joined(files: &[(&str, &[u8])]) -> Report {
     let survey = survey(sources(files), false, &|| true).expect("two places at most");
     let options = Options { is_translated: survey.is_translated, ..Options::default() };
-    analyse(survey.place(sources(files)), options)
+    analyse(survey.assign_sites(sources(files)), options)
 }
 
-/// Whether several files are taken for those of two places.
+/// Returns whether several files are recognised as those of two vantages.
 pub fn sited(files: &[(&str, &[u8])]) -> bool {
     !survey(sources(files), false, &|| true).expect("two places at most").sites.is_empty()
 }

@@ -1,4 +1,4 @@
-//! What is drawn of a connection does not contradict what the ledger has of it.
+//! The drawing of a connection agrees with its ledger.
 
 use crate::diagnosis::{diagnose, ms};
 use crate::network::capture;
@@ -10,7 +10,7 @@ use tcpwhy_core::model::{ConnectionReport, Owner};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Beyond, Ladder, Step};
 
-/// What is drawn beside may differ by so much, ns, and by so small a part of all.
+/// Tolerance of the drawing, ns, and as a share of all time.
 const SLACK_NS: u64 = 2_000_000;
 const SLACK_PART: u64 = 50;
 
@@ -23,7 +23,7 @@ fn draw(file: &[u8], connection: &ConnectionReport) -> Ladder {
     drill.finish(None, true).expect("a connection")
 }
 
-/// What is drawn as `owner`'s, ns.
+/// Time that is drawn as belonging to `owner`, ns.
 fn drawn_ns(ladder: &Ladder, owner: Owner) -> u64 {
     let gaps = ladder.steps.iter().filter_map(|it| match it.step {
         Step::Gap { duration_ns, owner: of, .. } if of == owner => Some(duration_ns),
@@ -54,13 +54,14 @@ fn nobody_is_drawn_to_have_more_than_is_counted() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is drawn between two segments and is longer than the time between them. What several sides wait for
-/// at one time stands there more than once, but for a client's pause, in which nobody else waits.
+/// Returns gaps that are drawn longer than the time between the two segments around them. If
+/// several sides wait at the same time, the time is drawn more than once, except for a client's
+/// pause, in which no other side waits.
 fn misplaced(ladder: &Ladder) -> Vec<String> {
     let (mut wrong, mut labels, mut since_ns) = (Vec::new(), Vec::new(), 0);
     for step in &ladder.steps {
         match &step.step {
-            // One that says that it began earlier, or ended later, may be longer.
+            // A gap that is marked as extending beyond the drawing may be longer.
             Step::Gap { duration_ns, owner, beyond, .. } if *beyond == Beyond::default() => {
                 labels.push((*owner, *duration_ns));
             }
@@ -112,7 +113,7 @@ fn a_look_up_that_a_request_waited_for_is_drawn() {
     let drawn: Vec<_> = waited.map(|it| drawn_ns(&draw(&file, it), Owner::Dns)).collect();
     assert_eq!(drawn.len(), 3);
     assert!(drawn.iter().all(|&ns| ns > 1_000_000_000), "{drawn:?}");
-    // Who asked for no name has none drawn.
+    // No name is drawn for a client that looked up none.
     let (_, trace) = traces().swap_remove(0);
     let file = capture(&trace, trace.vantages[0]);
     assert!(diagnose(&file).connections.iter().all(|it| it.lookup.is_none()));
@@ -122,7 +123,7 @@ fn a_look_up_that_a_request_waited_for_is_drawn() {
 fn waits_that_no_segment_of_their_sender_ends_are_drawn() {
     let traces = traces();
     for (name, least_ns) in [
-        // Its client says more meanwhile.
+        // The client sends data meanwhile.
         ("http2_ping_while_the_server_works", 180_000_000),
         ("server_greets_after_two_seconds", 1_990_000_000),
         ("line_that_is_never_answered", 890_000_000),

@@ -68,7 +68,8 @@ impl Expectation {
         words.next().is_none().then_some(Self { text: text.to_owned(), place, what })
     }
 
-    /// What is wrong with `report`, taken at `place`; `None` if it is as expected.
+    /// Returns the difference between this expectation and `report`, taken at `place`; `None` if it
+    /// is met.
     pub fn unmet(&self, place: Place, report: &Report) -> Option<String> {
         if self.place.is_some_and(|mine| mine != place) {
             return None;
@@ -115,7 +116,7 @@ fn finding<'a>(
     Some(What::Finding { first, cause, role, lost })
 }
 
-/// What is left of a line.
+/// Returns the rest of a line.
 fn rest<'a>(words: &mut impl Iterator<Item = &'a str>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
@@ -135,7 +136,7 @@ fn within((from, to): Range, ns: u64) -> bool {
     (from..=to).contains(&ns)
 }
 
-/// What was found, in a line.
+/// Lists the findings in one line.
 fn summary(report: &Report) -> String {
     let findings: Vec<_> = report
         .findings

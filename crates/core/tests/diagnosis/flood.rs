@@ -5,8 +5,8 @@ use crate::language::{Place, parse};
 use crate::network::capture;
 use tcpwhy_core::model::{Cause, Report};
 
-/// What the server sees of two clients whose SYNs it hears at the second or third time, while
-/// `half_open` others begin a handshake each and never go on.
+/// Returns the report at a server on two clients whose second or third SYN is answered, while
+/// `half_open` others begin a handshake each and never complete it.
 fn report(half_open: usize) -> Report {
     let mut lines: Vec<(f64, String)> = Vec::new();
     for number in 0..half_open {
@@ -29,7 +29,7 @@ fn report(half_open: usize) -> Report {
         }
     }
     lines.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    // Who was answered the second time did not ask a third time.
+    // A client that was answered the second time sends no third SYN.
     lines.dedup();
     let text: Vec<_> = lines.iter().map(|(at, line)| format!("{at:.2} {line}")).collect();
     diagnose(&capture(&parse(&text.join("\n")), Place::Server))

@@ -27,7 +27,7 @@ pub struct Packet {
     pub sack: Vec<(u32, u32)>,
     pub timestamps: Option<(u32, u32)>,
     pub payload: Vec<u8>,
-    /// It is no segment but this ICMP error about one.
+    /// The ICMP error that is sent instead of a segment.
     pub icmp: Option<Error>,
 }
 

@@ -16,7 +16,7 @@ type Stamped = (u64, Packet);
 static TRACES: LazyLock<Vec<Trace>> =
     LazyLock::new(|| traces().into_iter().map(|(_, trace)| trace).collect());
 
-/// What a hostile or broken network, or an unlucky capture, does to one packet.
+/// Damage to one packet by a hostile or broken network, or by an incomplete capture.
 #[derive(Clone, Debug)]
 enum Mishap {
     Drop,
@@ -129,7 +129,7 @@ fn apart(mut connections: Vec<Vec<Stamped>>) -> Vec<Vec<Stamped>> {
     connections
 }
 
-/// Everything that a report says apart from where it was read and frame numbers.
+/// Returns the report without names of files and numbers of frames.
 fn essence(report: &Report) -> String {
     let mut findings: Vec<_> = report
         .findings
@@ -184,7 +184,7 @@ fn same(one: &str, other: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What holds for every report.
+/// Checks what holds for every report.
 fn sound(report: &Report) -> Result<(), TestCaseError> {
     prop_assert_eq!(report.ledger.total_ns(), report.totals.wall_ns);
     let mut endpoints = Ledger::default();
@@ -195,10 +195,10 @@ fn sound(report: &Report) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What holds besides where the clock runs forward.
+/// Checks what also holds if the clock only runs forward.
 fn plausible(report: &Report) -> Result<(), TestCaseError> {
     sound(report)?;
-    // What only the whole settles is settled for each connection, too.
+    // What is settled at the end of the capture is settled for each connection, too.
     if report.connections_omitted == 0 {
         let held = |ledger: &Ledger| ledger.of(Owner::NagleDelayedAck);
         let apart: u64 = report.connections.iter().map(|it| held(&it.ledger)).sum();
@@ -237,7 +237,7 @@ fn plausible(report: &Report) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 1000,
-        // What fails becomes a trace.
+        // A failing case is stored as a trace instead.
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -258,7 +258,7 @@ proptest! {
         shuffle in any::<prop::sample::Index>(),
     ) {
         let mut frames = together(&connections, &after_ns);
-        // Files are told apart by time: a tie between frames may not hang on it.
+        // Files are ordered by time, so a tie between frames must not matter.
         for index in 1..frames.len() {
             frames[index].0 = frames[index].0.max(frames[index - 1].0 + 1);
         }
@@ -291,9 +291,9 @@ proptest! {
         one in prop::collection::vec(0..9_000_u64, 5),
         other in prop::collection::vec(0..9_000_u64, 5),
     ) {
-        // Those between the same two hosts share a path, and its queue.
+        // Connections between the same two hosts share a path and its queue.
         let connections = apart(connections);
-        // How long a look-up without an answer was waited for depends on when the capture ends.
+        // How long an unanswered look-up was waited for depends on the end of the capture.
         let asks = |(_, it): &Stamped| it.source.port() == 53 || it.destination.port() == 53;
         prop_assume!(!connections.iter().flatten().any(asks));
         let report = |after_ms: &[u64]| {

@@ -30,14 +30,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Nanoseconds in a millisecond.
 pub const MS: f64 = 1e6;
 
-/// Who sends.
+/// The sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     Client,
     Server,
 }
 
-/// Where a capture is taken.
+/// The place where a capture is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Client,
@@ -48,7 +48,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Its word in the language.
+    /// Name in the language.
     pub fn word(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -76,13 +76,14 @@ pub struct Line {
     pub seq: Option<u32>,
     pub ack: Option<u32>,
     pub window: Option<u32>,
-    /// None announced where it is 0.
+    /// The announced MSS; 0 announces none.
     pub mss: Option<u16>,
     pub window_scale: Option<Option<u8>>,
     pub sack: Vec<(u32, u32)>,
     pub tsval: Option<u32>,
     pub payload: Vec<u8>,
-    /// An ICMP error instead: type, code, MTU, and who sends it if not the end itself.
+    /// An ICMP error instead of a segment: type, code, MTU, and its sender if that is not the end
+    /// itself.
     pub icmp: Option<([u8; 2], u16, Option<Ipv4Addr>)>,
     pub each: Option<usize>,
     pub lost: bool,
@@ -93,20 +94,20 @@ pub struct Line {
     pub late_ns: u64,
     /// Packets that its sender has sent to others before.
     pub elsewhere: u16,
-    /// How far the capture's clock is off from here on, ns.
+    /// Offset of the capture's clock from here on, ns.
     pub clock_ns: i64,
 }
 
-/// What the identification of IPv4 packets counts.
+/// How the identification of IPv4 packets is numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// Those of a socket, as in Linux.
+    /// A counter for each socket, as in Linux.
     Socket,
     /// All of a host.
     Host,
-    /// Those of the capture, whoever sends them: a program wrote it.
+    /// A counter for the capture, whoever sends the packets: a program wrote it.
     File,
-    /// Nothing: all have the same.
+    /// The same number in all packets.
     None,
 }
 
@@ -121,11 +122,11 @@ pub struct Trace {
     pub vlan: bool,
     pub timestamps: bool,
     pub snap_len: usize,
-    /// What the IPv4 identification counts.
+    /// How the IPv4 identification is numbered.
     pub numbers: Numbers,
     /// Time to live as captured, client's and server's.
     pub ttl: [u8; 2],
-    /// Only this side's packets are captured.
+    /// If set, only this side's packets are captured.
     pub only: Option<Side>,
     pub lines: Vec<Line>,
     pub expectations: Vec<Expectation>,

@@ -1,5 +1,5 @@
-//! What many connections show together: scans, strangers, a flood of which one direction was captured, and
-//! requests that follow each other on connections of their own.
+//! Findings of many connections together: scans, foreign servers, a flood of which one direction
+//! was captured, and successive requests on separate connections.
 
 use crate::diagnosis::diagnose;
 use crate::frames::pcap;

@@ -79,7 +79,7 @@ const ANSWERED: &str = r#"
 +0.5  < P. "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nContent-Length: 5\r\n\r\nhello"
 "#;
 
-/// What an open HTTP connection may take with a request under way and both sides named.
+/// Memory of an open HTTP connection with a request in progress and both sides named, bytes.
 const CONNECTION_BYTES_MAX: usize = 1_400;
 
 #[test]

@@ -101,7 +101,7 @@ impl Traffic {
         say(MS / 10, true, ".", &[]);
     }
 
-    /// Nothing for a while.
+    /// Advances the time without packets.
     pub fn wait(&mut self, ns: u64) {
         self.at_ns += ns;
     }

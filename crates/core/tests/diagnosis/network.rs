@@ -16,7 +16,7 @@ pub fn capture(trace: &Trace, place: Place) -> Vec<u8> {
     pcap(&packets(trace, place), trace.snap_len)
 }
 
-/// What is captured of `trace` at `place`, with its capture times.
+/// Returns the packets of `trace` that are captured at `place`, with their capture times.
 pub fn packets(trace: &Trace, place: Place) -> Vec<(u64, Packet)> {
     let mut connections = HashMap::new();
     let mut seen = Vec::new();
@@ -40,7 +40,7 @@ pub fn packets(trace: &Trace, place: Place) -> Vec<(u64, Packet)> {
     seen.into_iter().map(|(_, stamp_ns, packet)| (stamp_ns, packet)).collect()
 }
 
-/// When a packet sent at `at_ns` passes `place`, if it gets there.
+/// Returns the time at which a packet sent at `at_ns` passes `place`, if it gets there.
 fn passes(trace: &Trace, line: &Line, place: Place, at_ns: u64) -> Option<u64> {
     let near =
         matches!((place, line.side), (Place::Client, Side::Client) | (Place::Server, Side::Server));
@@ -56,12 +56,12 @@ fn passes(trace: &Trace, line: &Line, place: Place, at_ns: u64) -> Option<u64> {
     }
 }
 
-/// Both ends of one connection, as far as headers need them.
+/// The state of both ends of one connection that is needed for headers.
 struct Connection {
     number: u16,
     ends: [End; 2],
     ipid: [u16; 2],
-    /// What each side sent last.
+    /// The last packet that each side sent.
     last: [Option<Packet>; 2],
 }
 
@@ -146,7 +146,7 @@ impl Connection {
         *next
     }
 
-    /// The same addresses and ports for another connection.
+    /// Starts another connection with the same addresses and ports.
     fn begin_again(&mut self) {
         for end in &mut self.ends {
             let isn = end.isn.wrapping_add(500_000_000);

@@ -26,7 +26,8 @@ fn traffic(mut lines: Vec<(f64, String)>, place: Place) -> Vec<Stamped> {
     seen
 }
 
-/// 40 strangers who begin a handshake each, again and again every `period_ms`, and never confirm it.
+/// Returns the packets of 40 clients that begin a handshake each, again and again every
+/// `period_ms`, and never complete it.
 fn flood(period_ms: f64) -> Vec<Stamped> {
     let mut lines = Vec::new();
     for (round, stranger) in (0..5).flat_map(|round| (0..40).map(move |it| (round, it))) {
@@ -86,8 +87,8 @@ fn named(files: &[Vec<u8>]) -> Vec<(&str, &[u8])> {
     files.iter().map(|bytes| ("part", bytes.as_slice())).collect()
 }
 
-/// All that is told but of the files themselves, the numbers that frames have in them, and which of
-/// connections that are all alike are listed.
+/// Returns the report without the names of files, the numbers that frames have in them, and the
+/// choice among connections that are all alike.
 fn told(report: &Report) -> serde_json::Value {
     fn without_frames(value: &mut serde_json::Value) {
         match value {

@@ -1,4 +1,5 @@
-//! Hosts that translate addresses, captured before and behind that: each packet twice, told once.
+//! Hosts that translate addresses, captured before and behind the translation: each packet is
+//! captured twice and counted once.
 
 use crate::diagnosis::diagnose;
 use crate::frames::{Packet, pcap};
@@ -10,7 +11,7 @@ use tcpwhy_core::model::Report;
 /// A captured frame.
 type Stamped = (u64, Packet);
 
-/// What a host takes to pass a packet on, ns.
+/// Time that a host takes to forward a packet, ns.
 const PASSED_ON_NS: u64 = 20_000;
 
 fn held_bodies() -> Trace {
@@ -47,7 +48,8 @@ fn behind(packet: &Packet, from: SocketAddr, to: SocketAddr) -> Packet {
     copy
 }
 
-/// Each packet of `outer`, and as it is behind a translation on the way to the server.
+/// Returns each packet of `outer`, and the packet as it is behind a translation on the way to the
+/// server.
 fn twice(outer: &[Stamped], trace: &Trace, translate: impl Fn(&Packet) -> Packet) -> Vec<Stamped> {
     let pair = |(at_ns, packet): &Stamped| {
         let inner = translate(packet);
@@ -71,7 +73,8 @@ fn tells_of_copies(report: &Report) -> bool {
     report.observations.iter().any(|it| it.id == "translated_copies")
 }
 
-/// What the report on `copied` says is what that on `alone` says, to what a host takes.
+/// Checks that the report on `copied` equals that on `alone`, apart from the time that the host
+/// takes to forward.
 fn assert_told_once(alone: &Report, copied: &Report) {
     assert!(tells_of_copies(copied) && !tells_of_copies(alone));
     assert_eq!(copied.totals.exchanges, alone.totals.exchanges);
@@ -121,7 +124,7 @@ fn packets_with_both_addresses_changed_and_half_of_them_once_more_are_told_once(
     assert_told_once(&diagnose(&file(&outer)), &diagnose(&file(&copied)));
 }
 
-/// Some exchanges may have been told before it was known.
+/// Some exchanges may have been counted before the copy was recognised.
 #[test]
 fn copies_of_a_connection_that_was_under_way_are_found() {
     let trace = Trace { vlan: true, ..held_bodies() };
@@ -134,7 +137,7 @@ fn copies_of_a_connection_that_was_under_way_are_found() {
     assert!(more < alone.totals.exchanges / 2, "{more} exchanges told twice");
 }
 
-/// Nothing more is told of a copy once it is known, however steadily it goes on.
+/// After a copy is recognised, none of its later exchanges is counted, even on the fast path.
 #[test]
 fn copies_of_a_steady_connection_that_was_under_way_are_found() {
     let trace = Trace {
@@ -161,7 +164,7 @@ fn copies_of_a_steady_connection_that_was_under_way_are_found() {
     assert!(more < alone.totals.exchanges / 4, "{more} exchanges told twice");
 }
 
-/// What a connection was is nothing to those that come after it.
+/// A recognised copy does not affect later connections with the same addresses.
 #[test]
 fn connections_after_a_copy_are_told() {
     let trace = parse(

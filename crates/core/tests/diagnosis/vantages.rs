@@ -1,4 +1,5 @@
-//! The same traffic captured at both ends: told once, by one clock, and no worse than by one.
+//! The same traffic captured at both ends: it is counted once, on one clock, and the report is no
+//! worse than that of a single capture.
 
 use crate::diagnosis::{diagnose, joined, sited};
 use crate::frames::{Packet, pcap};
@@ -13,14 +14,14 @@ use tcpwhy_core::survey::{JoinError, survey};
 /// A captured frame.
 type Stamped = (u64, Packet);
 
-/// How far the server's clock is ahead, ns.
+/// Offset of the server's clock, ns.
 const AHEAD_NS: i64 = 3_700_000_000;
 
 fn file(packets: &[Stamped]) -> Vec<u8> {
     pcap(packets, 262_144)
 }
 
-/// What the server's end shows by a clock that is ahead.
+/// Returns the server's capture, on a clock that is `ahead_ns` ahead.
 fn at_server(trace: &Trace, ahead_ns: i64) -> Vec<Stamped> {
     let ahead = |(at_ns, packet): Stamped| (at_ns.saturating_add_signed(ahead_ns), packet);
     packets(trace, Place::Server).into_iter().map(ahead).collect()
@@ -60,7 +61,7 @@ fn held_bodies() -> Trace {
 fn lost_tail() -> Trace {
     let mut text = "one_way 10\n0 > S\n+10 < S.\n+10 > .\n".to_owned();
     for exchange in 0..3 {
-        // Where the second half of the response begins.
+        // Sequence number at which the second half of the response begins.
         let seq = 1490 + 3041 * exchange;
         text += &format!(
             r#"
@@ -147,7 +148,7 @@ fn what_one_end_sent_and_the_other_never_saw_was_lost_between_them() {
 
 #[test]
 fn what_both_ends_saw_was_lost_behind_the_second() {
-    // As the client's capture has it all, its host dropped what it repeats to miss.
+    // The client's capture is complete, so the client's host dropped the repeated segments.
     let trace = lost_tail();
     let mut seen = Vec::new();
     for (at_ns, packet) in packets(&trace, Place::Server) {

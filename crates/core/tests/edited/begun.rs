@@ -9,15 +9,15 @@ const PARTS: usize = 16;
 /// Frames of all cuts of one capture together: what bounds the time that the test takes.
 const FRAMES_MAX: usize = 40_000;
 
-/// What is left of a cause of which the beginning was cut off.
+/// The cause that remains of another one if its beginning was cut off.
 const WEAKER: &[(&str, &str)] = &[
     // Of the handshakes that were ignored only the repeated requests are left.
     ("accept_queue_overflow", "retransmission_timeout"),
-    // No full segment was seen to pass, nor to be refused, before.
+    // Before the cut, no full segment was seen to pass or to be rejected.
     ("mtu_black_hole", "retransmission_timeout"),
 ];
 
-/// What differs today; the test fails when one of them does no longer.
+/// Known differences; the test fails when one of them disappears.
 const KNOWN: &[&str] = &[];
 
 fn faults(report: &Report) -> Vec<&'static str> {

@@ -11,7 +11,7 @@ const S: i64 = 1_000_000_000;
 /// take, a day, and half a century: a clock that begins in 1970.
 const STEPS_NS: [i64; 4] = [-5 * S / 4, -7 * S, -86_400 * S, -50 * 365 * 86_400 * S];
 
-/// What is less than any step, ns.
+/// An interval smaller than any step of the clock, ns.
 const LESS_NS: u64 = 100_000_000;
 
 fn moved(frames: &[Frame], range: Range<usize>, by_ns: i64) -> Vec<Frame> {
@@ -22,7 +22,7 @@ fn moved(frames: &[Frame], range: Range<usize>, by_ns: i64) -> Vec<Frame> {
     frames
 }
 
-/// What each step makes of a capture.
+/// Returns the capture after each step of the clock.
 fn stepped(frames: &[Frame]) -> Vec<(String, Vec<Frame>)> {
     let (count, mut edits) = (frames.len(), Vec::new());
     for part in 1..4 {
@@ -43,7 +43,7 @@ fn stepped(frames: &[Frame]) -> Vec<(String, Vec<Frame>)> {
     edits
 }
 
-/// What a report says that it did not say of the capture as it was.
+/// Returns findings of the edited capture that the original one does not have.
 fn invented(was: &Report, is: &Report) -> Vec<String> {
     let mut invented = Vec::new();
     let mut grows = |what: &str, was_ns: u64, is_ns: u64| {

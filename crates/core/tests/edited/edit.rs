@@ -12,17 +12,17 @@ pub struct Frame {
     pub link: LinkType,
     /// Length on the wire, bytes.
     pub original_len: usize,
-    /// What was captured of it.
+    /// The captured bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Frame {
-    /// The same with other bytes, which are `more` longer.
+    /// Returns the frame with other bytes, which are `more` longer.
     pub fn with(&self, bytes: Vec<u8>, more: isize) -> Self {
         Self { original_len: self.original_len.saturating_add_signed(more), bytes, ..self.clone() }
     }
 
-    /// Where the IP header begins, if it has one.
+    /// Offset of the IP header, if there is one.
     pub fn ip_at(&self) -> Option<usize> {
         let is_ip = |at: usize| matches!(self.bytes.get(at..at + 2), Some([8, 0] | [0x86, 0xdd]));
         match self.link {
@@ -34,7 +34,7 @@ impl Frame {
         }
     }
 
-    /// Where the TCP, UDP or tunnelled IP header begins; no capture here has IP options.
+    /// Offset of the TCP, UDP or tunnelled IP header; no capture here has IP options.
     pub fn transport_at(&self) -> Option<usize> {
         let at = self.ip_at()?;
         let (len, protocol) = if self.bytes[at] >> 4 == 4 { (20, 9) } else { (40, 6) };
@@ -42,7 +42,7 @@ impl Frame {
     }
 }
 
-/// What it makes of the frames of a capture.
+/// A function that edits the frames of a capture.
 pub type Edit = fn(&[Frame]) -> Vec<Frame>;
 
 /// All captures, by name.
@@ -89,7 +89,7 @@ pub fn pcap(frames: &[Frame]) -> Vec<u8> {
     file
 }
 
-/// What is said of a capture file.
+/// Returns the report on a capture file.
 pub fn report_of(file: Vec<u8>) -> Report {
     let mut set = CaptureSet::new(vec![Source::memory("capture", file)]).expect("a capture");
     let mut analysis = Analysis::new(Options::default());
@@ -97,12 +97,12 @@ pub fn report_of(file: Vec<u8>) -> Report {
     analysis.finish(set.inputs())
 }
 
-/// What is said of frames.
+/// Returns the report on frames.
 pub fn report(frames: &[Frame]) -> Report {
     report_of(pcap(frames))
 }
 
-/// What is wrong, whose fault it is and what it costs; without frame numbers.
+/// Lists causes, culprits and costs of a report, without frame numbers.
 pub fn findings(report: &Report) -> Vec<String> {
     let words = |finding: &tcpwhy_core::model::Finding| {
         format!(

@@ -192,7 +192,7 @@ fn with_edns_padding(frame: &Frame) -> Frame {
     frame.with(bytes, more as isize)
 }
 
-/// Whether it is an answer of the name server whose address ends in `server`.
+/// Returns whether a frame is an answer of the name server whose address ends in `server`.
 fn is_answer_of(frame: &Frame, server: u8) -> bool {
     let Some((ip_at, at)) = frame.ip_at().zip(frame.transport_at()) else { return false };
     frame.bytes[ip_at + 9] == 17
@@ -200,8 +200,8 @@ fn is_answer_of(frame: &Frame, server: u8) -> bool {
         && frame.bytes[ip_at + 15] == server
 }
 
-/// What `keep` leaves of answers that the silent server of `dns_timeout` sends after all, in three fragments
-/// each, 2 ms after each query for an A record.
+/// The silent server of `dns_timeout` answers each query for an A record after 2 ms, in three
+/// fragments; `keep` selects the fragments that are captured.
 fn partly_answered(keep: &dyn Fn(usize) -> bool, order: &[usize]) -> Report {
     let (_, frames) = captures().into_iter().find(|(name, _)| name == "dns_timeout").expect("it");
     let answer = frames.iter().find(|frame| is_answer_of(frame, 252)).expect("an answer");

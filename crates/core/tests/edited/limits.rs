@@ -1,10 +1,10 @@
-//! What a capture may lack or have too much of.
+//! Captures that lack something or are damaged.
 
 use crate::edit::{Edit, Frame, captures, report};
 use tcpwhy_core::capture::Problem;
 use tcpwhy_core::model::{Class, Report};
 
-/// What differs today; the test fails when one of them does no longer.
+/// Known differences; the test fails when one of them disappears.
 const KNOWN: &[&str] = &[
     // Cut off: TCP headers below a longer link or IP header, names, header fields of HTTP.
     "any_c snap_54: misses nagle_delayed_ack",
@@ -64,7 +64,8 @@ fn back_and_forth(frames: &[Frame]) -> Vec<Frame> {
     frames.iter().enumerate().map(step).collect()
 }
 
-/// Whether the frame's TCP or UDP source port is the lower one: a server's, as a rule.
+/// Returns whether the frame's TCP or UDP source port is the lower one, which is usually a
+/// server's.
 fn from_server(frame: &Frame) -> Option<bool> {
     let at = frame.transport_at()?;
     let ports = frame.bytes.get(at..at + 4)?;
@@ -101,7 +102,7 @@ fn cut(frames: &[Frame], snap: usize) -> Vec<Frame> {
     frames.iter().map(cut).collect()
 }
 
-/// What each edit makes of a capture, and what the report has to say of it.
+/// Edits of a capture, and the observation that the report has to make.
 const SAID: &[(&str, Edit, &str)] = &[
     ("twice", |frames| twice(frames, 3_000), "capture_duplicates"),
     ("mirror", |frames| routed_twice(frames, 60_000), "capture_duplicates"),
@@ -163,7 +164,7 @@ fn the_limits_of_a_capture_are_said_and_invent_no_fault() {
     assert!(agree.is_empty(), "no longer differ: {agree:?}");
 }
 
-/// What holds a transfer back shows in any part of it.
+/// The limit of a transfer shows in any part of it.
 #[test]
 fn a_capture_that_begins_in_the_middle_names_the_same() {
     let lasting = ["receive_window", "send_buffer", "nginx_nodelay_off", "jdk_httpserver"];

@@ -1,13 +1,13 @@
-//! What a capture may be told by, without telling anything else: other numbers, other names, coarser times,
-//! another order of what happened at once, options that a middlebox took out.
+//! Edits that must not change the findings: other numbers, other names, coarser times, another
+//! order of simultaneous events, options removed by a middlebox.
 
 use crate::edit::{Edit, Frame, captures, report};
 use std::collections::HashMap;
 use tcpwhy_core::model::{Class, Report};
 
-/// What differs today; the test fails when one of them does no longer.
+/// Known differences; the test fails when one of them disappears.
 const KNOWN: &[&str] = &[
-    // What was overtaken stands behind the ACK of its repetition.
+    // The overtaken segment comes after the ACK of its repetition.
     "reordering exchanged: invents fast_recovery by network",
     "reordering exchanged: misses reordering by network",
     // Frames are taken in the order in which a file has them.
@@ -20,7 +20,7 @@ const KNOWN: &[&str] = &[
 /// One end's address and port, as they are in the headers.
 type End = (Vec<u8>, [u8; 2]);
 
-/// A TCP segment of a frame: where its header begins, and who sends it to whom.
+/// A TCP segment of a frame: the offset of its header, and its addresses.
 struct Tcp {
     at: usize,
     ends: [End; 2],
@@ -45,7 +45,7 @@ impl Tcp {
         Some(Self { at, ends: [end(0), end(1)], payload_len })
     }
 
-    /// Its options: kind, and where the value lies.
+    /// Its options: kind, and the offsets of the value.
     fn options(&self, bytes: &[u8]) -> Vec<(u8, std::ops::Range<usize>)> {
         let end = (self.at + usize::from(bytes[self.at + 12] >> 4) * 4).min(bytes.len());
         let (mut at, mut options) = (self.at + 20, Vec::new());
@@ -121,7 +121,7 @@ fn without_timestamps(frames: &[Frame]) -> Vec<Frame> {
     })
 }
 
-/// One that keeps the option and clears what it echoes.
+/// Keeps the timestamp option and clears its echo.
 fn without_echoes(frames: &[Frame]) -> Vec<Frame> {
     each(frames, |frame, tcp| {
         for (_, stamps) in tcp.options(&frame.bytes).into_iter().filter(|(kind, _)| *kind == 8) {
@@ -130,7 +130,7 @@ fn without_echoes(frames: &[Frame]) -> Vec<Frame> {
     })
 }
 
-/// Servers listen on high ports, and clients come from low ones: nothing but SYNs tells who is who.
+/// Servers use high ports and clients low ones, so that only SYNs show which end is the client.
 fn ports_turned(frames: &[Frame]) -> Vec<Frame> {
     each(frames, |frame, tcp| {
         for at in [tcp.at, tcp.at + 2] {
@@ -167,7 +167,8 @@ fn exchanged(frames: &[Frame]) -> Vec<Frame> {
     frames
 }
 
-/// As a host writes them into one file whose rings wait for up to a millisecond.
+/// Reorders frames as a host does that writes from several rings into one file, with a delay of up
+/// to a millisecond.
 fn written_late(frames: &[Frame]) -> Vec<Frame> {
     let mut state = 7_u64;
     let mut wait_ns = || {

@@ -1,4 +1,4 @@
-//! The same packets below other link layers and in tunnels.
+//! The same packets with other link layers and in tunnels.
 
 use crate::edit::{Frame, captures, pcap, report, report_of, story};
 use tcpwhy_core::capture::LinkType;
@@ -12,7 +12,7 @@ fn ether_type(ip: &[u8]) -> [u8; 2] {
     if ip[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] }
 }
 
-/// What stands before a packet of `len` bytes on the wire, by link type.
+/// The header in front of a packet of `len` bytes on the wire, by link type.
 const WRAPS: &[(&str, LinkType, Wrap)] = &[
     ("raw", LinkType::RAW, |_, _| Vec::new()),
     ("null", LinkType::NULL, |ip, _| vec![if ip[0] >> 4 == 4 { 2 } else { 30 }, 0, 0, 0]),

@@ -3,7 +3,7 @@
 use etherparse::PacketBuilder;
 use tcpwhy_core::capture::{Block, FrameEntry, FrameId, LinkType};
 
-/// What is new in each connection, or goes wrong on it.
+/// Property that is new in each connection, or fault that occurs in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The path that is asked for, of one server.

@@ -1,4 +1,4 @@
-//! The same answer whatever the number of threads and however the capture is cut into blocks.
+//! The result does not depend on the number of threads or on how the capture is cut into blocks.
 
 mod one_shots;
 mod sliding;

@@ -10,7 +10,7 @@ use tcpwhy_core::pipeline::Options;
 /// counted.
 const CONNECTIONS: u32 = 4_500;
 
-/// What happens on a connection beside the usual, to the packet with a number.
+/// An irregularity of a connection, at the packet with a number.
 #[derive(Clone, Copy, Debug)]
 enum Odd {
     Missing(usize),
@@ -23,20 +23,20 @@ enum Odd {
     /// A RST instead.
     Reset(usize),
     Window(usize, u16),
-    /// Its number is not the next.
+    /// The packet does not have the next sequence number.
     Misnumbered(usize),
-    /// Only so many bytes of it were captured.
+    /// Only this many bytes of the packet were captured.
     Cut(usize, usize),
-    /// That is the last one that was captured.
+    /// The packet is the last one in the capture.
     Last(usize),
-    /// It comes so much later.
+    /// The packet is sent this much later.
     Late(usize, u32),
-    /// It was sent, and comes so much later.
+    /// The packet is sent in time, and arrives this much later.
     Queued(usize, u32),
     Unpushed(usize),
 }
 
-/// How a client comes and goes.
+/// The packets of a client that opens and closes a connection.
 #[derive(Clone, Debug)]
 struct Script {
     /// Round trips to the client and the server, and how long the client and the server take, ns.
@@ -44,15 +44,15 @@ struct Script {
     pauses_ns: [u32; 2],
     /// Requests, one after the other.
     turns: u8,
-    /// Which, and of how much.
+    /// The protocol, and the length of its messages.
     kind: u8,
     body: u16,
-    /// Whether the request and the answer are acknowledged by themselves.
+    /// Whether request and response are acknowledged by separate ACKs.
     acked: [bool; 2],
-    /// Who leaves first, and whether that is said with the last words.
+    /// The side that closes first, and whether its FIN is in the last segment with data.
     leaves: usize,
     with_answer: bool,
-    /// Whether the client tells who it is, and the server.
+    /// Whether client and server announce their software.
     named: [bool; 2],
     /// The client's next connection has the same port, if it comes after this one.
     same_port: bool,
@@ -239,7 +239,7 @@ impl Script {
         packets
     }
 
-    /// How much of packet `which` was captured, bytes.
+    /// Number of captured bytes of packet `which`.
     fn snap(&self, which: usize) -> usize {
         match self.odd {
             Some(Odd::Cut(cut, bytes)) if which == cut => bytes,

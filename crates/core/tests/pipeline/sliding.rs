@@ -54,7 +54,7 @@ fn sliding(bytes: &[u8], intervals: usize, blocks_per_cut: usize) -> (Sliding, C
     (sliding, set)
 }
 
-/// What a reader acts on: who is to blame for what, how much it cost, and how sure that is.
+/// Returns what a user acts on: causes, culprits, costs and confidence.
 fn essence(report: &Report) -> String {
     let found = report.findings.iter().map(|it| {
         let affected = (it.affected.exchanges, it.affected.of_exchanges, it.affected.connections);
@@ -145,7 +145,7 @@ fn connections_that_are_not_captured_any_more_end_as_at_the_end_of_a_capture() {
     }
 }
 
-/// The same capture, a long time after the stored ones.
+/// Returns the capture with later times, long after the stored ones.
 fn later(mut bytes: Vec<u8>) -> Vec<u8> {
     let word = |bytes: &[u8], at: usize| {
         u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))

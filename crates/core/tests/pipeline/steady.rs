@@ -9,12 +9,12 @@ use tcpwhy_core::pipeline::Options;
 /// The header of a capture file.
 const PCAP_HEADER_BYTES: usize = 24;
 
-/// What is spoken.
+/// The protocol of the connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Speech {
     Http,
     Redis,
-    /// Nothing that is known.
+    /// An unknown protocol.
     Other,
 }
 
@@ -48,7 +48,7 @@ impl Speech {
     }
 }
 
-/// What happens in a request and its response, beside the usual.
+/// An irregularity of a request and its response.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     SimpleExchange,
@@ -63,7 +63,7 @@ enum Turn {
     Cut,
     /// In two segments.
     InTwo,
-    /// Not captured.
+    /// The request was not captured.
     RequestMissing,
     ResponseMissing,
     /// So is one of several segments, or all but the end of it.
@@ -85,7 +85,7 @@ enum Turn {
 #[derive(Clone, Debug)]
 struct Step {
     turn: Turn,
-    /// How long the server takes, and how long the client did before, ns.
+    /// Time that the server takes, and that the client took before, ns.
     think_ns: u32,
     idle_ns: u32,
 }
@@ -141,7 +141,7 @@ impl Line {
         line
     }
 
-    /// Writes a packet as it is.
+    /// Writes a packet unchanged.
     fn put(&mut self, sent: Sent<'_>) {
         let Sent { side, seq, payload, flags, window } = sent;
         let packet = Packet {

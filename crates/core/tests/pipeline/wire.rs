@@ -6,7 +6,7 @@ use etherparse::{PacketBuilder, TcpOptionElement};
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub time_ns: u64,
-    /// When it was sent, by its timestamp.
+    /// Time at which it was sent, by its timestamp.
     pub sent_ns: u64,
     pub side: usize,
     /// The client's port and the server's.

@@ -156,7 +156,7 @@ fn nagle_finding(server: Endpoint) -> Finding {
     }
 }
 
-/// Nothing wrong: the server's own work, and a delayed ACK nobody waited for.
+/// Returns a report without a fault: the server's own work, and a delayed ACK that delays no data.
 pub fn healthy() -> Report {
     let ledger = ledger(&[(Owner::Server, 610 * MS), (Owner::Path, 12 * MS), (Owner::Unknown, MS)]);
     let mut report = report("ok.pcapng", 1_204, ledger);

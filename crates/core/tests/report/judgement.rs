@@ -1,4 +1,5 @@
-//! What heads a report, and what is left unsaid because it would not be true.
+//! The verdict at the top of a report, and statements that are left out because they would be
+//! untrue.
 
 use super::{fixtures, look};
 use tcpwhy_core::findings::arrange;
@@ -32,7 +33,7 @@ fn a_slight_fault_does_not_stand_before_what_takes_nearly_all() {
     assert!(text.contains("A fault that takes little beside it: Nagle's algorithm"), "{text}");
 }
 
-/// Many who get nothing are no slight fault, however little time that takes.
+/// A fault that makes many requests fail is serious, however little time it takes.
 #[test]
 fn a_fault_that_meets_many_stands_first() {
     let mut report = slight();
@@ -45,7 +46,7 @@ fn a_fault_that_meets_many_stands_first() {
     assert!(!text.contains("would be"), "nobody was answered: {text}");
 }
 
-/// Nothing but the server's work, with this share of the time.
+/// Returns a report in which the server's work has this share of the time, without a fault.
 fn slow_server(share: f64) -> Report {
     let mut report = fixtures::nagle();
     report.ledger.transfer(Owner::NagleDelayedAck, Owner::Server, u64::MAX);
@@ -109,7 +110,7 @@ fn the_figures_of_findings_follow_from_those_of_the_bar() {
     report.findings[0].lost_ns = report.ledger.of(Owner::Connect);
     let text = text::render(&report, &look(100));
     assert!(text.contains("connect 98 % = accept_queue_overflow 98 %\n"), "{text}");
-    // The same name and the same figure need no line.
+    // The line is left out if name and figures are the same.
     assert!(!text::render(&fixtures::nagle(), &look(100)).contains(" = "), "one vocabulary");
     assert!(!text::render(&slow_server(0.999), &look(100)).contains(" = "), "one word for it");
 }

@@ -1,4 +1,4 @@
-//! What users see, as snapshots: text at several widths, JSON against its schema.
+//! Snapshots of the output: text at several widths, and JSON with its schema.
 
 mod fixtures;
 mod joined;
@@ -89,7 +89,7 @@ fn the_ladder_marks_names_and_owns_its_gaps() {
     insta::assert_snapshot!("ladder_80", fixtures::ladder().render(&look(80)));
 }
 
-/// For those who tell the rest themselves.
+/// The diagnosis alone, which other commands print, has the same lines as the whole report.
 #[test]
 fn the_diagnosis_alone_says_what_the_report_says() {
     for (name, report) in all() {

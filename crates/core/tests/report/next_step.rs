@@ -1,4 +1,5 @@
-//! What a reader does next: who has to change what, the drawing, the comparison afterwards.
+//! The next steps in a report: who has to change what, the drawing, the comparison after the
+//! change.
 
 use super::{fixtures, look};
 use tcpwhy_core::capture::FrameId;
@@ -144,7 +145,7 @@ fn a_check_ends_with_the_comparison() {
     let (mut report, mut finding) = nagle();
     let capture = "sudo timeout 60 tcpdump -i any -w after.pcap 'host 10.200.0.2 and port 8080'; tcpwhy compare";
     assert_eq!(verify(&report, &finding), format!("{capture} 'slow day.pcap' after.pcap"));
-    // What is captured after the change is a part of what was before.
+    // With more than one endpoint in the report, the comparison is limited to the culprit.
     report.endpoints.push(report.endpoints[0].clone());
     assert!(
         verify(&report, &finding).ends_with("after.pcap --filter 'host 10.200.0.2 and port 8080'")

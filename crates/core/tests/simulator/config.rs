@@ -1,4 +1,4 @@
-//! What a run looks like, and which of its traits may cost time.
+//! The configuration of a run, and which of its properties may cost time.
 
 use std::fmt;
 use tcpwhy_core::model::{Cause, Role};
@@ -12,10 +12,10 @@ pub const REQUESTS: usize = 5;
 /// The longest packet of an Ethernet; 1460 bytes of it are payload.
 const ETHERNET_BYTES: usize = 1_500;
 
-/// Which segment the link loses; its repetition passes.
+/// The segment that the link loses; its repetition passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// None.
+    /// No segment.
     None,
     /// One in the middle of a response; more follow it.
     Middle,
@@ -34,7 +34,7 @@ pub struct Config {
     pub ack_delay_ms: u64,
     /// Round trip of the link, µs.
     pub rtt_us: u64,
-    /// What is lost.
+    /// The lost segment.
     pub loss: Loss,
     /// The server's send buffer.
     pub send_bytes: usize,
@@ -42,7 +42,7 @@ pub struct Config {
     pub receive_bytes: usize,
     /// Header and body of the response are written separately.
     pub two_writes: bool,
-    /// The same for the request.
+    /// `true` if the request is sent in two writes.
     pub request_in_two: bool,
     /// Body of the response.
     pub body_bytes: usize,
@@ -54,7 +54,7 @@ pub struct Config {
     pub mtu_bytes: usize,
     /// The request whose response is hit by a loss.
     pub hit_request: usize,
-    /// Where in the response [`Loss::Middle`] is, hundredths of it.
+    /// Position in the response of [`Loss::Middle`], hundredths of it.
     pub hit_percent: u64,
 }
 
@@ -88,11 +88,11 @@ pub const LARGE_BYTES: usize = 200_000;
 /// One of a run's faults, and how to be rid of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Injected {
-    /// Its name.
+    /// The cause.
     pub cause: Cause,
-    /// Whose it is.
+    /// Role of the culprit.
     pub role: Role,
-    /// The same run without it.
+    /// Returns the configuration without the fault.
     pub remove: fn(Config) -> Config,
 }
 
@@ -104,8 +104,8 @@ impl Config {
         let ceiling_bytes = self.send_bytes.min(self.receive_bytes);
         let flights = self.body_bytes.div_ceil(ceiling_bytes) as u64;
         let doublings = u64::from(flights.next_power_of_two().ilog2());
-        // It goes on opening in the next exchange from where it was acknowledged, and the host's own buffer
-        // behind it is a little short of it once.
+        // The window continues to open in the next exchange from where it was acknowledged, and the
+        // host's own buffer is once a little smaller than the window.
         (2 * doublings + 1) * self.rtt_us * 1_000
     }
 

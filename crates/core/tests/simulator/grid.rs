@@ -3,7 +3,7 @@
 use crate::config::{Config, LARGE_BYTES, Loss, SMALL_BYTES};
 use crate::verdict::judge;
 
-/// What the runs of a grid have in common and in what they differ.
+/// The values that the runs of a grid share, and those in which they differ.
 struct Grid {
     /// Round trips, µs, and the longest packet of each of these links.
     links: &'static [(u64, usize)],
@@ -139,8 +139,9 @@ impl Grid {
         ]
     }
 
-    /// How many rows of each part are wrong, with what is; the last count is of those in which
-    /// the stack repeats needlessly. Those stand in the table, marked `WRONG`.
+    /// Returns the number of wrong rows in each part, with a description. The last count is of runs
+    /// in which the stack repeats segments without need. Wrong rows are marked `WRONG` in the
+    /// table.
     fn wrong(&self) -> ([usize; 6], String) {
         let mut counts = [0; 6];
         let mut complaints = Vec::new();

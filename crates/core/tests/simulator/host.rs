@@ -53,7 +53,7 @@ impl Device for Card {
     }
 }
 
-/// What a socket is given.
+/// Options of a socket.
 pub struct Options {
     pub nagle: bool,
     pub ack_delay_ms: u64,
@@ -112,7 +112,7 @@ impl Host {
         self.interface.poll_ingress_single(now, &mut self.card, &mut self.sockets);
     }
 
-    /// Everything the socket wants to send now.
+    /// Returns all packets that the socket wants to send now.
     pub fn transmit(&mut self, now_us: u64) -> Vec<Vec<u8>> {
         let mut before = usize::MAX;
         while self.card.sent.len() != before {
@@ -122,7 +122,7 @@ impl Host {
         std::mem::take(&mut self.card.sent)
     }
 
-    /// When its timers want to be asked again, µs.
+    /// Returns the time at which its timers expire, µs.
     pub fn next_us(&mut self, now_us: u64) -> Option<u64> {
         let at = self.interface.poll_at(instant(now_us), &self.sockets)?;
         Some(at.total_micros().max(0) as u64)

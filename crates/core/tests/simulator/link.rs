@@ -9,7 +9,7 @@ pub const CLIENT: usize = 0;
 /// The other end.
 pub const SERVER: usize = 1;
 
-/// When the run begins, as captures write it, ns.
+/// Start of the run as a capture time, ns.
 pub const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
 
 /// IPv4 without options, as the stack sends it.
@@ -26,9 +26,9 @@ pub struct Link {
     hit_percent: u64,
     isn: Option<u32>,
     free_us: [u64; 2],
-    /// What is on its way to each end.
+    /// Packets in flight to each end.
     under_way: [VecDeque<(u64, Vec<u8>)>; 2],
-    /// What was seen at each end.
+    /// Packets captured at each end.
     pub captures: [Vec<(u64, Vec<u8>)>; 2],
 }
 
@@ -71,7 +71,7 @@ impl Link {
         Some(packet)
     }
 
-    /// When the next packet arrives anywhere, µs.
+    /// Returns the time at which the next packet arrives at an end, µs.
     pub fn next_us(&self) -> Option<u64> {
         self.under_way.iter().filter_map(|queue| queue.front()).map(|(at_us, _)| *at_us).min()
     }

@@ -16,29 +16,29 @@ const LINK_RAW: u32 = 101;
 /// Longest packet, bytes.
 const SNAP_BYTES: usize = 65_535;
 
-/// Where the last byte of an IPv4 packet's source address stands, and the server's.
+/// Offset of the last byte of an IPv4 packet's source address, and the server's value of it.
 const SOURCE_LAST_BYTE: usize = 15;
 const SERVER_LAST: u8 = 2;
 
 /// One run, its truth, and the reports at both ends.
 pub struct Verdict {
     config: Config,
-    /// What the client waited in all, ns.
+    /// Sum of the client's waits, ns.
     wall_ns: u64,
     requests: usize,
     /// Segments that the server sent again though nothing was lost: the stack's timer runs on
     /// from the first segment of a flight and is not restarted by ACKs.
     needless_repeats: usize,
-    /// What each injected fault cost; the costliest first.
+    /// Costs of the injected faults, largest first.
     costs: Vec<Cost>,
     reports: [Report; 2],
 }
 
-/// What an injected fault cost.
+/// The cost of an injected fault.
 #[derive(Clone, Copy)]
 struct Cost {
     injected: Injected,
-    /// How much sooner all would be over without it, ns.
+    /// Time by which all exchanges would end earlier without it, ns.
     ns: u64,
     /// The least and the most that may be said to be lost to it, ns. A fault costs more or less
     /// beside others that would keep the sender waiting anyway; and see [`Config::opening_ns`].
@@ -66,7 +66,7 @@ impl Cost {
         Self { injected, ns, bounds_ns: (least_ns - opening_ns, most_ns) }
     }
 
-    /// Whether `lost_ns` is within the bounds, give or take a tenth.
+    /// Returns whether `lost_ns` is within the bounds, with a tolerance of a tenth.
     fn fits(&self, lost_ns: u64, slack_ns: u64) -> bool {
         let (least_ns, most_ns) = self.bounds_ns;
         lost_ns + least_ns / 10 + slack_ns >= least_ns
@@ -89,7 +89,7 @@ pub fn judge(config: Config) -> Verdict {
     Verdict { config, wall_ns, requests, needless_repeats, costs, reports }
 }
 
-/// How many segments the server sent more than once.
+/// Number of segments that the server sent more than once.
 fn repeats(frames: &[(u64, Vec<u8>)]) -> usize {
     let mut seen = HashSet::new();
     let sent = frames.iter().filter(|(_, packet)| packet[SOURCE_LAST_BYTE] == SERVER_LAST);
@@ -117,12 +117,12 @@ fn ms(ns: u64) -> String {
 }
 
 impl Verdict {
-    /// Whether the run shows the stack's own trait besides what was injected.
+    /// Returns whether the run shows needless repetitions by the stack, which were not injected.
     pub fn repeats_needlessly(&self) -> bool {
         self.needless_repeats > 0
     }
 
-    /// Everything that tcpwhy says and that is not so.
+    /// Returns all untrue statements of the report.
     pub fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (place, end) in [("client", CLIENT), ("server", SERVER)] {
@@ -144,7 +144,7 @@ impl Verdict {
         let mut wall_ns = self.wall_ns;
         let mut costs = self.costs.clone();
         costs.retain(|cost| match cost.injected.cause {
-            // What never came here left no trace here.
+            // A SYN that was lost before this end is not in its capture.
             Cause::SynRetransmit if end == SERVER => {
                 wall_ns -= cost.ns;
                 false

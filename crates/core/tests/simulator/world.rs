@@ -6,22 +6,22 @@ use crate::link::{CLIENT, Link, SERVER};
 use smoltcp::wire::IpAddress;
 use std::collections::VecDeque;
 
-/// What the client's application does between two requests, µs.
+/// Pause of the client's application between two requests, µs.
 const PAUSE_US: u64 = 5_000;
 
 /// A run that takes longer hangs, µs.
 const END_US: u64 = 120_000_000;
 
-/// What a run was.
+/// The results of a run.
 pub struct Run {
-    /// What the client waited for each response, from the call that began it, ns.
+    /// Time that the client waited for each response, from the call that began it, ns.
     pub walls_ns: Vec<u64>,
-    /// What was captured at the client and at the server.
+    /// Packets captured at the client and at the server.
     pub captures: [Vec<(u64, Vec<u8>)>; 2],
 }
 
 impl Run {
-    /// What the client waited in all, ns.
+    /// Sum of the client's waits, ns.
     pub fn wall_ns(&self) -> u64 {
         self.walls_ns.iter().sum()
     }
@@ -55,7 +55,7 @@ struct Server {
     host: Host,
     writes: Writes,
     received_bytes: usize,
-    /// When the response under way is ready, µs.
+    /// Time at which the current response is ready, µs.
     ready_us: Option<u64>,
 }
 
@@ -222,7 +222,7 @@ fn read(host: &mut Host) -> usize {
     bytes
 }
 
-/// Hands the socket one write after the other, as far as its buffer has room, and sends.
+/// Hands the socket one write after the other while its buffer has room, and sends.
 fn work(end: usize, host: &mut Host, writes: &mut Writes, link: &mut Link, now_us: u64) {
     loop {
         let mut wrote = 0;

@@ -1,4 +1,4 @@
-//! ICMP errors and whom they are about.
+//! ICMP errors and the connections that they concern.
 
 use crate::packets::{frame, hasher, in_ipv4, in_ipv6, in_udp};
 use tcpwhy_core::capture::LinkType;

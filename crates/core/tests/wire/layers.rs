@@ -1,4 +1,4 @@
-//! What is neither TCP nor broken, and what captures do to lengths.
+//! Packets that are valid but not TCP, and lengths that captures change.
 
 use crate::packets::{IPV4, ethernet, frame, hasher, in_ipv4, in_ipv6, in_udp, tcp};
 use etherparse::PacketBuilder;
@@ -74,7 +74,7 @@ fn payload_is_no_more_than_the_frame_held_on_the_wire() {
     bytes[16..18].copy_from_slice(&1_500_u16.to_be_bytes());
     let segment = tcp(&frame(LinkType::ETHERNET, &bytes));
     assert_eq!((segment.payload_len, segment.captured_len), (100, 100));
-    // Its twin was longer on the wire than what was captured of it.
+    // The second frame was longer on the wire than in the capture.
     let cut = Frame { original_len: 1_514, ..frame(LinkType::ETHERNET, &bytes) };
     let segment = tcp(&cut);
     assert_eq!((segment.payload_len, segment.captured_len), (1_460, 100));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::net::IpAddr;
 use tcpwhy_core::wire::{Segment, SegmentFlags};
 
-/// What the oracle says of the addresses and the fields beside them.
+/// The values that the oracle reads from the IP header.
 struct Network {
     source: IpAddr,
     destination: IpAddr,

@@ -11,7 +11,7 @@ use tcpwhy_core::wire::{FlowHasher, Packet, Segment, decode};
 pub const IPV4: [u8; 2] = [0x08, 0x00];
 pub const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// What stands before the outermost IP header.
+/// The headers in front of the outermost IP header.
 #[derive(Clone, Copy, Debug)]
 pub enum Link {
     Ethernet,
@@ -37,7 +37,7 @@ pub enum Link {
     NflogBigEndian,
 }
 
-/// What carries the packet inside of another.
+/// The protocol that carries the inner packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Tunnel {
     IpInIpv4,
@@ -48,7 +48,7 @@ pub enum Tunnel {
     Geneve { options: u8 },
 }
 
-/// What the innermost IP header has beside its fixed part.
+/// Additional headers of the innermost IP header.
 #[derive(Clone, Debug)]
 pub enum Ip {
     V4 { option_words: u8, auth: bool },

@@ -1,4 +1,4 @@
-//! The server stops accepting for a while, and its accept queue is short.
+//! The server stops accepting connections for a while, and its accept queue is short.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// The healthy twin pauses as well, and has a long queue. Those whom the queue holds
-/// wait for the pause to end, which is the server's time to think; those whom it turns away wait
-/// for a SYN or a request to be repeated. The label has their time from when the pause is over: until
-/// then a longer queue would have held them as well, and the pause is not the queue's doing.
+/// The healthy twin also stops accepting, but has a long queue. Clients in the queue wait until the
+/// pause is over, which counts as the server's think time. Clients that the queue rejects wait
+/// until a SYN or a request is repeated. The label counts their time after the end of the pause
+/// only: until then a longer queue would have kept them waiting as well.
 pub const CASE: Case = Case {
     name: "accept_queue_overflow",
     layer: Layer::Socket,
@@ -52,8 +52,8 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let load = Load {
         connections: p.get("connections")?,
         new_connections: true,
-        // Repetitions of all clients come at the same instants and overflow the queue again: with
-        // bad luck somebody waits for minutes.
+        // The repetitions of all clients come at the same instants and overflow the queue again, so
+        // that an unlucky client would wait for minutes.
         timeout: Duration::from_secs(6),
         ..Load::get(server.endpoint(), p.get("requests")?)
     };
@@ -61,7 +61,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// A queue of `backlog` holds one more (`sk_acceptq_is_full`); they are the first to be answered.
+/// A queue of `backlog` holds one connection more (`sk_acceptq_is_full`); these are answered first.
 fn truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     if ran.stage.server_counters.of("ListenOverflows") == 0 {
         return Err(LabError::NotReproduced("ListenOverflows is 0".to_owned()));

@@ -1,4 +1,4 @@
-//! The bottleneck of the path, with a short and with a long queue before it.
+//! The bottleneck of the path, with a short and with a long queue in front of it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::{Link, Stage};
 
-/// Downloads as fast as the link: nothing is wrong but its rate.
+/// Downloads at the rate of the link, which is the only limit.
 pub const SHALLOW: Case = Case {
     name: "bottleneck_shallow",
     layer: Layer::Link,
@@ -47,7 +47,7 @@ pub const SHALLOW: Case = Case {
     truth: shallow_truth,
 };
 
-/// Transfers build a queue of hundreds of milliseconds, and small requests wait in it.
+/// Transfers fill a queue of hundreds of milliseconds, in which small requests wait.
 pub const DEEP: Case = Case {
     name: "bufferbloat",
     layer: Layer::Link,
@@ -88,7 +88,7 @@ fn params(rng: &mut Rng) -> Params {
 }
 
 fn bdp_bytes(rtt_ns: u64, rate_bps: u64) -> u64 {
-    // Never below twenty packets: no real queue is.
+    // At least twenty packets, since no real queue is shorter.
     (rate_bps / 8 * (rtt_ns / 1_000_000) / 1_000).max(30_000)
 }
 
@@ -97,8 +97,8 @@ fn queued(rtt_ns: u64, rate_bps: u64, queue_bytes: u64, seed: u64) -> Link {
     Link::Relay(link.both(|path| path.queue_bytes = queue_bytes))
 }
 
-/// The twin's link is not the bottleneck. A short queue before the slow one would be no clean
-/// twin: it drops.
+/// The twin's link is not the bottleneck. The slow link with a short queue would be no clean twin,
+/// since it drops packets.
 fn fast(p: &Params, seed: u64) -> Result<Link, LabError> {
     Ok(queued(p.get("rtt_ns")?, p.get("fast_rate_bps")?, 0, seed))
 }

@@ -1,4 +1,5 @@
-//! Buffers that the client made too small: the mirror of `send_buffer` and `receive_window`.
+//! Socket buffers that the client made too small: the same faults as in `send_buffer` and
+//! `receive_window`, at the client.
 
 use super::slow_reader::ample_rcvbuf_bytes;
 use crate::case::{Case, Observed, Ran, plain_link};
@@ -60,7 +61,7 @@ pub const SEND: Case = Case {
             .with("rtt_ns", rng.between(15, 40) * 1_000_000)
             .with("rate_bps", rng.pick(&[100_000_000, 200_000_000]))
             .with("sndbuf_bytes", rng.pick(&[8, 16, 24]) * 1024)
-            // A single large write would overshoot the buffer by a whole GSO packet of 64 KiB.
+            // A single large write would exceed the buffer by a whole GSO packet of 64 KiB.
             .with("write_bytes", rng.pick(&[4, 8, 16]) * 1024)
             .with("upload_bytes", rng.between(200, 600) * 1_000)
             .with("requests", rng.between(2, 4))
@@ -80,7 +81,8 @@ pub const SEND: Case = Case {
         })
     },
     truth: |_, ran| {
-        // An odd segment at the buffer's end waits for a delayed ACK on top of the round trip.
+        // An odd segment at the end of the buffer waits for a delayed ACK in addition to the round
+        // trip.
         let causes = truth(ran, "send_buffer")?;
         Ok(causes.into_iter().map(|c| c.or(&["delayed_ack"])).collect())
     },
@@ -105,8 +107,8 @@ pub const SLOW_SERVER: Case = Case {
             .with("rate_bps", if rtt_ms > 0 { 100_000_000 } else { 0 })
             .with("rcvbuf_bytes", ample_rcvbuf_bytes(rng, rtt_ms))
             .with("read_pause_ns", rng.between(600, 3_000) * 1_000_000)
-            // More than the client's send buffer grows to (`tcp_wmem`, 4 MiB) and the server's
-            // receive buffer together: something must wait.
+            // More than the client's send buffer (up to `tcp_wmem`, 4 MiB) and the server's receive
+            // buffer hold together, so that the client has to wait.
             .with("upload_bytes", rng.between(7_000, 9_000) * 1_000)
             .with("requests", rng.between(1, 2))
             .with("snaplen_bytes", 400)

@@ -1,4 +1,4 @@
-//! The client writes a request's header and body apart, without `TCP_NODELAY`.
+//! The client writes header and body of a request separately, without `TCP_NODELAY`.
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
@@ -9,7 +9,8 @@ use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// The body waits for the ACK of the header, which the server delays: it has nothing to say yet.
+/// The body waits for the ACK of the header, which the server delays because it has no data to
+/// send.
 pub const CASE: Case = Case {
     name: "client_nagle",
     layer: Layer::Socket,

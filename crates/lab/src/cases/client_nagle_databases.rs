@@ -10,7 +10,7 @@ use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
 use crate::rng::Rng;
 
-/// A Redis client that writes each argument by a call of its own.
+/// A Redis client that writes each argument with its own call.
 pub const REDIS: Case = Case {
     name: "client_nagle_redis",
     layer: Layer::Socket,
@@ -40,7 +40,7 @@ pub const REDIS: Case = Case {
     truth,
 };
 
-/// A PostgreSQL client that writes Parse, Bind, Execute and Sync by calls of their own.
+/// A PostgreSQL client that writes Parse, Bind, Execute and Sync with separate calls.
 pub const POSTGRES: Case = Case {
     name: "client_nagle_postgres",
     layer: Layer::Socket,

@@ -1,4 +1,4 @@
-//! The client takes its time: between exchanges, which is nobody's fault, or amid a request.
+//! The client pauses between exchanges, which is no fault, or within a request.
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};

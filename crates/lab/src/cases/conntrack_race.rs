@@ -1,13 +1,14 @@
-//! Two questions at once, and a NAT router loses one of them: the insert race of the kernel's
-//! connection table, made for real.
+//! Two DNS queries at once, of which a NAT router loses one: the insert race of the kernel's
+//! connection table, reproduced with the kernel's own code.
 //!
 //! A resolver library asks for A at one name server and for AAAA at another, from one socket, at
-//! the same instant. Both addresses are the router's, and it sends both to the same dnsmasq. When
-//! two CPUs meet the first packets of both flows at the same time, each makes an entry whose answers
-//! would look alike; the second cannot be inserted, and its packet is dropped (`insert_failed`).
+//! the same instant. Both addresses belong to the router, which forwards both to the same dnsmasq.
+//! If two CPUs process the first packets of both flows at the same time, each makes an entry, and
+//! the answers of both entries would have the same addresses and ports. The second entry cannot be
+//! inserted, and its packet is dropped (`insert_failed`).
 //!
-//! Questions to *one* address from one socket, as glibc asks, were lost in the same way until Linux
-//! 5.7; since then the kernel merges their entries (`clash_resolve`), and no packet is lost.
+//! Queries to *one* address from one socket, as glibc sends them, were lost in the same way until
+//! Linux 5.7; since then the kernel merges their entries (`clash_resolve`), and no packet is lost.
 
 use std::fs;
 use std::io;
@@ -30,7 +31,7 @@ use crate::sys;
 
 const NAME: &str = "api.shop.lab";
 
-/// The twin asks one question after the other (`options single-request`).
+/// The twin sends one query after the other (`options single-request`).
 pub const CASE: Case = Case {
     name: "conntrack_race",
     layer: Layer::Network,
@@ -49,11 +50,13 @@ pub const CASE: Case = Case {
             .with("race_for_ns", 9_000_000_000)
             .with("timeout_ns", rng.pick(&[1_000, 1_000, 2_000]) * 1_000_000)
             .with("response_bytes", rng.between(100, 3_000))
-            // The NAT is for IPv4; on `any` the packets behind the router would show as well.
+            // The NAT is for IPv4; a capture on `any` would also show the packets behind the
+            // router.
             .with("ipv6", 0)
             .with("any_interface", 0)
     },
-    // The relay would hand over one packet after the other: no two CPUs would meet.
+    // The relay would hand over packets one after the other, so that no two CPUs would process them
+    // at the same time.
     link: |_, _, _| Ok(Link::Veth),
     act,
     truth,
@@ -79,7 +82,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     Ok(observed)
 }
 
-/// Looks the name up and fetches from there, until enough questions were lost.
+/// Looks the name up and sends a request to its address, until enough queries were lost.
 fn requests(
     stage: &Stage,
     p: &Params,
@@ -110,8 +113,8 @@ fn requests(
     Ok(loaded)
 }
 
-/// Asks for A at the first resolver and for AAAA at the second from one socket, and again what is
-/// not answered in time; how many questions were asked again.
+/// Asks for A at the first resolver and for AAAA at the second from one socket, and again for each
+/// that is not answered in time. Returns how many queries were repeated.
 fn look_up(resolvers: [IpAddr; 2], at_once: bool, timeout: Duration) -> io::Result<u64> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.set_read_timeout(Some(timeout))?;
@@ -140,7 +143,7 @@ fn look_up(resolvers: [IpAddr; 2], at_once: bool, timeout: Duration) -> io::Resu
     Ok(again)
 }
 
-/// Takes an answer off the list of open questions; whether one came in time.
+/// Removes an answer from the list of open queries; returns whether one came in time.
 fn receive(socket: &UdpSocket, open: &mut Vec<usize>) -> io::Result<bool> {
     let mut answer = [0; 512];
     match socket.recv(&mut answer) {
@@ -153,11 +156,11 @@ fn receive(socket: &UdpSocket, open: &mut Vec<usize>) -> io::Result<bool> {
     }
 }
 
-/// Sends from two CPUs, each of which takes its packet through the router's tables.
+/// Sends from two CPUs at once, each of which processes its packet in the router's tables.
 fn both_at_once(send: &(impl Fn(usize) -> io::Result<()> + Sync)) -> io::Result<()> {
     let ready = AtomicU64::new(0);
     let one = |index: usize| {
-        // On a machine with one CPU nothing meets, and the case says that it did not reproduce.
+        // With a single CPU the race cannot occur, and the case fails with "not reproduced".
         let _ = sys::stay_on_cpu(index);
         ready.fetch_add(1, Ordering::AcqRel);
         let since = Instant::now();
@@ -168,13 +171,13 @@ fn both_at_once(send: &(impl Fn(usize) -> io::Result<()> + Sync)) -> io::Result<
     };
     thread::scope(|scope| {
         let other = scope.spawn(|| one(1));
-        // This thread belongs to the look-up alone, so that it may stay where it is.
+        // This thread ends with the look-up, so it need not be moved back.
         one(0)?;
         other.join().unwrap_or_else(|_| Err(io::Error::other("the sender panicked")))
     })
 }
 
-/// The counter of entries that met another, added over the CPUs.
+/// Returns the counter of entries that could not be inserted, summed over the CPUs.
 fn insert_failed() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/thread-self/net/stat/nf_conntrack")?;
     let mut lines = text.lines().map(str::split_whitespace);
@@ -197,7 +200,7 @@ fn truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let router = Some(ran.observed.server.ip().to_string());
     let how = "look-ups that waited for a repetition, by the client's clock";
     let cause = Cause::by_twin("conntrack_race", Role::Host, router).measured(lost_ns, how);
-    // As a timeout it is named once for each of the two resolvers, which add up.
+    // As `dns_timeout` the cause is named once for each of the two resolvers, and the two add up.
     let cause = cause.or(&["dns_timeout"]);
     Ok(vec![cause.looks_like(&[
         ("conntrack_race", Role::Network),

@@ -1,4 +1,4 @@
-//! Nothing is wrong but distance: every request pays round trips.
+//! Distance alone: nothing is wrong, but every request takes round trips.
 
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load};
@@ -10,7 +10,7 @@ use crate::relay::RelayParams;
 use crate::server::{Behaviour, Server};
 use crate::stage::{Link, Stage};
 
-/// 150 ms, and a new connection for each request: two round trips.
+/// A path of 150 ms and a new connection for each request, which makes two round trips.
 pub const PLAIN: Case = Case {
     name: "distance",
     layer: Layer::Network,
@@ -35,7 +35,7 @@ pub const PLAIN: Case = Case {
     truth,
 };
 
-/// The same load next door is the twin.
+/// The twin has the same load over a short link.
 pub fn link(p: &Params, variant: Variant, seed: u64) -> Result<Link, LabError> {
     let far = variant == Variant::Faulty;
     let rtt_ns = p.get(if far { "rtt_ns" } else { "near_rtt_ns" })?;

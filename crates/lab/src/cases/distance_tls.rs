@@ -61,7 +61,7 @@ fn act(stage: &mut Stage, p: &Params) -> Result<Observed, LabError> {
     Ok(observed)
 }
 
-/// The client's clock parts the handshake from connect and request.
+/// The client's clock separates the handshake from connect and request.
 fn truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let requests = &ran.observed.loaded.requests;
     let tls_ns = requests.iter().map(|r| r.tls_ns).sum();

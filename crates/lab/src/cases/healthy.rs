@@ -1,4 +1,4 @@
-//! Workloads without any fault, where an analyser has to be silent.
+//! Workloads without any fault, for which a diagnosis has to name none.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const fn healthy(name: &'static str, summary: &'static str) -> Case {
     }
 }
 
-/// A keep-alive connection that rests between requests.
+/// A keep-alive connection that is idle between requests.
 pub const KEEP_ALIVE: Case = Case {
     params: |rng| {
         Params::default()
@@ -58,7 +58,7 @@ pub const DOWNLOADS: Case = Case {
     ..healthy("healthy_downloads", "large downloads, buffers left to the kernel")
 };
 
-/// Large uploads, likewise.
+/// Large uploads into an autotuned receive buffer.
 pub const UPLOADS: Case = Case {
     params: |rng| {
         Params::default()
@@ -91,7 +91,7 @@ pub const SHORT_CONNECTIONS: Case = Case {
     ..healthy("healthy_short_connections", "many short connections")
 };
 
-/// A cable between two hosts, with packets as large as the kernel makes them.
+/// A direct cable between two hosts, with packets as large as the kernel makes them.
 pub const LAN: Case = Case {
     params: |rng| {
         Params::default()
@@ -108,7 +108,7 @@ pub const LAN: Case = Case {
     ..healthy("healthy_lan", "requests over a veth cable with GSO")
 };
 
-/// Nagle's algorithm is on at both ends, and nobody waits: each message is one write.
+/// Nagle's algorithm is on at both ends and delays nothing, since each message is one write.
 pub const NAGLE_ON: Case = Case {
     params: |rng| {
         Params::default()
@@ -125,7 +125,8 @@ pub const NAGLE_ON: Case = Case {
     ..healthy("healthy_nagle_on", "no TCP_NODELAY anywhere, but each message is one write")
 };
 
-/// The server sends events at its own pace: small segments, late ACKs, and nobody waits for one.
+/// The server sends events at its own pace, in small segments; ACKs are delayed, but no data waits
+/// for one.
 pub const PACED_STREAM: Case = Case {
     class: Class::Cost,
     knob: Some(Knob {

@@ -72,7 +72,7 @@ pub const PSQL: Case = healthy(
     },
 );
 
-/// PostgreSQL's extended protocol, a query per write.
+/// PostgreSQL's extended protocol with one write per query.
 pub const POSTGRES: Case = healthy(
     "healthy_postgres",
     "prepared queries against PostgreSQL, each in one write",
@@ -118,7 +118,7 @@ pub const TLS: Case = healthy(
     },
 );
 
-/// nginx as it should be.
+/// nginx with a correct configuration.
 pub const NGINX: Case = healthy(
     "healthy_nginx",
     "nginx with its defaults: sendfile, header and file apart, TCP_NODELAY",
@@ -203,7 +203,8 @@ fn base(rng: &mut Rng, rtt_ms: &[u64]) -> Params {
         .with("spacing_ns", rng.pick(&[0, 0, 2_000_000, 45_000_000]))
 }
 
-/// All parameters of the case, which `client.py` knows by the same names, and some fixed ones.
+/// Returns all parameters of the case, which `client.py` knows by the same names, and some fixed
+/// ones.
 fn settings<'a>(
     p: &'a Params,
     fixed: &[(&'static str, u64)],
@@ -230,7 +231,7 @@ fn file(stage: &Stage, bytes: u64) -> Result<(), LabError> {
     fs::write(stage.dir().join("file.bin"), body).doing("write file.bin")
 }
 
-/// A `psql` after the other, each on a connection of its own with a few statements.
+/// Runs one `psql` after the other, each with a few statements on its own connection.
 fn psql(stage: &Stage, p: &Params, server: SocketAddr) -> Result<Loaded, LabError> {
     let bytes = p.get("value_bytes")?;
     let mut loaded = Loaded::default();

@@ -1,4 +1,4 @@
-//! curl asks for leave before it sends a body, and the server does not answer that.
+//! curl sends `Expect: 100-continue` before a body, and the server does not answer it.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// curl waits `--expect100-timeout` (1 s unless told) and then sends the body anyway.
+/// curl waits for `--expect100-timeout` (1 s by default) and then sends the body anyway.
 pub const CASE: Case = Case {
     name: "http_100_continue",
     layer: Layer::Application,
@@ -60,7 +60,8 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     Ok(observed)
 }
 
-/// Who ignores the question is at fault (RFC 9110 §10.1.1); the client may also stop asking.
+/// A server that ignores `Expect` is at fault (RFC 9110 §10.1.1); the client may also stop sending
+/// it.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
     Ok(vec![Cause::by_twin("http_100_continue", Role::Server, endpoint)])

@@ -1,5 +1,5 @@
-//! The JDK's `com.sun.net.httpserver`: up to some release it writes header and body apart, and
-//! leaves Nagle's algorithm on unless `-Dsun.net.httpserver.nodelay=true`.
+//! The JDK's `com.sun.net.httpserver`: older releases write header and body separately, and leave
+//! Nagle's algorithm on unless `-Dsun.net.httpserver.nodelay=true`.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::stage::Stage;
 
-/// JDK 17: affected.
+/// JDK 17, which is affected.
 pub const JDK_17: Case = Case {
     name: "jdk_httpserver",
     layer: Layer::Socket,
@@ -34,7 +34,7 @@ pub const JDK_17: Case = Case {
     },
 };
 
-/// JDK 25 with the same settings: not affected.
+/// JDK 25 with the same settings, which is not affected.
 pub const JDK_25: Case = Case {
     name: "jdk_httpserver_25",
     layer: Layer::Socket,
@@ -73,7 +73,7 @@ fn act(stage: &mut Stage, p: &Params, major: u64, nodelay: bool) -> Result<Obser
     let load = |connections, requests| -> Result<Load, LabError> {
         Ok(Load { connections, ..Load::post(server, requests, p.get("body_bytes")?) })
     };
-    // A virtual machine that still compiles would be slow in ways that no label names.
+    // A virtual machine that is still compiling would be slow for reasons that no label names.
     client::run(&stage.client, &load(4, 15)?)?;
     stage.start_captures()?;
     let loaded = client::run(&stage.client, &load(p.get("connections")?, p.get("requests")?)?)?;

@@ -1,4 +1,4 @@
-//! Packets that the path loses, by kind of recovery.
+//! Packets that the path loses, by the way TCP recovers them.
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
@@ -37,7 +37,7 @@ pub const RANDOM: Case = Case {
     truth: random_truth,
 };
 
-/// One segment in the middle of a response: duplicate ACKs bring it back.
+/// One segment in the middle of a response, which duplicate ACKs recover.
 pub const SINGLE: Case = Case {
     name: "loss_single",
     layer: Layer::Link,
@@ -51,8 +51,8 @@ pub const SINGLE: Case = Case {
     }),
     params: |rng| downloads(rng).with("response_bytes", rng.between(20_000, 60_000)),
     link: |p, v, seed| {
-        // Responses have at least 14 segments; each third one loses one of its first ten,
-        // so that enough follow to reveal the loss.
+        // Responses have at least 14 segments. Each third one loses one of its first ten, so that
+        // enough segments follow to reveal the loss.
         let per_response = (message_bytes(p)?).div_ceil(1_448);
         let first = per_response + 3 + seed % 4;
         with_rule(p, v, seed, DropRule::new(TO_CLIENT, Kind::Data, first, 3 * per_response))
@@ -61,7 +61,8 @@ pub const SINGLE: Case = Case {
     truth: single_truth,
 };
 
-/// The last segment of a response and its loss probe: only the timer helps.
+/// The last segment of a response and its tail loss probe are lost, so that only the RTO recovers
+/// it.
 pub const TAIL: Case = Case {
     name: "loss_tail",
     layer: Layer::Link,
@@ -79,7 +80,7 @@ pub const TAIL: Case = Case {
     truth: |_, ran| recovered(ran, "retransmission_timeout", "TCPTimeouts"),
 };
 
-/// The last segment of a response; a tail loss probe (RFC 8985 §7) brings it back.
+/// The last segment of a response, which a tail loss probe (RFC 8985 §7) recovers.
 pub const TAIL_PROBED: Case = Case {
     name: "loss_tail_probed",
     layer: Layer::Link,
@@ -113,7 +114,7 @@ pub const SYN: Case = Case {
     link: |p, v, seed| with_rule(p, v, seed, DropRule::new(TO_SERVER, Kind::Syn, 2, 3)),
     act,
     truth: |_, ran| {
-        // The server never sees the SYN that is lost, and the one that follows looks like a first.
+        // The server never sees the lost SYN, and the next one looks like the first.
         let causes = recovered(ran, "syn_retransmit", "TCPSynRetrans")?;
         Ok(causes.into_iter().map(|c| c.unseen_at(&["server"])).collect())
     },
@@ -191,7 +192,8 @@ fn act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabError> 
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// The cause, provided that the relay dropped and the kernel recovered in the way meant.
+/// Returns the cause, provided that the relay dropped packets and the kernel recovered them in the
+/// intended way.
 fn recovered(ran: &Ran, cause: &'static str, counter: &str) -> Result<Vec<Cause>, LabError> {
     let dropped = ran.stage.relay.as_ref().map_or(0, |r| r.dropped());
     let happened = ran.stage.server_counters.of(counter) + ran.stage.client_counters.of(counter);
@@ -202,13 +204,13 @@ fn recovered(ran: &Ran, cause: &'static str, counter: &str) -> Result<Vec<Cause>
     Ok(vec![Cause::by_twin(cause, Role::Network, None)])
 }
 
-/// A recovered loss halves the congestion window, which costs the following responses too.
+/// A recovered loss halves the congestion window, which also makes the following responses slower.
 fn single_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let causes = recovered(ran, "fast_recovery", "TCPSackRecovery")?;
     Ok(causes.into_iter().map(|c| c.or(&["congestion_window"])).collect())
 }
 
-/// Chance decides how each loss is recovered: the kernel's counters say which was more frequent.
+/// How each loss is recovered is random: the kernel's counters show which kind was more frequent.
 fn random_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let count = |name| ran.stage.server_counters.of(name) + ran.stage.client_counters.of(name);
     let timers = count("TCPTimeouts") + count("TCPLossProbes");

@@ -1,4 +1,4 @@
-//! Servers of several languages that write header and body apart without `TCP_NODELAY`.
+//! Servers in several languages that write header and body separately without `TCP_NODELAY`.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -63,7 +63,7 @@ pub const NODE: Case = case(
     },
 );
 
-/// Java's plain sockets: `OutputStream.write` twice.
+/// Java's plain sockets: two calls of `OutputStream.write`.
 pub const JAVA: Case = case(
     "nagle_java",
     "a Java server on plain sockets writes header and body apart",
@@ -77,7 +77,7 @@ pub const JAVA: Case = case(
     },
 );
 
-/// C: `write` twice.
+/// C: two calls of `write`.
 pub const C: Case = case("nagle_c", "a C server writes header and body apart", |stage, p, v| {
     let source = script(stage, "split.c", include_str!("programs/split.c"))?;
     let program = stage.dir().join("split");
@@ -87,7 +87,7 @@ pub const C: Case = case("nagle_c", "a C server writes header and body apart", |
     real(stage, p, v, command, ("gcc", ("gcc", "--version")))
 });
 
-/// Go with `SetNoDelay(false)`, against Go's default.
+/// Go with `SetNoDelay(false)`; the twin uses Go's default.
 pub const GO: Case = case(
     "nagle_go",
     "a Go server with SetNoDelay(false) writes header and body apart",
@@ -101,7 +101,7 @@ pub const GO: Case = case(
     },
 );
 
-/// The lab's own server, which writes twice likewise.
+/// The lab's own server, which also writes twice.
 pub const OWN: Case = case(
     "nagle_server",
     "the lab's server writes header and body apart without TCP_NODELAY",
@@ -142,8 +142,8 @@ fn load(server: SocketAddr, p: &Params) -> Result<Load, LabError> {
     })
 }
 
-/// Starts `command ADDRESS PORT BYTES NODELAY`, warms it up and runs the load. The last argument
-/// is the package to install, and what prints the version of the language.
+/// Starts `command ADDRESS PORT BYTES NODELAY`, warms it up and runs the load. The last argument is
+/// the package to install and the command that prints the version of the language.
 fn real(
     stage: &mut Stage,
     p: &Params,
@@ -156,7 +156,7 @@ fn real(
     let bytes = p.get("response_bytes")?.to_string();
     command.args([&server.ip().to_string(), "8080", &bytes, nodelay]);
     let _process = serve(stage, command, package, server)?;
-    // A runtime that still compiles would be slow in ways that no label names.
+    // A runtime that is still compiling would be slow for reasons that no label names.
     let warm_up = Load { connections: 3, ..Load::get(server, 10) };
     client::run(&stage.client, &warm_up)?;
     stage.start_captures()?;

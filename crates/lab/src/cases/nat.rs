@@ -1,9 +1,9 @@
-//! A NAT router (DNAT) before the server, with a connection table that is full for a while.
+//! A NAT router (DNAT) in front of the server, whose connection table is full for a while.
 //!
 //! The router is the far end of the link; the server is in a namespace behind it, which the
-//! captures do not see. The size of the kernel's own table (`nf_conntrack_max`) belongs to the
-//! whole machine, so the case limits the connections of this one router by a rule instead
-//! (`ct count`): packets that would open one more vanish, as they do when the table is full.
+//! captures do not see. The size of the kernel's own table (`nf_conntrack_max`) applies to the
+//! whole machine, so the case limits the connections of this one router by a rule instead (`ct
+//! count`): packets that would open one more are dropped, as they are when the table is full.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
@@ -23,8 +23,8 @@ const PORT: u16 = 8080;
 /// The server behind the router.
 pub const BACKEND: Ipv4Addr = Ipv4Addr::new(172, 16, 9, 2);
 
-/// Idle connections fill the table; after a while they end, and the repeated SYNs get through.
-/// The twin's router has room for all.
+/// Idle connections fill the table. After a while they end, and the repeated SYNs pass. The twin's
+/// router has room for all.
 pub const FULL: Case = Case {
     name: "conntrack_full",
     layer: Layer::Network,
@@ -45,7 +45,8 @@ pub const FULL: Case = Case {
             .with("connections", rng.between(2, 6))
             .with("requests", rng.between(2, 4))
             .with("response_bytes", rng.between(100, 3_000))
-            // The NAT is for IPv4; on `any` the packets behind the router would show as well.
+            // The NAT is for IPv4; a capture on `any` would also show the packets behind the
+            // router.
             .with("ipv6", 0)
             .with("any_interface", 0)
     },
@@ -82,7 +83,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         ..Load::get(endpoint, p.get("requests")?)
     };
     let loaded = client::run(&stage.client, &load);
-    // It only sleeps.
+    // The thread only sleeps, so it cannot fail.
     let _ = ends.join();
     let kernel = server.kernel(0);
     let mut observed = Observed::new(loaded?, endpoint);
@@ -91,8 +92,8 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     Ok(observed)
 }
 
-/// Makes the far end of the link a router to the backend. What an earlier run of the load on this
-/// stage set up is removed first.
+/// Makes the far end of the link a router to the backend. The set-up of an earlier run of the load
+/// on this stage is removed first.
 pub fn route(stage: &Stage, backend: &Netns) -> Result<(), LabError> {
     let router = &stage.server;
     let _ = router.ip("link del inner");
@@ -117,18 +118,18 @@ pub fn translate(stage: &Stage, rule: &str) -> Result<(), LabError> {
     stage.server.run("nft", &[&rules]).map(|_| ())
 }
 
-/// nftables and its version, for the labels.
+/// Returns nftables and its version, for the labels.
 pub fn nft_version() -> (String, String) {
     ("nft".to_owned(), run("nft", &["--version"]).unwrap_or_default().trim().to_owned())
 }
 
-/// Opens connections that say nothing.
+/// Opens connections that carry no data.
 fn hold(client: &Netns, to: SocketAddr, count: u64) -> Result<Vec<TcpStream>, LabError> {
     let open = || (0..count).map(|_| TcpStream::connect_timeout(&to, Duration::from_secs(5)));
     client.inside(|| open().collect::<std::io::Result<Vec<_>>>())?.doing("open idle connections")
 }
 
-/// What SYNs that vanish at a host which answers others may be taken for.
+/// Causes that a capture may show if SYNs get no answer from a host that answers others.
 const VANISHING_SYNS: [(&str, Role); 5] = [
     ("syn_retransmit", Role::Network),
     ("syn_retransmit", Role::Server),
@@ -137,7 +138,7 @@ const VANISHING_SYNS: [(&str, Role); 5] = [
     ("conntrack_full", Role::Server),
 ];
 
-/// On the wire it is SYNs that vanish at one host.
+/// A capture only shows SYNs to one host without an answer.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let again = ran.stage.client_counters.of("TCPSynRetrans");
     if again == 0 {
@@ -145,7 +146,7 @@ fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     }
     let router: IpAddr = ran.observed.server.ip();
     let cause = Cause::by_twin("conntrack_full", Role::Host, Some(router.to_string()));
-    // Some connections may be taken for the one, some for the other: together they add up.
+    // A diagnosis may name both causes, each for some of the connections; then their times add up.
     let cause = cause.or(&["syn_retransmit", "accept_queue_overflow"]);
     Ok(vec![cause.looks_like(&VANISHING_SYNS)])
 }

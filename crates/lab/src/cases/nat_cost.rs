@@ -1,5 +1,5 @@
-//! What NAT costs per request: a router that translates (DNAT, with a connection table) against the
-//! same router that only forwards. It is microseconds, and no fault.
+//! The cost of NAT for each request: a router that translates addresses (DNAT, with a connection
+//! table) compared with the same router that only forwards. It takes microseconds, and is no fault.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,7 +30,8 @@ pub const CASE: Case = Case {
             .with("requests", rng.between(40, 80))
             .with("new_connections", rng.pick(&[0, 1]))
             .with("response_bytes", rng.between(100, 3_000))
-            // The NAT is for IPv4; on `any` the packets behind the router would show as well.
+            // The NAT is for IPv4; a capture on `any` would also show the packets behind the
+            // router.
             .with("ipv6", 0)
             .with("any_interface", 0)
     },

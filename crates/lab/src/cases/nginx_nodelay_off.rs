@@ -1,4 +1,4 @@
-//! nginx with `tcp_nodelay off`: header by one system call, file by another.
+//! nginx with `tcp_nodelay off`, which sends header and file by separate system calls.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,8 +13,8 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::stage::Stage;
 
-/// `sendfile on` without `tcp_nopush` sends the header and the file's first bytes apart; with
-/// `tcp_nodelay off` the second waits for the ACK of the first.
+/// `sendfile on` without `tcp_nopush` sends the header and the first bytes of the file separately;
+/// with `tcp_nodelay off` the second segment waits for the ACK of the first.
 pub const CASE: Case = Case {
     name: "nginx_nodelay_off",
     layer: Layer::Socket,

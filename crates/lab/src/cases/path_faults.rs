@@ -1,4 +1,4 @@
-//! What a path may do to packets besides losing them at random.
+//! Faults of a path other than random loss.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::{Link, Stage};
 
-/// Full-size packets vanish without an ICMP message; small ones pass.
+/// Full-size packets are lost without an ICMP message; small ones pass.
 pub const MTU_BLACK_HOLE: Case = Case {
     name: "mtu_black_hole",
     layer: Layer::Network,
@@ -44,7 +44,7 @@ pub const MTU_BLACK_HOLE: Case = Case {
     truth: mtu_truth,
 };
 
-/// Some packets are overtaken by those behind them.
+/// Some packets arrive after packets that were sent later.
 pub const REORDERING: Case = Case {
     name: "reordering",
     layer: Layer::Network,
@@ -73,7 +73,7 @@ pub const REORDERING: Case = Case {
     truth: reordering_truth,
 };
 
-/// Some packets arrive twice, which costs nobody anything.
+/// Some packets arrive twice, which costs no time.
 pub const DUPLICATES: Case = Case {
     name: "duplicates",
     layer: Layer::Network,
@@ -141,7 +141,8 @@ fn mtu_act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabErr
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// What is too long never reaches the client: there, packets are missing, and no more is known.
+/// The capture at the client does not contain the packets that are too long; there it only shows
+/// that packets are missing.
 fn mtu_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     if ran.stage.relay.as_ref().is_none_or(|r| r.dropped() == 0) {
         return Err(LabError::NotReproduced("no packet was too long".to_owned()));
@@ -151,7 +152,8 @@ fn mtu_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     Ok(vec![cause.unseen_at(&["client"]).looks_like(&looks_like)])
 }
 
-/// Reordering costs time where the sender took it for loss: the kernel says whether it did.
+/// Reordering costs time if the sender takes it for loss; the kernel's counters show whether it
+/// did.
 fn reordering_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let held = ran.stage.relay.as_ref().map_or(0, |r| r.server_to_client.reordered);
     let spurious = ran.stage.server_counters.of("TCPDSACKRecv");

@@ -10,8 +10,8 @@ use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// With `tcp_tw_reuse` the kernel gives a port out again after a second (`tcp_tw_reuse_delay`), so
-/// only requests that come faster than that fail; without it all do, once the range is used up.
+/// With `tcp_tw_reuse` the kernel reuses a port after one second (`tcp_tw_reuse_delay`), so only
+/// faster requests fail. Without it all requests fail once the range is used up.
 pub const CASE: Case = Case {
     name: "port_exhaustion",
     layer: Layer::Socket,
@@ -63,7 +63,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// The kernel refuses before it sends anything: the client's own errors are all there is.
+/// The kernel refuses before it sends anything, so the client's own errors are the only evidence.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let refused = format!("(os error {})", libc::EADDRNOTAVAIL);
     let requests = ran.observed.loaded.requests.iter();

@@ -1,5 +1,5 @@
-//! Real software that cases start: scripts written to the stage's directory, clients that report
-//! each request as a line of JSON, and servers that need some configuration.
+//! Starts real software for the cases: scripts written to the stage's directory, clients that
+//! report each request as a line of JSON, and servers that need some configuration.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::netns::{Netns, Process};
 use crate::stage::Stage;
 use crate::sys::TcpInfo;
 
-/// The client of the cases that speak more than HTTP.
+/// The client for cases with other protocols than HTTP.
 const CLIENT: &str = include_str!("programs/client.py");
 
 /// Writes a program's text to the stage's directory.
@@ -74,7 +74,7 @@ fn missing(source: std::io::Error, program: &str) -> LabError {
     }
 }
 
-/// The first line that a program prints about its version; empty when it does not.
+/// Returns the first line of a program's version output; empty if there is none.
 pub fn version(netns: &Netns, program: impl AsRef<OsStr>, arg: &str) -> String {
     let program = program.as_ref().to_string_lossy().into_owned();
     let Ok(output) = netns.command(&program).arg(arg).output() else {
@@ -85,7 +85,7 @@ pub fn version(netns: &Netns, program: impl AsRef<OsStr>, arg: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }
 
-/// Redis without persistence.
+/// Starts Redis without persistence.
 pub fn redis(stage: &Stage, server: SocketAddr) -> Result<Process, LabError> {
     let mut command = stage.server.command("redis-server");
     let (address, port) = (server.ip().to_string(), server.port().to_string());
@@ -94,7 +94,7 @@ pub fn redis(stage: &Stage, server: SocketAddr) -> Result<Process, LabError> {
     serve(stage, command, "redis-server", server)
 }
 
-/// nginx with these directives inside `http`.
+/// Starts nginx with these directives inside `http`.
 pub fn nginx(stage: &Stage, http: &str, server: SocketAddr) -> Result<Process, LabError> {
     let at = stage.dir().display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -112,13 +112,13 @@ pub fn nginx(stage: &Stage, http: &str, server: SocketAddr) -> Result<Process, L
     serve(stage, command, "nginx", server)
 }
 
-/// nginx and its version, for the labels.
+/// Returns nginx and its version, for the labels.
 pub fn nginx_version(stage: &Stage) -> (String, String) {
     ("nginx".to_owned(), version(&stage.server, "nginx", "-v"))
 }
 
-/// nginx with TLS, its files in the stage's directory, and a certificate made for the run.
-/// `ssl` has more directives for the server.
+/// Starts nginx with TLS, files from the stage's directory, and a certificate made for the run.
+/// `ssl` contains additional directives for the server.
 pub fn nginx_tls(stage: &Stage, ssl: &str, server: SocketAddr) -> Result<Process, LabError> {
     let at = stage.dir().display();
     let (key, certificate) = (format!("{at}/key.pem"), format!("{at}/certificate.pem"));
@@ -133,11 +133,10 @@ pub fn nginx_tls(stage: &Stage, ssl: &str, server: SocketAddr) -> Result<Process
     nginx(stage, &http, server)
 }
 
-/// nginx at `at` that speaks TLS and passes requests on to `server` in plain HTTP, on connections
-/// that it keeps.
+/// Starts nginx at `at` as a TLS proxy that forwards requests to `server` in plain HTTP on
+/// keep-alive connections.
 ///
-/// # Errors
-/// nginx or openssl is missing or refuses.
+/// # Errors nginx or openssl is missing or fails.
 pub fn tls_proxy(stage: &Stage, at: SocketAddr, server: SocketAddr) -> Result<Process, LabError> {
     let pass = format!(
         "location / {{ proxy_pass http://{server}; proxy_http_version 1.1; \
@@ -146,7 +145,7 @@ pub fn tls_proxy(stage: &Stage, at: SocketAddr, server: SocketAddr) -> Result<Pr
     nginx_tls(stage, &pass, at)
 }
 
-/// The newest PostgreSQL installed where Debian puts it.
+/// Returns the newest installed PostgreSQL, in the directory that Debian uses.
 fn postgres_programs() -> Result<PathBuf, LabError> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let mut found: Vec<PathBuf> = versions.flatten().map(|e| e.path().join("bin")).collect();
@@ -157,8 +156,8 @@ fn postgres_programs() -> Result<PathBuf, LabError> {
     })
 }
 
-/// A command that runs as the user `postgres`, because PostgreSQL refuses to run as root; it
-/// ends with the lab: by SIGINT, as killed it would leave shared memory behind.
+/// Makes a command run as the user `postgres`, because PostgreSQL refuses to run as root. It ends
+/// with the lab by SIGINT, since SIGKILL would leave shared memory behind.
 fn as_postgres(mut setpriv: Command, program: &Path) -> Command {
     let command = &mut setpriv;
     command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
@@ -166,13 +165,14 @@ fn as_postgres(mut setpriv: Command, program: &Path) -> Command {
     setpriv
 }
 
-/// PostgreSQL with an empty cluster that trusts everyone, and its version. Stop it with
-/// [`Process::stop`]: killed, it would leave shared memory behind.
+/// Starts PostgreSQL with an empty cluster that trusts all clients; returns it with its version.
+/// Stop it with [`Process::stop`], since SIGKILL would leave shared memory behind.
 pub fn postgres(stage: &Stage, server: SocketAddr) -> Result<(Process, String), LabError> {
     postgres_with(stage, server, &[], None)
 }
 
-/// The same with more settings (`name=value`) and a `resolv.conf` of its own.
+/// Starts PostgreSQL as [`postgres`] does, with additional settings (`name=value`) and its own
+/// `resolv.conf`.
 pub fn postgres_with(
     stage: &Stage,
     server: SocketAddr,
@@ -181,7 +181,7 @@ pub fn postgres_with(
 ) -> Result<(Process, String), LabError> {
     let programs = postgres_programs()?;
     let data = stage.dir().join("postgres");
-    // Of an earlier run of the load on this stage.
+    // Removes the data of an earlier run of the load on this stage.
     let _ = fs::remove_dir_all(&data);
     fs::create_dir_all(&data).doing("make the PostgreSQL directory")?;
     let owner = data.display().to_string();
@@ -212,7 +212,7 @@ pub fn postgres_with(
     Ok((process, version))
 }
 
-/// The home of an installed JDK of this major version.
+/// Returns the home of an installed JDK of this major version.
 pub fn jdk(major: u64) -> Result<PathBuf, LabError> {
     let homes = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let wanted = format!("JAVA_VERSION=\"{major}");

@@ -1,5 +1,5 @@
-//! An upload into a receive buffer smaller than the bandwidth-delay product: a fault over a
-//! distance, none in a rack.
+//! An upload into a receive buffer smaller than the bandwidth-delay product: a fault on a long
+//! path, but not within a rack.
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
@@ -10,7 +10,7 @@ use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// 376 KB into 8 KiB at 40 ms.
+/// An upload of 376 KB into a buffer of 8 KiB at 40 ms.
 pub const CASE: Case = Case {
     name: "receive_window",
     layer: Layer::Socket,
@@ -35,7 +35,7 @@ pub const CASE: Case = Case {
     truth,
 };
 
-/// The same buffer at 0.1 ms: it hardly shows, and is no fault.
+/// The same buffer at 0.1 ms, where it costs almost no time and is no fault.
 pub const LAN: Case = Case {
     name: "receive_window_lan",
     layer: Layer::Socket,

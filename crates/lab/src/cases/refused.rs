@@ -1,4 +1,5 @@
-//! No way in: nobody listens at the port, or a filter rejects or swallows the SYNs.
+//! Connections that cannot be established: no program listens at the port, or a filter rejects or
+//! drops the SYNs.
 
 use std::net::SocketAddr;
 
@@ -55,7 +56,7 @@ pub const REJECTED: Case = Case {
     act: |stage, p, variant| {
         let endpoint = SocketAddr::new(stage.server_addr, PORT);
         let load = Load { new_connections: true, ..Load::get(endpoint, p.get("requests")?) };
-        // A kernel sends few errors a second to one address, and leaves out those beyond.
+        // A kernel limits the rate of ICMP errors to one address and omits the others.
         for key in ["net.ipv4.icmp_ratelimit", "net.ipv6.icmp.ratelimit"] {
             stage.server.sysctl(key, "0")?;
         }
@@ -68,7 +69,7 @@ pub const REJECTED: Case = Case {
     },
 };
 
-/// A packet filter drops each SYN without a word.
+/// A packet filter drops each SYN silently.
 pub const FILTERED: Case = Case {
     name: "filtered_port",
     layer: Layer::Network,
@@ -139,7 +140,8 @@ fn swallowed(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
     filtered(stage, p, variant, &load, "drop")
 }
 
-/// The load on a server before which, if faulty, a packet filter gives this verdict.
+/// Runs the load on a server; in the faulty variant a packet filter applies this verdict to its
+/// SYNs.
 fn filtered(
     stage: &mut Stage,
     p: &Params,

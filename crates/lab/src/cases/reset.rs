@@ -1,4 +1,4 @@
-//! Connections broken off: amid a response, or while idle.
+//! Connections that are reset during a response or while idle.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub const MID_STREAM: Case = Case {
     truth: |_, ran| broken_off(ran, "reset"),
 };
 
-/// nginx closes a connection as idle while the next request is on its way.
+/// nginx closes an idle connection while the next request is in flight.
 pub const IDLE: Case = Case {
     name: "idle_reset",
     layer: Layer::Application,
@@ -77,9 +77,9 @@ fn mid_stream(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observe
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// The request must leave before the FIN arrives and arrive after nginx has closed: half a round
+/// The request must leave before the FIN arrives, and arrive after nginx has closed: half a round
 /// trip before the timeout is in the middle of that window. Without a round trip there is no
-/// window: there the client is one that does not look whether its connection was closed.
+/// window; then the client is one that does not check whether its connection was closed.
 fn idle(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 8080);
     let (rtt, keepalive) = (p.duration("rtt_ns")?, p.duration("keepalive_ns")?);
@@ -106,7 +106,7 @@ fn idle(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, Lab
     Ok(observed)
 }
 
-/// What was broken off has to be asked for again: its time was for nothing.
+/// An interrupted request has to be repeated, so all its time is lost.
 fn broken_off(ran: &Ran, cause: &'static str) -> Result<Vec<Cause>, LabError> {
     let requests = ran.observed.loaded.requests.iter();
     let failed: Vec<_> = requests.filter(|r| r.error.is_some()).collect();
@@ -119,8 +119,8 @@ fn broken_off(ran: &Ran, cause: &'static str) -> Result<Vec<Cause>, LabError> {
     Ok(vec![Cause::by_twin(cause, Role::Server, endpoint).measured(lost_ns, how)])
 }
 
-/// The same where each failed request is the first of two: its client also waited until it asked again, and
-/// for the connection over which it did.
+/// As [`broken_off`], where each failed request is the first of two: its client also waited until
+/// it asked again, and for the connection on which it did.
 fn asked_again(ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let mut causes = broken_off(ran, "idle_reset")?;
     let pairs = ran.observed.loaded.requests.windows(2);

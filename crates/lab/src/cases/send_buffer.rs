@@ -10,7 +10,8 @@ use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// 16 KiB over 100 Mbit/s and 20 ms moves 0.8 MB/s where 12.5 MB/s are possible.
+/// A send buffer of 16 KiB at 100 Mbit/s and 20 ms transfers 0.8 MB/s, where 12.5 MB/s are
+/// possible.
 pub const CASE: Case = Case {
     name: "send_buffer",
     layer: Layer::Socket,
@@ -33,7 +34,7 @@ fn params(rng: &mut Rng) -> Params {
         .with("rtt_ns", rng.between(15, 40) * 1_000_000)
         .with("rate_bps", rng.pick(&[100_000_000, 100_000_000, 200_000_000]))
         .with("sndbuf_bytes", rng.pick(&[8, 16, 16, 24]) * 1024)
-        // A single large write would overshoot the buffer by a whole GSO packet of 64 KiB.
+        // A single large write would exceed the buffer by a whole GSO packet of 64 KiB.
         .with("write_bytes", rng.pick(&[4, 8, 8, 16]) * 1024)
         .with("response_bytes", rng.between(300_000, 900_000))
         .with("requests", rng.between(3, 5))

@@ -1,4 +1,4 @@
-//! The client stops reading in the middle of a download: its window closes.
+//! The client stops reading in the middle of a download, and its window closes.
 
 use std::panic;
 use std::sync::atomic::Ordering;
@@ -17,10 +17,11 @@ use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// The kernel's counter of closed windows that a receiver announced.
+/// The kernel's counter of closed windows that a receiver advertised.
 const CLOSED_WINDOWS: &str = "TCPToZeroWindowAdv";
 
-/// The client reads on after some seconds; until then it answers the server's probes.
+/// The client continues to read after some seconds; until then it answers the server's window
+/// probes.
 pub const CASE: Case = Case {
     name: "slow_reader",
     layer: Layer::Application,
@@ -47,7 +48,7 @@ pub const CASE: Case = Case {
 };
 
 /// The path fails while the window is closed: the server gives up, and the client's late window
-/// update meets a RST.
+/// update is answered by a RST.
 pub const UNANSWERED: Case = Case {
     name: "zero_window_unanswered",
     layer: Layer::Application,
@@ -66,7 +67,7 @@ pub const UNANSWERED: Case = Case {
             .with("rcvbuf_bytes", 512 * 1024)
             .with("requests", 1)
             .with("read_pause_ns", 6_000_000_000)
-            // After the window has closed: some of the server's probes are answered before.
+            // After the window has closed, so that some of the server's probes are answered before.
             .with("outage_after_ns", rng.between(100, 500) * 1_000_000)
             .with("outage_ns", 4_800_000_000)
             .with("tcp_retries2", 2)
@@ -91,13 +92,13 @@ fn params(rng: &mut Rng) -> Params {
     Params::default()
         .with("response_bytes", rng.between(3_000, 5_000) * 1_000)
         .with("pause_after_bytes", rng.between(50, 300) * 1_000)
-        // The bodies are many and say nothing.
+        // The payload is large and not needed.
         .with("snaplen_bytes", 400)
 }
 
-/// A receive buffer that holds up nobody who reads, and that a transfer of 3 MB fills: two to
-/// four times what is under way at 100 Mbit/s. Left to the kernel, it would grow until it holds
-/// the whole of a later transfer, and no window would close.
+/// A receive buffer that does not limit a client that reads, and that a transfer of 3 MB fills: two
+/// to four times the bandwidth-delay product at 100 Mbit/s. An autotuned buffer would grow until it
+/// holds all of a later transfer, and no window would close.
 pub fn ample_rcvbuf_bytes(rng: &mut Rng, rtt_ms: u64) -> u64 {
     let under_way_bytes = 100_000_000 / 8_000 * rtt_ms;
     (rng.between(2, 4) * under_way_bytes).clamp(512 * 1024, 2_500_000)
@@ -166,8 +167,8 @@ fn download_with_outage(
     .inspect(|_| thread::sleep(Duration::from_millis(200)))
 }
 
-/// Waits until a receiver in `netns` has announced a closed window: on a slow host that is later than
-/// any time fixed beforehand.
+/// Waits until a receiver in `netns` has advertised a closed window. On a slow host this takes
+/// longer than any fixed time.
 fn wait_for_closed_window(
     netns: &Netns,
     before: &Counters,

@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// Each request on a new connection, against a connection that is warm.
+/// Each request on a new connection; the twin uses a warm connection.
 pub const NEW_CONNECTIONS: Case = Case {
     name: "slow_start",
     layer: Layer::Transport,
@@ -32,7 +32,8 @@ pub const NEW_CONNECTIONS: Case = Case {
     truth: cold_truth,
 };
 
-/// A pause longer than the RTO closes the window again, unless `tcp_slow_start_after_idle` is 0.
+/// After a pause longer than the RTO the congestion window restarts, unless
+/// `tcp_slow_start_after_idle` is 0.
 pub const AFTER_IDLE: Case = Case {
     name: "idle_restart",
     layer: Layer::Transport,
@@ -46,8 +47,8 @@ pub const AFTER_IDLE: Case = Case {
     }),
     params: |rng| {
         params(rng)
-            // With the connect's round trip less than 100 ms a request, from which on distance is a cost
-            // itself, and may be the greater.
+            // Together with the connect's round trip this is less than 100 ms for each request;
+            // from there on distance counts as a cost, and could be the greater one.
             .with("rtt_ns", rng.between(40, 80) * 1_000_000)
             .with("requests", rng.between(5, 6))
             .with("spacing_ns", rng.between(900, 1_500) * 1_000_000)
@@ -79,12 +80,13 @@ fn act(stage: &mut Stage, p: &Params, change: impl Fn(&mut Load)) -> Result<Obse
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// The twin starts cold too, once, which is slow start as well; the link's own figures say what a warm connection takes.
+/// The twin also starts cold, once, which is slow start as well; the time on a warm connection is
+/// computed from the link's delay and rate.
 fn cold_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let (rtt_ns, rate_bps) = (p.get("rtt_ns")?, p.get("rate_bps")?);
     let requests = &ran.observed.loaded.requests;
     let lost = requests.iter().map(|r| {
-        // 52 bytes of IPv4 and TCP header with timestamps on each 1448 of payload.
+        // Each 1448 bytes of payload have 52 bytes of IPv4 and TCP header with timestamps.
         let wire_bytes = r.response_bytes + r.response_bytes.div_ceil(1_448) * 52;
         let warm_ns = rtt_ns + wire_bytes * 8_000_000_000 / rate_bps.max(1);
         r.took_ns().saturating_sub(r.connect_ns + warm_ns)

@@ -1,8 +1,8 @@
-//! hping3 floods a listener with SYNs from made-up addresses while real clients want to connect.
+//! hping3 floods a listener with SYNs from forged addresses while real clients connect.
 //!
-//! The attacker has a namespace of its own and reaches the server over a bridge, so that the
-//! client's capture shows only what a client sees. The queue of half-open connections is short
-//! and forgets after a second, so that some clients get in.
+//! The attacker has its own namespace and reaches the server over a bridge, so that the client's
+//! capture shows only what a client sees. The queue of half-open connections is short, and its
+//! entries expire after a second, so that some clients can connect.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::server::{Behaviour, Server};
 use crate::stage::{INTERFACE, Link, Stage, configure, veth};
 use tcpwhy_live::treat::{HostTreatment, Journal, SynFlood, plan_syn_flood};
 
-/// The healthy twin: the same clients without the flood.
+/// The healthy twin has the same clients without the flood.
 pub const CASE: Case = Case {
     name: "syn_flood",
     layer: Layer::Transport,
@@ -43,7 +43,7 @@ fn params(rng: &mut Rng) -> Params {
     let backlog = rng.pick(&[64, 128, 256]);
     Params::default()
         .with("backlog", backlog)
-        // As half-open connections last for a second, one SYN in so many finds room.
+        // Half-open connections last for one second, so one SYN in so many finds room.
         .with("flood_per_second", backlog * rng.between(3, 8))
         .with("syncookies", rng.pick(&[0, 0, 1]))
         .with("synack_retries", 0)
@@ -54,27 +54,27 @@ fn params(rng: &mut Rng) -> Params {
         .with("requests", rng.between(2, 3))
         .with("spacing_ns", 300_000_000)
         .with("response_bytes", rng.between(100, 3_000))
-        // hping3 speaks IPv4 only; on `any` each packet would show at every port of the bridge.
+        // hping3 uses IPv4 only; on `any` each packet would appear at every port of the bridge.
         .with("ipv6", 0)
         .with("any_interface", 0)
 }
 
-/// Values of `syn_limit`: which program holds each source to [`SYNS_PER_SECOND`].
+/// Values of `syn_limit`: the program that limits each source to [`SYNS_PER_SECOND`].
 const NO_LIMIT: u64 = 0;
 const NFTABLES: u64 = 1;
-/// XDP at the bridge, which has no driver for it: the kernel's general path.
+/// XDP at the bridge, whose driver has no support for it: the kernel's generic mode.
 const XDP_GENERIC: u64 = 2;
 /// XDP in the driver of the bridge's ports.
 const XDP_NATIVE: u64 = 3;
-/// What `tcpwhy treat syn-flood` takes where nothing else is asked for.
+/// The default of `tcpwhy treat syn-flood`.
 const SYNS_PER_SECOND: u32 = 100;
 
-/// From so many SYNs a second on hping3 sends as fast as it can.
+/// From this rate on, SYNs a second, hping3 sends as fast as it can.
 const FULL_SPEED: u64 = 1_000_000;
-/// How long its packets are counted then at least: the kernel counts time in ticks of 10 ms.
+/// Minimum time for which its packets are counted, since the kernel counts time in ticks of 10 ms.
 const COUNTED: Duration = Duration::from_secs(3);
 
-/// Seconds after which the flood ends by itself.
+/// Seconds after which the flood ends in any case.
 const FLOOD_MAX_SECONDS: u64 = 25;
 
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
@@ -83,7 +83,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let settings = [
         ("net.ipv4.tcp_syncookies", p.get("syncookies")?.to_string()),
         ("net.ipv4.tcp_synack_retries", p.get("synack_retries")?.to_string()),
-        // Limits of the kernel that a long backlog must not meet.
+        // Limits of the kernel that must not be lower than a long backlog.
         ("net.ipv4.tcp_max_syn_backlog", (4 * p.get("backlog")?).max(2_048).to_string()),
         ("net.core.somaxconn", p.get("backlog")?.max(4_096).to_string()),
     ];
@@ -120,7 +120,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let mut observed = Observed::with_server(loaded, &server);
     observed.measured.insert("flood_packets_per_second", per_second(packets - before[0]));
     observed.measured.insert("flood_bps", per_second(8 * (bytes - before[1])));
-    // Of fewer packets most of the time is what the system does besides.
+    // With fewer packets, most of the time is other work of the system.
     let each_ns = (softirq_ns()? - softirq_before_ns).checked_div(packets - before[0]);
     if let Some(each_ns) = each_ns.filter(|_| is_full) {
         observed.measured.insert("softirq_ns_per_packet", each_ns);
@@ -131,8 +131,8 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     Ok(observed)
 }
 
-/// Puts a bridge in the place of the server's interface, and the attacker at it. Answers to
-/// addresses that do not exist go to the attacker's namespace and end there.
+/// Replaces the server's interface by a bridge, to which the attacker is connected. Answers to
+/// addresses that do not exist are dropped in the attacker's namespace.
 fn bridge(stage: &Stage, attacker: &Netns) -> Result<(), LabError> {
     let server = &stage.server;
     server.ip(&format!("link set {INTERFACE} down"))?;
@@ -153,7 +153,7 @@ fn bridge(stage: &Stage, attacker: &Netns) -> Result<(), LabError> {
     };
     configure(attacker, at, "cubic")?;
     server.ip(&format!("route add default via {at}"))?;
-    // The kernel notes within a second that a port has a carrier; until then it forwards nothing.
+    // The kernel notices within a second that a port has a carrier; until then it forwards nothing.
     thread::sleep(Duration::from_millis(1_500));
     Ok(())
 }
@@ -164,7 +164,8 @@ fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, La
     command.args(["--quiet", "--syn", "--destport", &server.port().to_string()]);
     match p.get("one_source")? {
         0 => command.arg("--rand-source"),
-        // Of a network for measurements (RFC 2544); answers to it end in the attacker's namespace.
+        // An address for benchmarks (RFC 2544); answers to it are dropped in the attacker's
+        // namespace.
         _ => command.args(["--spoof", "198.18.0.1"]),
     };
     match per_second {
@@ -174,12 +175,12 @@ fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, La
     command.args(["--count", &(per_second * FLOOD_MAX_SECONDS).to_string()]);
     command.arg(server.ip().to_string());
     let flood = Process::start(command, "hping3")?;
-    // The clients come when the queue is full already: a second fills it three times.
+    // The clients start when the queue is full: one second fills it three times.
     thread::sleep(Duration::from_secs(1));
     Ok(flood)
 }
 
-/// Holds each source to a rate of SYNs, as `tcpwhy treat syn-flood --only limit` does.
+/// Limits each source to a rate of SYNs, as `tcpwhy treat syn-flood --only limit` does.
 fn limit(stage: &Stage, p: &Params) -> Result<Option<HostTreatment>, LabError> {
     let devices: &[&str] = match p.get("syn_limit")? {
         NO_LIMIT => return Ok(None),
@@ -203,27 +204,27 @@ fn limit(stage: &Stage, p: &Params) -> Result<Option<HostTreatment>, LabError> {
     })
 }
 
-/// Time that all processors have spent on software interrupts, where packets are received: ticks of
-/// 10 ms (proc_stat(5)).
+/// Time that all processors have spent in software interrupts, where packets are received, in ticks
+/// of 10 ms (proc_stat(5)).
 fn softirq_ns() -> Result<u64, LabError> {
     let text = fs::read_to_string("/proc/stat").doing("read /proc/stat")?;
     let ticks = text.lines().next().and_then(|all| all.split_whitespace().nth(7)?.parse().ok());
     Ok(ticks.unwrap_or(0_u64) * 10_000_000)
 }
 
-/// Packets and bytes that the attacker's interface has sent.
+/// Number of packets and bytes that the attacker's interface has sent.
 fn sent(attacker: &Netns) -> Result<[u64; 2], LabError> {
     let read = || fs::read_to_string("/proc/thread-self/net/dev");
     let text = attacker.inside(read)?.doing("read the attacker's counters")?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix(INTERFACE));
-    // After the name: eight columns of what was received, then bytes and packets sent.
+    // After the name come eight columns for reception, then bytes and packets sent.
     let mut columns = line.unwrap_or_default().trim_start_matches(':').split_whitespace().skip(8);
     let mut next = || columns.next().and_then(|n| n.parse().ok()).unwrap_or(0);
     let bytes = next();
     Ok([next(), bytes])
 }
 
-/// Lets in the clients' address only.
+/// Permits the clients' address only.
 fn filter(stage: &Stage) -> Result<(), LabError> {
     let client = stage.client_addr;
     let rules = format!(
@@ -234,21 +235,22 @@ fn filter(stage: &Stage) -> Result<(), LabError> {
     stage.server.run("nft", &[&rules]).map(|_| ())
 }
 
-/// The clients' damage is waiting for SYNs sent again, and giving up. With syncookies there is
-/// none, though the flood is there.
+/// Clients lose time because they wait for repeated SYNs, or give up. With SYN cookies they lose
+/// none, although the flood is there.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let counters = &ran.stage.server_counters;
     let seen = ["TCPReqQFullDrop", "TCPReqQFullDoCookies", "SyncookiesSent", "ListenDrops"];
     if seen.iter().all(|name| counters.of(name) == 0) {
         return Err(LabError::NotReproduced("the queue was never full".to_owned()));
     }
-    // A SYN is sent again after a second.
+    // A SYN is sent again after one second.
     let waited = |r: &&Request| r.error.is_some() || r.connect_ns > 900_000_000;
     let hurt = ran.observed.loaded.requests.iter().filter(waited);
     let lost_ns: u64 = hurt.map(|r| r.connect_ns.max(r.took_ns())).sum();
     let how = "requests that waited for a SYN sent again or gave up, by the client's clock";
     let cause = Cause::by_twin("syn_flood", Role::Network, None).measured(lost_ns, how);
-    // A client's capture shows SYNs without an answer, and no flood; with cookies, not even those.
+    // A client's capture shows SYNs without an answer, but no flood; with SYN cookies, not even
+    // those.
     let unharmed: &[&'static str] = if lost_ns == 0 { &["client"] } else { &[] };
     Ok(vec![cause.unseen_at(unharmed).looks_like(&[
         ("syn_retransmit", Role::Network),

@@ -1,5 +1,5 @@
-//! The server computes: before the response, or between its header and its body. The second is
-//! the look-alike of Nagle's algorithm against delayed ACKs.
+//! Server think time, before the response or between its header and its body. The second is the
+//! look-alike of Nagle's algorithm with delayed ACKs.
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
@@ -11,8 +11,8 @@ use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// What takes 20 ms and 30 % of the time has to be told as a cost: so does this beside two of the longest round
-/// trips that are drawn with it.
+/// A cost has to be reported from 20 ms and 30 % of the time on; this value reaches that with the
+/// longest round trips that are drawn with it.
 pub const THINK_MIN_MS: u64 = 25;
 
 /// Think time before the response.

@@ -1,4 +1,4 @@
-//! Real servers that take their time: nginx before a slow backend, PostgreSQL, Redis, Python and
+//! Real servers with think time: nginx in front of a slow backend, PostgreSQL, Redis, Python and
 //! Node.js.
 
 use std::fs;
@@ -18,7 +18,7 @@ use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 use crate::talk::{self, Talk};
 
-/// nginx hands requests on to a backend that thinks.
+/// nginx forwards requests to a backend with think time.
 pub const NGINX: Case = Case {
     name: "nginx_slow_backend",
     layer: Layer::Application,
@@ -33,7 +33,7 @@ pub const NGINX: Case = Case {
     params: |rng| {
         params(rng)
             .with("response_bytes", rng.between(100, 8_000))
-            // The backend is behind loopback, which is not part of the captures.
+            // The backend uses loopback, which is not part of the captures.
             .with("any_interface", 0)
     },
     link: plain_link,
@@ -57,7 +57,7 @@ pub const POSTGRES: Case = Case {
 };
 
 /// A Redis command that waits for replicas (WAIT), or blocks the whole server (DEBUG SLEEP, a busy
-/// script). What asks to wait for others' data (BLPOP) is none of them: its client wants to wait.
+/// script). A command that waits for others' data (BLPOP) does not count: its client wants to wait.
 pub const REDIS: Case = Case {
     name: "redis_blocking",
     summary: "Redis takes long for a command",

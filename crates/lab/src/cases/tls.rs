@@ -16,7 +16,8 @@ use crate::stage::Stage;
 
 const PORT: u16 = 8443;
 
-/// A full handshake for every request; the twin keeps its connection, or with --twin-resumes 1 resumes its session.
+/// A full handshake for every request. The twin keeps its connection, or resumes its session with
+/// --twin-resumes 1.
 pub const FULL: Case = Case {
     name: "tls_full_handshakes",
     layer: Layer::Application,
@@ -52,7 +53,7 @@ pub const FULL: Case = Case {
     truth: far_truth,
 };
 
-/// TLS 1.2 with a certificate that fills more than the initial window of ten segments.
+/// TLS 1.2 with a certificate chain larger than the initial window of ten segments.
 pub const LARGE_CHAIN: Case = Case {
     name: "tls12_large_chain",
     layer: Layer::Application,
@@ -117,12 +118,12 @@ fn act(
     Ok(observed)
 }
 
-/// A self-signed certificate; `names` further names of 25 bytes make it long.
+/// Makes a self-signed certificate; `names` additional names of 25 bytes make it long.
 fn make_certificate(stage: &Stage, names: u64) -> Result<(), LabError> {
     let at = |name: &str| stage.dir().join(name).to_string_lossy().into_owned();
     let mut alternatives = "subjectAltName=DNS:shop.lab".to_owned();
     for number in 0..names {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(alternatives, ",DNS:host{number:05}.long.shop.lab");
     }
     let (key_path, path) = (at("key"), at("certificate"));
@@ -132,7 +133,7 @@ fn make_certificate(stage: &Stage, names: u64) -> Result<(), LabError> {
     run("openssl", &args).map(|_| ())
 }
 
-/// The rest is distance.
+/// Returns the handshake and the distance as causes.
 fn far_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let path_ns = 2 * ran.observed.loaded.requests.len() as u64 * p.get("rtt_ns")?;
     let path = Cause::by_twin("path_rtt", Role::Network, None)
@@ -142,7 +143,7 @@ fn far_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     Ok(causes)
 }
 
-/// Class cost: the whole handshake, whatever part of it the twin saves.
+/// Returns the handshake as a cost: all of it, whatever part the twin saves.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let requests = &ran.observed.loaded.requests;
     if let Some(failed) = requests.iter().find_map(|r| r.error.clone()) {

@@ -1,8 +1,8 @@
-//! The link emulator: carries packets between two TUN devices in user space, because not every
+//! The link emulator: forwards packets between two TUN devices in user space, because not every
 //! kernel has netem, and because the relay's own log is part of the truth.
 //!
-//! A packet meets, in this order: an outage, the drop rules, the MTU, random loss, the queue
-//! and rate of the bottleneck, the delay. Everything random comes from the seed.
+//! A packet passes, in this order: an outage, the drop rules, the MTU, random loss, the queue and
+//! rate of the bottleneck, the delay. All randomness comes from the seed.
 
 pub(crate) mod packet;
 mod path;
@@ -25,21 +25,21 @@ use packet::{Header, Transport};
 use path::Path;
 use rules::Rules;
 
-/// A link with a property set per direction.
+/// A link with separate properties for each direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RelayParams {
     /// From the client to the server.
     pub client_to_server: PathParams,
     /// From the server to the client.
     pub server_to_client: PathParams,
-    /// Chosen drops.
+    /// Rules for selected drops.
     pub rules: Vec<DropRule>,
-    /// Where chance starts.
+    /// Seed of the link's randomness.
     pub seed: u64,
 }
 
 impl RelayParams {
-    /// The same delay and rate (bit/s, 0 = unlimited) both ways.
+    /// Creates a link with the same delay and rate (bit/s, 0 = unlimited) in both directions.
     pub fn symmetric(rtt_ns: u64, rate_bps: u64, seed: u64) -> RelayParams {
         let path = PathParams { delay_ns: rtt_ns / 2, rate_bps, ..Default::default() };
         RelayParams {
@@ -56,7 +56,7 @@ impl RelayParams {
         self
     }
 
-    /// Changes both directions alike.
+    /// Changes both directions in the same way.
     pub fn both(mut self, change: impl Fn(&mut PathParams)) -> RelayParams {
         change(&mut self.client_to_server);
         change(&mut self.server_to_client);
@@ -67,11 +67,11 @@ impl RelayParams {
 /// A packet that the relay dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DroppedPacket {
-    /// When it reached the relay, on the captures' clock.
+    /// Time of arrival at the relay, on the captures' clock.
     pub time_ns: u64,
-    /// Which way it went.
+    /// Direction of the packet.
     pub direction: Direction,
-    /// Why it was dropped.
+    /// Reason for the drop.
     pub reason: DropReason,
     /// Length of the IP packet.
     pub ip_bytes: u64,
@@ -83,45 +83,45 @@ pub struct DroppedPacket {
     pub seq: Option<u32>,
     /// TCP flag bits.
     pub flags: Option<u8>,
-    /// TCP payload.
+    /// Length of the TCP payload.
     pub payload_bytes: Option<u32>,
 }
 
-/// What one direction carried.
+/// Counts of one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Carried {
-    /// Packets that came in.
+    /// Number of packets that came in.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of bytes that came in.
     pub bytes: u64,
-    /// Drops by reason.
+    /// Number of drops by reason.
     pub dropped: BTreeMap<DropReason, u64>,
-    /// Held back on purpose.
+    /// Number of packets held back on purpose.
     pub reordered: u64,
-    /// Sent twice.
+    /// Number of packets sent twice.
     pub duplicated: u64,
-    /// Most bytes that waited before the bottleneck.
+    /// Largest number of bytes in the queue of the bottleneck.
     pub queue_max_bytes: u64,
 }
 
-/// How far behind its schedule the relay delivered.
+/// How late the relay delivered packets, compared with its schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Timekeeping {
-    /// Packets measured.
+    /// Number of packets measured.
     pub packets: u64,
     /// Median lateness, an upper bound.
     pub late_p50_ns: u64,
     /// 99th percentile, an upper bound.
     pub late_p99_ns: u64,
-    /// The worst.
+    /// Maximum.
     pub late_max_ns: u64,
     /// `true` if the relay ran with real-time scheduling.
     pub realtime: bool,
 }
 
-/// A relay later than this on one packet in a hundred did not keep the link's delay, ns.
+/// If one packet in a hundred is later than this, ns, the relay did not keep the link's delay.
 pub const LATE_P99_MAX_NS: u64 = 300_000;
-/// A single packet as late as this is a stall that no label names, ns.
+/// A single packet that is later than this, ns, is a stall that no label names.
 const LATE_MAX_NS: u64 = 10_000_000;
 
 impl Timekeeping {
@@ -131,21 +131,21 @@ impl Timekeeping {
     }
 }
 
-/// The relay's report: part of the truth.
+/// The report of the relay, which is part of the truth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RelayReport {
     /// From the client to the server.
     pub client_to_server: Carried,
     /// From the server to the client.
     pub server_to_client: Carried,
-    /// How punctual it was.
+    /// Lateness of its deliveries.
     pub timekeeping: Timekeeping,
-    /// The dropped packets, the first 10,000 of them.
+    /// The first 10,000 dropped packets.
     pub drops: Vec<DroppedPacket>,
 }
 
 impl RelayReport {
-    /// Drops in both directions.
+    /// Number of drops in both directions.
     pub fn dropped(&self) -> u64 {
         let ways = [&self.client_to_server, &self.server_to_client];
         ways.iter().flat_map(|w| w.dropped.values()).sum()
@@ -153,19 +153,19 @@ impl RelayReport {
 }
 
 const DROPS_LOGGED: usize = 10_000;
-/// Read in one go before packets that are due get their turn: bounds the lateness.
+/// Number of packets read in one go before packets that are due are sent; it bounds the lateness.
 const BATCH: usize = 32;
-/// What a sleeping thread may need to wake up.
+/// Time that a sleeping thread may need to wake up.
 const WAKING_NS: u64 = 80_000;
-/// How often a quiet relay looks whether it should stop.
+/// Interval at which an idle relay checks whether it should stop.
 const TICK_NS: u64 = 50_000_000;
 
-/// Switches that a case may turn while the link is in use.
+/// Switches with which a case interrupts the link while it is in use.
 #[derive(Debug, Default)]
 pub struct Outage {
-    /// Drop all from the client to the server.
+    /// Drops all packets from the client to the server.
     pub client_to_server: AtomicBool,
-    /// Drop all from the server to the client.
+    /// Drops all packets from the server to the client.
     pub server_to_client: AtomicBool,
 }
 
@@ -178,10 +178,9 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts to carry packets between the client's device and the server's.
+    /// Starts to forward packets between the client's device and the server's.
     ///
-    /// # Errors
-    /// No thread can be started.
+    /// # Errors No thread can be started.
     pub fn start(client: OwnedFd, server: OwnedFd, params: RelayParams) -> Result<Relay, LabError> {
         let stop = Arc::new(AtomicBool::new(false));
         let outage = Arc::new(Outage::default());
@@ -194,12 +193,12 @@ impl Relay {
         Ok(Relay { stop, outage, thread: Some(thread) })
     }
 
-    /// The switches for an outage.
+    /// Returns the switches for an outage.
     pub fn outage(&self) -> &Outage {
         &self.outage
     }
 
-    /// Stops and reports.
+    /// Stops and returns the report.
     pub fn stop(&mut self) -> RelayReport {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default()
@@ -213,7 +212,7 @@ impl Drop for Relay {
 }
 
 struct Worker {
-    /// Device, way out of it, and its counters, client first.
+    /// Device, path that leads out of it, and its counters, client first.
     devices: [OwnedFd; 2],
     paths: [Path; 2],
     carried: [Carried; 2],
@@ -251,7 +250,7 @@ impl Worker {
             let now_ns = sys::monotonic_ns();
             let next = self.paths.iter().filter_map(Path::next_due_ns).min();
             let wait_ns = next.map_or(TICK_NS, |due| due.saturating_sub(now_ns).min(TICK_NS));
-            // What is left of the wait is spent looking, instead of waking up too late.
+            // The rest of the wait is spent polling, since the thread could wake up too late.
             let wait_ns = wait_ns.saturating_sub(WAKING_NS);
             sys::wait_readable([&self.devices[0], &self.devices[1]], wait_ns);
         }
@@ -260,7 +259,7 @@ impl Worker {
 
     fn ingest(&mut self, way: usize, buf: &mut [u8]) {
         for _ in 0..BATCH {
-            // An error means that the device is gone: the run is ending.
+            // An error means that the device was removed because the run ends.
             let Ok(Some(len)) = sys::read_packet(&self.devices[way], buf) else {
                 return;
             };
@@ -294,9 +293,9 @@ impl Worker {
     fn deliver(&mut self, way: usize) {
         let mut now_ns = sys::monotonic_ns();
         while let Some((due_ns, packet)) = self.paths[way].pop_due(now_ns) {
-            // A refused packet (malformed, device down) is lost as on any link.
+            // A packet that the device rejects (malformed, device down) is lost, as on any link.
             let _ = sys::write_packet(&self.devices[1 - way], &packet);
-            // The receiver's stack runs inside the write; its time is not ours.
+            // The receiver's stack runs inside the write; its time is not the relay's.
             self.lateness.record(now_ns - due_ns);
             now_ns = sys::monotonic_ns();
         }

@@ -1,8 +1,8 @@
-//! Just enough of IP, TCP and UDP headers to choose packets and to log them.
+//! Parses as much of IP, TCP and UDP headers as is needed to choose packets and to log them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What the relay reads of a packet.
+/// The header fields that the relay reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Source address.
@@ -24,7 +24,7 @@ pub enum Transport {
         source_port: u16,
         /// Destination port.
         destination_port: u16,
-        /// Where the payload starts in the packet.
+        /// Offset of the payload in the packet.
         payload_at: usize,
     },
     /// Any other protocol, by its IANA number.
@@ -56,7 +56,7 @@ pub const RST: u8 = 0x04;
 pub const ACK: u8 = 0x10;
 
 impl Header {
-    /// Reads a packet that starts with its IP header; `None` for what is not whole.
+    /// Parses a packet that starts with its IP header; `None` if it is incomplete.
     pub fn parse(packet: &[u8]) -> Option<Header> {
         match packet.first()? >> 4 {
             4 => {
@@ -104,8 +104,8 @@ fn transport(packet: &[u8], protocol: u8, at: usize) -> Option<Transport> {
     })
 }
 
-/// The type of the first question of a DNS message (1 = A, 28 = AAAA, 12 = PTR) and whether it
-/// is an answer (RFC 1035 §4.1).
+/// Returns the type of the first question of a DNS message (1 = A, 28 = AAAA, 12 = PTR) and whether
+/// the message is an answer (RFC 1035 §4.1).
 pub fn dns_question(message: &[u8]) -> Option<(u16, bool)> {
     let answer = message.get(2)? & 0x80 != 0;
     let mut at = 12;
@@ -122,7 +122,7 @@ pub fn dns_question(message: &[u8]) -> Option<(u16, bool)> {
 pub(crate) mod tests {
     use super::*;
 
-    /// An IPv4 TCP packet between two fixed hosts, from `port` to 80.
+    /// Returns an IPv4 TCP packet between two fixed hosts, from `port` to 80.
     pub(crate) fn tcp(port: u16, seq: u32, flags: u8, payload: usize) -> Vec<u8> {
         let mut p = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         p.extend(port.to_be_bytes());

@@ -1,4 +1,4 @@
-//! One direction of the emulated link: what happens to a packet between two devices.
+//! One direction of the emulated link between two devices.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,28 +7,28 @@ use serde::Serialize;
 
 use crate::rng::Rng;
 
-/// Properties of one direction. A zero switches that property off.
+/// Properties of one direction. A value of zero disables the property.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PathParams {
     /// Propagation delay.
     pub delay_ns: u64,
     /// Rate of the bottleneck in bit/s, counted over IP packets.
     pub rate_bps: u64,
-    /// Bytes that may wait before the bottleneck; more are dropped.
+    /// Length of the queue before the bottleneck, bytes; packets beyond it are dropped.
     pub queue_bytes: u64,
-    /// Chance of a packet to vanish.
+    /// Probability that a packet is lost.
     pub loss_ppm: u64,
-    /// Chance of a packet to arrive twice.
+    /// Probability that a packet arrives twice.
     pub duplicate_ppm: u64,
-    /// Chance of a packet to be held back by `reorder_ns`.
+    /// Probability that a packet is held back by `reorder_ns`.
     pub reorder_ppm: u64,
-    /// How long a reordered packet is held back.
+    /// Time for which a reordered packet is held back.
     pub reorder_ns: u64,
-    /// IP packets longer than this vanish without an ICMP message.
+    /// IP packets longer than this are dropped without an ICMP message.
     pub mtu_bytes: u64,
 }
 
-/// Why the path dropped a packet.
+/// The reason for which the path dropped a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
@@ -36,7 +36,7 @@ pub enum DropReason {
     Loss,
     /// The queue before the bottleneck was full.
     QueueFull,
-    /// Longer than the path's MTU.
+    /// The packet was longer than the path's MTU.
     Mtu,
     /// A rule chose it.
     Rule,
@@ -56,20 +56,20 @@ struct Waiting {
 pub struct Path {
     params: PathParams,
     rng: Rng,
-    /// When the bottleneck has sent all it holds.
+    /// Time at which the bottleneck has sent all packets in its queue.
     free_at_ns: u64,
     order: u64,
     waiting: BinaryHeap<Reverse<Waiting>>,
-    /// Most bytes that waited before the bottleneck.
+    /// Largest number of bytes in the queue.
     pub queue_max_bytes: u64,
-    /// Packets held back on purpose.
+    /// Number of packets held back on purpose.
     pub reordered: u64,
-    /// Packets sent twice.
+    /// Number of packets sent twice.
     pub duplicated: u64,
 }
 
 impl Path {
-    /// An idle path.
+    /// Creates an idle path.
     pub fn new(params: PathParams, seed: u64) -> Path {
         Path {
             params,
@@ -83,10 +83,9 @@ impl Path {
         }
     }
 
-    /// Takes a packet that came at `now_ns`.
+    /// Takes a packet that arrived at `now_ns`.
     ///
-    /// # Errors
-    /// Why it was dropped.
+    /// # Errors The reason for which it was dropped.
     pub fn take(&mut self, now_ns: u64, packet: &[u8]) -> Result<(), DropReason> {
         let len = packet.len() as u64;
         if self.params.mtu_bytes > 0 && len > self.params.mtu_bytes {
@@ -109,7 +108,7 @@ impl Path {
         Ok(())
     }
 
-    /// When the last bit has left the bottleneck.
+    /// Returns the time at which the last bit has left the bottleneck.
     fn serialise(&mut self, now_ns: u64, len: u64) -> Result<u64, DropReason> {
         let rate_bps = self.params.rate_bps;
         if rate_bps == 0 {
@@ -131,12 +130,12 @@ impl Path {
         self.waiting.push(Reverse(waiting));
     }
 
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     pub fn next_due_ns(&self) -> Option<u64> {
         self.waiting.peek().map(|Reverse(w)| w.due_ns)
     }
 
-    /// The next packet that is due at `now_ns`, with its due time.
+    /// Returns the next packet that is due at `now_ns`, with its due time.
     pub fn pop_due(&mut self, now_ns: u64) -> Option<(u64, Vec<u8>)> {
         if self.next_due_ns()? > now_ns {
             return None;

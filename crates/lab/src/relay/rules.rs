@@ -1,5 +1,5 @@
-//! Selected drops: "the SYN-ACK of every second connection", "the last segment of each third
-//! response and its first repetition". Which packets a rule hits does not depend on timing.
+//! Selected drops, such as "the SYN-ACK of every second connection" or "the last segment of each
+//! third response and its first repetition". Which packets a rule drops does not depend on timing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,17 +18,17 @@ pub enum Direction {
     ServerToClient,
 }
 
-/// Which packets a rule looks at.
+/// The packets to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A connection request; an occurrence is a new connection, its repetitions are copies.
+    /// A SYN; an occurrence is a new connection, its repetitions are copies.
     Syn,
-    /// The answer to it; an occurrence is a new connection.
+    /// A SYN-ACK; an occurrence is a new connection.
     SynAck,
-    /// A segment with payload not sent before; its repetitions are copies.
+    /// A segment with new payload; its repetitions are copies.
     Data,
-    /// The segment that ends a message, where every message in this direction has this length.
+    /// The segment that ends a message, if every message in this direction has this length.
     MessageTail {
         /// Length of each message.
         message_bytes: u64,
@@ -49,41 +49,42 @@ pub enum Kind {
         /// The question's type.
         qtype: u16,
     },
-    /// Everything.
+    /// All packets.
     Any,
 }
 
-/// Drops chosen packets of one direction.
+/// A rule that drops chosen packets of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DropRule {
-    /// Where it looks.
+    /// The direction to which the rule applies.
     pub direction: Direction,
-    /// What it looks at.
+    /// The packets to which the rule applies.
     pub kind: Kind,
     /// The first occurrence to drop, from 1.
     pub first: u64,
-    /// After the first, every how many occurrences; 0 = only the first.
+    /// Interval of occurrences that are dropped after the first; 0 drops only the first.
     pub every: u64,
-    /// How often a chosen packet is dropped: 1 = only the original, 2 = also one repetition.
+    /// Number of copies of a chosen packet that are dropped: 1 = only the original, 2 = also one
+    /// repetition.
     pub copies: u32,
-    /// Count occurrences on each connection apart, or over all.
+    /// `true` to count occurrences on each connection separately.
     pub per_connection: bool,
 }
 
 impl DropRule {
-    /// Drops the original of occurrence `first` and of every `every`th after it, over all
+    /// Drops the original of occurrence `first` and of every `every`th after it, counted over all
     /// connections.
     pub fn new(direction: Direction, kind: Kind, first: u64, every: u64) -> DropRule {
         DropRule { direction, kind, first, every, copies: 1, per_connection: false }
     }
 
-    /// Drops the repetitions too, up to `copies` times in all.
+    /// Drops the repetitions too, up to `copies` copies in all.
     pub fn copies(mut self, copies: u32) -> DropRule {
         self.copies = copies;
         self
     }
 
-    /// Counts each connection's packets apart.
+    /// Counts occurrences on each connection separately.
     pub fn per_connection(mut self) -> DropRule {
         self.per_connection = true;
         self
@@ -113,24 +114,24 @@ struct FlowState {
     sent_bytes: u64,
 }
 
-/// The rules with what they have seen.
+/// The rules with their counts.
 #[derive(Debug)]
 pub struct Rules {
     rules: Vec<DropRule>,
     flows: HashMap<Flow, FlowState>,
-    /// Occurrences by rule and, where counted apart, by connection.
+    /// Number of occurrences by rule and, if counted separately, by connection.
     occurrences: HashMap<(usize, Option<Flow>), u64>,
-    /// Chosen packets by rule, flow and sequence number, with drops left.
+    /// Chosen packets by rule, flow and sequence number, with the number of drops that are left.
     chosen: HashMap<(usize, Flow, u32), u32>,
 }
 
 impl Rules {
-    /// Rules that have seen nothing.
+    /// Creates rules whose counts are 0.
     pub fn new(rules: Vec<DropRule>) -> Rules {
         Rules { rules, flows: HashMap::new(), occurrences: HashMap::new(), chosen: HashMap::new() }
     }
 
-    /// Returns whether a rule drops this packet, and which.
+    /// Returns the rule that drops this packet, if there is one.
     pub fn drops(&mut self, direction: Direction, packet: &[u8]) -> Option<usize> {
         if self.rules.is_empty() {
             return None;
@@ -233,7 +234,7 @@ fn flow_of(header: &Header, source_port: u16, destination_port: u16) -> Flow {
     }
 }
 
-/// Follows the flow and says whether the segment is no repetition.
+/// Follows the flow and returns whether the segment is no repetition.
 fn note(state: &mut FlowState, segment: Segment) -> bool {
     if segment.flags & SYN != 0 {
         let is_new = state.isn != segment.seq || state.sent_bytes > 0;
@@ -247,7 +248,7 @@ fn note(state: &mut FlowState, segment: Segment) -> bool {
     }
     let begin = segment.seq.wrapping_sub(state.isn.wrapping_add(1));
     let end = u64::from(begin.wrapping_add(segment.payload_bytes));
-    // 32-bit arithmetic suffices: a lab flow stays under 4 GiB.
+    // 32-bit arithmetic suffices, since a flow of the lab has less than 4 GiB.
     let is_new = end > state.sent_bytes;
     state.sent_bytes = state.sent_bytes.max(end);
     is_new

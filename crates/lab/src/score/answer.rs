@@ -1,8 +1,8 @@
-//! What a tool says about captures.
+//! A tool's answers about captures.
 //!
-//! An answer is a JSON object per capture, one after the other: `capture` (its path), `findings[]`
-//! (`cause`, `culprit`, `lost_ns`). The names are those of tcpwhy's own report, which is an answer
-//! as it is: it names its capture in `inputs[]`.
+//! An answer is a JSON object for each capture, one after the other: `capture` (its path),
+//! `findings[]` (`cause`, `culprit`, `lost_ns`). The names are those of tcpwhy's own report, which
+//! is a valid answer: it names its capture in `inputs[]`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::labels::{Class, Role};
 
-/// What a tool says about one capture.
+/// A tool's answer about one capture.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Answer {
     /// Path of the capture.
@@ -20,12 +20,12 @@ pub struct Answer {
     /// The captures of a report.
     #[serde(default)]
     inputs: Vec<Input>,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Named>,
     /// Sums of a report.
     #[serde(default)]
     totals: Totals,
-    /// Time by owner, ns, where the tool gives every stretch of time to one.
+    /// Time by owner, ns, if the tool attributes all time.
     #[serde(default)]
     pub ledger: BTreeMap<String, u64>,
 }
@@ -41,31 +41,31 @@ struct Totals {
     wall_ns: u64,
 }
 
-/// A cause that is named.
+/// A named cause.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Named {
     /// Its id in the taxonomy.
     pub cause: String,
-    /// Fault or cost; by the taxonomy where it is not given.
+    /// Fault or cost; if not given, that of the taxonomy.
     #[serde(default)]
     pub class: Option<Class>,
-    /// Who has to change something.
+    /// The culprit, which has to change something.
     pub culprit: Culprit,
-    /// What it cost, ns.
+    /// Time it cost, ns.
     #[serde(default)]
     pub lost_ns: u64,
-    /// Latency without it.
+    /// Latency without the cause.
     #[serde(default)]
     pub counterfactual: Option<Quantiles>,
-    /// How sure the tool says it is, 0 to 1.
+    /// Confidence that the tool states, 0 to 1.
     #[serde(default)]
     pub confidence: Option<f64>,
 }
 
-/// Who has to change something.
+/// The culprit, which has to change something.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Culprit {
-    /// In which role.
+    /// Its role.
     pub role: Role,
     /// Address, or address and port.
     #[serde(default)]
@@ -75,11 +75,11 @@ pub struct Culprit {
 /// A predicted latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Quantiles {
-    /// Half of the requests take no longer, ns.
+    /// Median, ns.
     pub p50_ns: u64,
 }
 
-/// A file of answers that cannot be understood.
+/// Errors in a file of answers.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     /// Not the JSON that is expected.
@@ -89,24 +89,23 @@ pub enum AnswerError {
          \"lost_ns\": N}}]}}, or a report of `tcpwhy --json`"
     )]
     NotAnAnswer {
-        /// Which, from 1.
+        /// Number of the answer, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The error in it.
         source: serde_json::Error,
     },
-    /// Nothing says what it is about.
+    /// The answer does not name its capture.
     #[error("answer {number} does not name its capture: give `capture` or `inputs[].path`")]
     WithoutCapture {
-        /// Which, from 1.
+        /// Number of the answer, from 1.
         number: usize,
     },
 }
 
-/// Reads answers that stand one after the other. Causes without a class get that of `class_of`,
-/// or are faults.
+/// Reads answers that follow one another in a file. Causes without a class get that of `class_of`,
+/// or count as faults.
 ///
-/// # Errors
-/// [`AnswerError`].
+/// # Errors [`AnswerError`].
 pub fn read_answers(
     text: &[u8],
     class_of: impl Fn(&str) -> Option<Class>,
@@ -130,26 +129,26 @@ pub fn read_answers(
     Ok(Answers(answers))
 }
 
-/// Answers, to be found by the capture they are about.
+/// Answers that can be found by their capture.
 #[derive(Debug, Clone, Default)]
 pub struct Answers(Vec<Answer>);
 
 impl Answers {
-    /// The last answer about `capture`, a path below the directory of the data set: an answer's own
-    /// path may begin elsewhere.
+    /// Returns the last answer about `capture`, a path relative to the directory of the data set;
+    /// the path in an answer may begin elsewhere.
     pub fn about(&self, capture: &Path) -> Option<&Answer> {
         self.0.iter().rev().find(|answer| Path::new(&answer.capture).ends_with(capture))
     }
 }
 
 impl Answer {
-    /// Share of the time that the tool gives to nobody, if it says so.
+    /// Share of the time that the tool attributes to no owner, if it states it.
     pub fn unknown_share(&self) -> Option<f64> {
         let unknown_ns = *self.ledger.get("unknown").unwrap_or(&0);
         (self.totals.wall_ns > 0).then(|| unknown_ns as f64 / self.totals.wall_ns as f64)
     }
 
-    /// Time of all exchanges added up, ns, if the tool says so.
+    /// Sum of the times of all exchanges, ns, if the tool states it.
     pub fn wall_ns(&self) -> Option<u64> {
         Some(self.totals.wall_ns).filter(|ns| *ns > 0)
     }

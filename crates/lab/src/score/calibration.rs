@@ -1,23 +1,23 @@
-//! Whether findings are right as often as the tool says it is sure of them.
+//! Compares the confidence that a tool states with the share of its findings that are right.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::judge::Judged;
 
-/// Findings of a range of stated confidence.
+/// Findings within a range of stated confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
-    /// From this confidence on.
+    /// Lower bound, inclusive.
     pub from: f64,
-    /// Below this one; the last includes 1.
+    /// Upper bound, exclusive; the last range includes 1.
     pub to: f64,
-    /// How many findings say so.
+    /// Number of findings in the range.
     pub findings: u64,
-    /// How many of them are right.
+    /// Number of them that are right.
     pub right: u64,
-    /// The share that has to be right; none where nothing is promised.
+    /// The share that has to be right; `None` if none is promised.
     pub right_min: Option<f64>,
-    /// What the bar is called.
+    /// Name of the bar.
     pub(super) bar_name: Option<&'static str>,
 }
 
@@ -26,12 +26,12 @@ impl Bin {
         Self { from, to, findings: 0, right: 0, right_min, bar_name: name }
     }
 
-    /// The share that is right; none without a finding.
+    /// Returns the share that is right; `None` without a finding.
     pub fn right_share(&self) -> Option<f64> {
         (self.findings > 0).then(|| self.right as f64 / self.findings as f64)
     }
 
-    /// In words: `0.70 to 0.90`.
+    /// Returns the range as text: `0.70 to 0.90`.
     pub fn range(&self) -> String {
         match self {
             Self { from, .. } if *from <= 0.0 => format!("below {:.2}", self.to),
@@ -41,7 +41,7 @@ impl Bin {
     }
 }
 
-/// With the share, which can be computed from the rest.
+/// Includes the share, which follows from the other fields.
 impl Serialize for Bin {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Bin", 6)?;
@@ -55,16 +55,16 @@ impl Serialize for Bin {
     }
 }
 
-/// What is promised: who reads 0.9 may act on it, who reads 0.7 should look first, and below that
-/// a finding is a hint.
+/// The promised shares: a user may act on a finding of 0.9, should check one of 0.7 first, and one
+/// below that is only a hint.
 const BINS: [Bin; 3] = [
     Bin::new(0.9, 1.0, Some(0.97), Some("confidence 0.90 or more is right")),
     Bin::new(0.7, 0.9, Some(0.80), Some("confidence 0.70 to 0.90 is right")),
     Bin::new(0.0, 0.7, None, None),
 ];
 
-/// The findings that were judged, by stated confidence, the surest first. Those that say
-/// nothing of it are left out.
+/// Groups the judged findings by stated confidence, highest first. Findings without a confidence
+/// are left out.
 pub(super) fn bins(judged: &[Judged]) -> Vec<Bin> {
     let mut bins = BINS;
     for stated in judged.iter().flat_map(|one| &one.stated) {

@@ -1,4 +1,4 @@
-//! One capture: what is true against what is said.
+//! Judges the answer about one capture by its truth.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,55 +10,55 @@ use super::{COUNTERFACTUAL_FLOOR_NS, COUNTERFACTUAL_TOLERANCE, KERNEL_FOUND, KER
 use crate::labels::{Class, Role, Variant};
 use crate::sys::TcpInfo;
 
-/// How one answer did.
+/// The result for one capture.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judged {
-    /// The capture, below the directory of the data set.
+    /// Path of the capture, relative to the directory of the data set.
     pub capture: String,
-    /// Its case.
+    /// Name of its case.
     pub case: String,
-    /// With the fault or without.
+    /// The variant that was run.
     pub variant: Variant,
-    /// Where it was taken.
+    /// Where the capture was taken.
     pub vantage: String,
-    /// What kind of finding is right.
+    /// The class of the right finding.
     pub class: Class,
-    /// The link did not keep time: whatever is said does not count.
+    /// `true` if the link did not keep time, so that the answer does not count.
     pub late: bool,
-    /// `true` if there was an answer at all.
+    /// `true` if there was an answer.
     pub answered: bool,
-    /// Each labelled cause.
+    /// The result for each labelled cause.
     pub causes: Vec<JudgedCause>,
-    /// Faults named that are none, and costs put before the labelled cause.
+    /// Faults that were named but are not present, and costs ranked before the labelled cause.
     pub false_findings: Vec<String>,
     /// Findings that are right.
     pub right_findings: Vec<String>,
-    /// How sure the tool said it was of each finding that was judged.
+    /// Stated confidence of each finding that was judged.
     pub stated: Vec<Stated>,
-    /// Latency predicted without the cause, and measured without it.
+    /// Latency without the cause, predicted and measured.
     pub counterfactual: Option<Counterfactual>,
-    /// What the kernel says limited the senders.
+    /// The kernel's account of what limited the senders.
     pub kernel: Option<Kernel>,
-    /// Share of the time that the tool gives to nobody.
+    /// Share of the time that the tool attributes to no owner.
     pub unknown_share: Option<f64>,
-    /// All the time, said and true, as a relative error.
+    /// Relative error of the sum of all times.
     pub wall_error: Option<f64>,
 }
 
-/// How one labelled cause was found.
+/// The result for one labelled cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JudgedCause {
     /// Its id.
     pub cause: String,
-    /// Nothing of it passes this vantage: whether it was found does not count.
+    /// `true` if no packet at this vantage shows the cause, so that it does not count.
     pub hidden: bool,
-    /// Named, or one that is right instead.
+    /// `true` if the cause, or one that is right instead of it, was named.
     pub found: bool,
-    /// The right one has to change something; none if it was not found.
+    /// `true` if the right culprit was named; `None` if the cause was not found.
     pub culprit_right: Option<bool>,
-    /// What it cost, ns, where known.
+    /// True cost, ns, if known.
     pub true_lost_ns: Option<u64>,
-    /// What the tool says it cost.
+    /// Cost according to the tool, ns.
     pub lost_ns: Option<u64>,
 }
 
@@ -70,19 +70,19 @@ impl JudgedCause {
     }
 }
 
-/// What a tool said of its own certainty, and whether the finding was right.
+/// The confidence of a finding, and whether it was right.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stated {
-    /// 0 to 1.
+    /// Confidence, 0 to 1.
     pub confidence: f64,
-    /// The finding is one that is labelled.
+    /// `true` if the finding is labelled.
     pub right: bool,
 }
 
-/// A prediction and what came of it.
+/// A predicted latency and the measured one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counterfactual {
-    /// Median latency without the cause, as predicted, ns.
+    /// Predicted median latency without the cause, ns.
     pub predicted_p50_ns: u64,
     /// Median latency measured in the run with the fix, from first to last packet, ns.
     pub measured_p50_ns: u64,
@@ -95,33 +95,33 @@ impl Counterfactual {
         off as f64 / self.measured_p50_ns.max(1) as f64
     }
 
-    /// Within what counts as right.
+    /// Returns whether the error is within the tolerance.
     pub fn is_right(&self) -> bool {
         let off = self.predicted_p50_ns.abs_diff(self.measured_p50_ns);
         self.error() <= COUNTERFACTUAL_TOLERANCE || off <= COUNTERFACTUAL_FLOOR_NS
     }
 }
 
-/// The kernel's own account of a limit, beside the tool's.
+/// The kernel's account of a limit, compared with the tool's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Kernel {
     /// `receive_window` (with `zero_window`) or `send_buffer`.
     pub limit: &'static str,
-    /// Time in it by `tcpi_rwnd_limited` or `tcpi_sndbuf_limited`, ns.
+    /// Time in the limit by `tcpi_rwnd_limited` or `tcpi_sndbuf_limited`, ns.
     pub kernel_ns: u64,
-    /// Time in it by the tool's ledger, ns.
+    /// Time in the limit by the tool's ledger, ns.
     pub ledger_ns: u64,
 }
 
 impl Kernel {
-    /// The tool finds what the kernel counted. The reverse does not hold: the kernel misses
-    /// what ends with the socket, and most of what a small send buffer costs.
+    /// Returns whether the tool finds what the kernel counted. The reverse does not hold: the
+    /// kernel misses what ends with the socket, and most of the cost of a small send buffer.
     pub fn is_consistent(&self) -> bool {
         self.ledger_ns as f64 >= KERNEL_FOUND * self.kernel_ns as f64
     }
 }
 
-/// Judges what `answer` says about the capture at `vantage`.
+/// Judges the `answer` about the capture at `vantage`.
 pub fn judge(truth: &Truth, capture: &str, vantage: &str, answer: Option<&Answer>) -> Judged {
     let nothing = Answer::default();
     let said = answer.unwrap_or(&nothing);
@@ -156,11 +156,12 @@ fn judge_cause(truth: &TrueCause, vantage: &str, said: &Answer) -> JudgedCause {
     let alike = |named: &&Named| truth.looks_like(&named.cause, named.culprit.role);
     let alike: Vec<&Named> = said.findings.iter().filter(alike).collect();
     let found = !own.is_empty() || !alike.is_empty();
-    // Of the same cause at several places, the right one counts; the others are false findings.
+    // If the same cause is named at several endpoints, the right one counts; the others are false
+    // findings.
     let named: Vec<&&Named> = own.iter().filter(|named| named.cause == truth.cause).collect();
     let who: Vec<&&Named> = if named.is_empty() { own.iter().collect() } else { named };
     let right = !alike.is_empty() || who.iter().any(|named| is_culprit(truth, &named.culprit));
-    // Those of its own add up; of those that may take its place, any one does.
+    // Findings with an id of the cause itself add up; of the alternatives, any one counts.
     let lost_ns = match own.as_slice() {
         [] => alike.iter().map(|named| named.lost_ns).max(),
         own => Some(own.iter().map(|named| named.lost_ns).sum()),
@@ -175,8 +176,8 @@ fn judge_cause(truth: &TrueCause, vantage: &str, said: &Answer) -> JudgedCause {
     }
 }
 
-/// Returns whether a finding is right; none where the labels cannot tell: a cost is nobody's fault,
-/// and may be named beside what is labelled.
+/// Returns whether a finding is right; `None` if the labels do not decide it: a cost is nobody's
+/// fault, and may be named in addition to the labelled cause.
 fn judge_named(truth: &Truth, said: &Answer, rank: usize, named: &Named) -> Option<bool> {
     if truth.causes.iter().any(|cause| cause.looks_like(&named.cause, named.culprit.role)) {
         return Some(true);
@@ -197,8 +198,8 @@ fn judge_named(truth: &Truth, said: &Answer, rank: usize, named: &Named) -> Opti
     }
 }
 
-/// A client is known by its host, as its port is another for each connection; the network by
-/// itself, as nobody's endpoint is.
+/// A client is identified by its address, since its port differs for each connection; the network
+/// has no endpoint.
 fn is_culprit(truth: &TrueCause, said: &Culprit) -> bool {
     if truth.culprit_role != said.role {
         return false;
@@ -216,15 +217,16 @@ fn is_culprit(truth: &TrueCause, said: &Culprit) -> bool {
     }
 }
 
-/// Address and port; port 0 where there is none.
+/// Parses address and port; port 0 if there is none.
 fn parse(endpoint: &str) -> Option<(IpAddr, u16)> {
     let socket = endpoint.parse::<SocketAddr>().map(|socket| (socket.ip(), socket.port()));
     socket.ok().or_else(|| endpoint.parse::<IpAddr>().ok().map(|address| (address, 0)))
 }
 
-/// Of a fault that is alone, in the truth and in what is said, shows at this vantage, and only
-/// makes slow: a cost has no fix that was run; what a request that failed would have taken is in no
-/// packet, and what had no connection is no exchange of a report.
+/// Returns the comparison for a single fault, in truth and in the answer, that is visible at this
+/// vantage and only makes requests slow. A cost has no run with a fix. The time that a failed
+/// request would have taken is in no packet, and a request without a connection is no exchange of a
+/// report.
 fn counterfactual(truth: &Truth, vantage: &str, said: &Answer) -> Option<Counterfactual> {
     let tells = |asked: &Asked| asked.error.is_none() && !asked.client_endpoint.is_empty();
     if truth.class != Class::Fault || !truth.requests.iter().all(tells) {
@@ -247,8 +249,8 @@ fn counterfactual(truth: &Truth, vantage: &str, said: &Answer) -> Option<Counter
     })
 }
 
-/// Of the limits that are labelled: the kernel also counts a window that is no narrower than the
-/// link.
+/// Returns the comparison for the labelled limits only: the kernel also counts a window that is no
+/// narrower than the link.
 fn kernel(truth: &Truth, said: &Answer) -> Option<Kernel> {
     let labelled = |ids: &[&str]| truth.causes.iter().any(|cause| ids.contains(&&*cause.cause));
     let owned = |ids: &[&str]| -> u64 { ids.iter().filter_map(|id| said.ledger.get(*id)).sum() };

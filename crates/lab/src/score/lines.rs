@@ -1,4 +1,4 @@
-//! All answers together: a line per cause, and the bars they have to pass.
+//! Sums up the results of all captures: a line for each cause, and the bars that have to hold.
 
 use std::collections::BTreeSet;
 
@@ -8,113 +8,113 @@ use super::calibration::{self, Bin};
 use super::judge::{Judged, JudgedCause};
 use super::{COUNTERFACTUAL_TOLERANCE, LOST_TOLERANCE};
 
-/// Shares below which a diagnosis is not good enough, and greatest errors.
+/// Smallest shares and largest errors of a sufficient diagnosis.
 const RECALL_MIN: f64 = 0.98;
 const PRECISION_MIN: f64 = 0.99;
 const CULPRIT_MIN: f64 = 0.99;
 const LOST_ERROR_MAX: f64 = 0.05;
 const WITHIN_MIN: f64 = 0.90;
 
-/// How all answers did.
+/// The results of all captures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Score {
-    /// Captures judged.
+    /// Number of captures judged.
     pub captures: u64,
-    /// Captures left out, because their link did not keep time.
+    /// Number of captures left out because their link did not keep time.
     pub late: u64,
-    /// Of them without an answer.
+    /// Number of judged captures without an answer.
     pub unanswered: u64,
-    /// Each cause, at each vantage.
+    /// Results of each cause at each vantage.
     pub lines: Vec<Line>,
-    /// All causes together, at each vantage and at both.
+    /// Results of all causes together, at each vantage and at both.
     pub totals: Vec<Line>,
-    /// Captures of runs without a fault, or of look-alikes.
+    /// Number of captures of runs without a fault, or of look-alikes.
     pub healthy: u64,
-    /// Of them with a fault named.
+    /// Number of these for which a fault was named.
     pub healthy_with_faults: u64,
-    /// Predictions of the latency without the cause.
+    /// Number of predictions of the latency without the cause.
     pub counterfactuals: u64,
-    /// Median of their relative errors; none without any.
+    /// Median of their relative errors; `None` if there are none.
     pub counterfactual_error: Option<f64>,
-    /// Share of them that are right.
+    /// Share of predictions that are right.
     pub counterfactual_right: Option<f64>,
-    /// Captures in which the kernel tells of a limit that matters.
+    /// Number of captures in which the kernel counted a limit that matters.
     pub kernel: u64,
-    /// Share of them in which the tool finds it.
+    /// Share of these in which the tool finds the limit.
     pub kernel_consistent: Option<f64>,
-    /// Mean share of the time that is given to nobody; none where the tool does not say.
+    /// Mean share of the time without an owner; `None` if the tool does not state it.
     pub unknown_share: Option<f64>,
-    /// How often findings are right, by how sure the tool says it is of them.
+    /// Share of right findings by stated confidence.
     pub calibration: Vec<Bin>,
-    /// What has to hold.
+    /// The bars.
     pub bars: Vec<Bar>,
 }
 
-/// A cause at a vantage.
+/// The results of a cause at a vantage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// Its id, or `all`.
+    /// Id of the cause, or `all`.
     pub cause: String,
     /// `client`, `server`, or `both`.
     pub vantage: String,
-    /// Captures with it, but for those that it is hidden from.
+    /// Number of captures with the cause in which it is visible.
     pub labelled: u64,
-    /// Captures that it is hidden from.
+    /// Number of captures with the cause in which no packet shows it.
     pub hidden: u64,
-    /// Of the labelled ones those in which it was found.
+    /// Number of labelled captures in which it was found.
     pub found: u64,
-    /// Findings of this id that are right.
+    /// Number of right findings with this id.
     pub right: u64,
-    /// Findings of this id that are not.
+    /// Number of wrong findings with this id.
     pub wrong: u64,
-    /// Of those found, those with the right culprit.
+    /// Number of found causes with the right culprit.
     pub culprit_right: u64,
-    /// What it cost, where that is known and it was found.
+    /// Errors of the lost time, where that is known and the cause was found.
     pub lost: Lost,
 }
 
 /// Errors of the lost time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Lost {
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
     /// Median of the relative errors, without their signs.
     pub median_error: Option<f64>,
-    /// Share of those within [`LOST_TOLERANCE`].
+    /// Share of values within [`LOST_TOLERANCE`].
     pub within: Option<f64>,
 }
 
 impl Line {
-    /// Share of the labelled ones that are found.
+    /// Share of labelled captures in which the cause was found.
     pub fn recall(&self) -> Option<f64> {
         share(self.found, self.labelled)
     }
 
-    /// Share of what is named that is right.
+    /// Share of named causes that are right.
     pub fn precision(&self) -> Option<f64> {
         share(self.right, self.right + self.wrong)
     }
 
-    /// Share of those found with the right culprit.
+    /// Share of found causes with the right culprit.
     pub fn culprit(&self) -> Option<f64> {
         share(self.culprit_right, self.found)
     }
 }
 
-/// What has to hold.
+/// A bar: a value that has to reach a limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bar {
-    /// Of what.
+    /// Name of the value.
     pub name: &'static str,
-    /// In words: `≥ 98 %`.
+    /// The limit as text: `≥ 98 %`.
     pub limit: String,
-    /// What it is; none where nothing tells.
+    /// The value; `None` if there is no data.
     pub value: Option<f64>,
-    /// `true` if it holds; where nothing tells, it does.
+    /// `true` if the bar holds, or if there is no data.
     pub holds: bool,
-    /// `true` if it has to.
+    /// `true` if the bar has to hold.
     pub required: bool,
-    /// It is about how long something took, not about what is named.
+    /// `true` if the bar concerns times, not named causes.
     #[serde(skip)]
     is_of_time: bool,
 }
@@ -132,7 +132,7 @@ impl Bar {
         }
     }
 
-    /// About how long something took.
+    /// Marks the bar as one that concerns times.
     fn of_time(self) -> Self {
         Self { is_of_time: true, ..self }
     }
@@ -151,7 +151,7 @@ impl Bar {
 }
 
 impl Score {
-    /// Adds up what was judged.
+    /// Sums up the judged captures.
     pub fn of(all: &[Judged]) -> Self {
         let punctual: Vec<Judged> = all.iter().filter(|one| !one.late).cloned().collect();
         let judged = punctual.as_slice();
@@ -180,7 +180,7 @@ impl Score {
         score
     }
 
-    /// What is checked of whole captures.
+    /// Sums up the checks that concern whole captures.
     fn checks(judged: &[Judged]) -> Self {
         let predicted: Vec<_> = judged.iter().filter_map(|one| one.counterfactual).collect();
         let right = predicted.iter().filter(|one| one.is_right()).count() as u64;
@@ -233,20 +233,20 @@ impl Score {
         bars
     }
 
-    /// Requires only what is named, not how long it took: the times of a few runs beside other
-    /// work say little.
+    /// Requires only the bars that concern named causes: the times of a few runs beside other work
+    /// are unreliable.
     pub fn requires_names_only(mut self) -> Self {
         self.bars.iter_mut().for_each(|bar| bar.required = !bar.is_of_time);
         self
     }
 
-    /// Returns whether all bars hold that have to.
+    /// Returns whether all required bars hold.
     pub fn holds(&self) -> bool {
         self.unanswered == 0 && self.bars.iter().all(|bar| bar.holds || !bar.required)
     }
 }
 
-/// Ids that are labelled or named.
+/// Returns the ids that are labelled or named.
 fn named(judged: &Judged) -> impl Iterator<Item = &str> {
     let causes = judged.causes.iter().map(|cause| cause.cause.as_str());
     causes.chain(judged.false_findings.iter().map(String::as_str))
@@ -285,7 +285,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The middle one; the greater of two, so that a bar is not passed by half.
+/// Median; of two middle values the greater, so that half of the values cannot pass a bar.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

@@ -1,4 +1,4 @@
-//! The score for a terminal.
+//! Text output of the score.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use super::judge::{Judged, JudgedCause};
 use super::lines::{Line, Score};
 use super::{COUNTERFACTUAL_TOLERANCE, LOST_TOLERANCE};
 
-/// The table of causes, then what holds of all. Pairs of figures are those at the client and at
-/// the server.
+/// Renders the table of causes, then the checks of all captures. Pairs of figures are those at the
+/// client and at the server.
 pub fn render(score: &Score) -> String {
     let mut text = String::new();
     let heads = ["found", "precision", "culprit", "lost ±", "lost 10%"];
@@ -82,14 +82,14 @@ fn pair(client: Option<f64>, server: Option<f64>) -> String {
     let shown = |value: Option<f64>| match value.map(|value| value * 100.0) {
         None => "–".to_owned(),
         Some(percent) if percent > 0.0 && percent < 9.95 => format!("{percent:.1}"),
-        // Only a whole is 100.
+        // Only a complete share is shown as 100.
         Some(percent) if percent < 100.0 => format!("{:.0}", percent.min(99.0)),
         Some(percent) => format!("{percent:.0}"),
     };
     format!("{}/{}", shown(client), shown(server))
 }
 
-/// What was wrong, a paragraph per capture; empty where nothing was.
+/// Returns a paragraph for each capture with a wrong answer; empty if there is none.
 pub fn render_wrong(judged: &[Judged]) -> Vec<(String, String)> {
     let told = judged
         .iter()

@@ -1,5 +1,5 @@
 //! The part of `labels.json` that answers are judged by, and the shorter `truth.json` of captures
-//! that no run of the lab made.
+//! that do not come from a run of the lab.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,61 +11,61 @@ use crate::labels::{Class, FORMAT, Latency, Role, Variant};
 use crate::relay::Timekeeping;
 use crate::sys::TcpInfo;
 
-/// What is true of the captures in one directory.
+/// The truth about the captures in one directory.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Truth {
     /// [`FORMAT`].
     pub format: String,
     /// Name of the case.
     pub case: String,
-    /// With the fault or without.
+    /// The variant that was run.
     pub variant: Variant,
-    /// Where chance started.
+    /// Seed of the run.
     pub seed: u64,
-    /// What kind of finding is right.
+    /// The class of the right finding.
     pub class: Class,
     /// The causes.
     pub causes: Vec<TrueCause>,
-    /// Causes that may be named or not: their packets allow both.
+    /// Causes that do not count, whether named or not: the packets permit both.
     #[serde(default)]
     pub not_judged: Vec<String>,
-    /// Requests.
+    /// Number of requests.
     pub exchanges: u64,
-    /// Their times added up, ns.
+    /// Sum of the requests' durations, ns.
     pub wall_ns: u64,
     /// Quantiles of the requests' times in the run with the fix.
     pub latency_after_fix_ns: Option<Latency>,
-    /// The same from first to last packet: what captures can tell of.
+    /// Quantiles of the durations from first to last packet, which captures can show.
     #[serde(default)]
     pub on_wire_after_fix_ns: Option<Latency>,
-    /// What the kernel says limited the client's sockets, where known.
+    /// `TCP_INFO` of the client's sockets, if known.
     pub client_tcp_info: Option<TcpInfo>,
-    /// The same of the server's.
+    /// `TCP_INFO` of the server's sockets, if known.
     pub server_tcp_info: Option<TcpInfo>,
-    /// The kernel's word on every socket, sampled during the run.
+    /// `TCP_INFO` of every socket, sampled during the run.
     #[serde(default)]
     pub sockets: Vec<TcpInfo>,
-    /// The link emulator's account, where there was one.
+    /// Report of the link emulator, if there was one.
     pub relay: Option<Relay>,
-    /// Every request as the client lived it.
+    /// Every request as the client measured it.
     pub requests: Vec<Asked>,
     /// The captures.
     pub captures: Vec<LabelledCapture>,
 }
 
-/// Of the link emulator's account what decides whether a run counts.
+/// The part of the link emulator's report that decides whether a run counts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Relay {
-    /// How punctual it was.
+    /// Lateness of its deliveries.
     pub timekeeping: Timekeeping,
 }
 
-/// Of a request whether it came to nothing, and on which connection.
+/// A request: its connection, and whether it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Asked {
-    /// The client's end; empty where there was no connection.
+    /// Address and port of the client; empty if there was no connection.
     pub client_endpoint: String,
-    /// Why, if so.
+    /// The error, if it failed.
     pub error: Option<String>,
 }
 
@@ -74,45 +74,46 @@ pub struct Asked {
 pub struct TrueCause {
     /// Its id.
     pub cause: String,
-    /// Who has to change something.
+    /// Role of the culprit.
     pub culprit_role: Role,
-    /// Where.
+    /// Endpoint of the culprit.
     pub culprit_endpoint: Option<String>,
-    /// Time it cost over all requests, ns, where known.
+    /// Time it cost over all requests, ns, if known.
     pub lost_ns: Option<u64>,
-    /// Ids that are right beside or instead of it.
+    /// Ids that are right in addition to the cause or instead of it.
     pub also_right: Vec<String>,
-    /// What a capture alone may be taken for.
+    /// Verdicts that are right for a diagnosis from a capture alone.
     #[serde(default)]
     pub from_capture: FromCapture,
 }
 
-/// What a diagnosis may rightly come to that has only a capture.
+/// Verdicts that count as right if the diagnosis has only a capture.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct FromCapture {
-    /// Vantages at which no packet tells of the cause.
+    /// Vantages at which no packet shows the cause.
     pub unseen_at: Vec<String>,
-    /// Any of these may take its place.
+    /// Verdicts of which any one is right in place of the cause.
     pub verdicts: Vec<Verdict>,
 }
 
-/// A cause with who is to blame for it.
+/// A cause with its culprit's role.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Verdict {
     /// Its id.
     pub cause: String,
-    /// Who.
+    /// Role of the culprit.
     pub culprit_role: Role,
 }
 
 impl Truth {
-    /// The link did not keep time: what is labelled is not all that made requests slow.
+    /// Returns whether the link did not keep time: then the labels do not cover all that made
+    /// requests slow.
     pub fn is_late(&self) -> bool {
         self.relay.as_ref().is_some_and(|relay| !relay.timekeeping.is_punctual())
     }
 
-    /// A sum over the sockets of both sides: by the samples, or by what the lab's own sockets told
-    /// when they were closed, whichever saw more.
+    /// Returns a sum over the sockets of both sides: from the samples, or from what the lab's own
+    /// sockets reported when they were closed, whichever is larger.
     pub fn over_sockets(&self, of: fn(&TcpInfo) -> u64) -> u64 {
         let own = [self.client_tcp_info, self.server_tcp_info];
         let own: u64 = own.iter().flatten().map(of).sum();
@@ -121,24 +122,24 @@ impl Truth {
 }
 
 impl TrueCause {
-    /// Returns whether naming `id` is right, by whomever.
+    /// Returns whether naming `id` is right, with any culprit.
     pub fn is(&self, id: &str) -> bool {
         self.cause == id || self.also_right.iter().any(|other| other == id)
     }
 
-    /// Returns whether no packet that passes `vantage` tells of it.
+    /// Returns whether no packet at `vantage` shows the cause.
     pub fn is_unseen_at(&self, vantage: &str) -> bool {
         self.from_capture.unseen_at.iter().any(|unseen| unseen == vantage)
     }
 
-    /// Returns whether a capture may be taken for `id` by `role`.
+    /// Returns whether naming `id` with `role` is right for a capture.
     pub fn looks_like(&self, id: &str, role: Role) -> bool {
         let verdicts = &self.from_capture.verdicts;
         verdicts.iter().any(|verdict| verdict.cause == id && verdict.culprit_role == role)
     }
 }
 
-/// A capture beside the labels.
+/// A capture in the directory of the labels.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LabelledCapture {
     /// Its file name.
@@ -147,11 +148,10 @@ pub struct LabelledCapture {
     pub vantage: String,
 }
 
-/// All `labels.json` and `truth.json` below `dir`, each with the directory it is in, in order of
+/// Returns all `labels.json` and `truth.json` below `dir`, each with its directory, in order of
 /// their paths.
 ///
-/// # Errors
-/// Something cannot be read, or labels are not in [`FORMAT`].
+/// # Errors A file cannot be read, or labels are not in [`FORMAT`].
 pub fn find_truth(dir: &Path) -> Result<Vec<(PathBuf, Truth)>, LabError> {
     let mut found = Vec::new();
     walk(dir, &mut found)?;
@@ -159,11 +159,11 @@ pub fn find_truth(dir: &Path) -> Result<Vec<(PathBuf, Truth)>, LabError> {
     Ok(found)
 }
 
-/// An entry of `truth.json`: what is known of one capture, where there was no run of the lab.
+/// An entry of `truth.json`: the truth about one capture that no run of the lab made.
 #[derive(Debug, Deserialize)]
 struct Stored {
     name: String,
-    /// Below `captures/`, beside the file.
+    /// Path relative to `captures/` beside the file.
     file: PathBuf,
     vantage: String,
     class: Class,

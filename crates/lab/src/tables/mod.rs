@@ -17,7 +17,7 @@ use crate::run::{is_punctual, uncaptured};
 
 pub use all::TABLES;
 
-/// From a row's parameters to a time, ns.
+/// Computes a time, ns, from a row's parameters.
 pub type Arithmetic = fn(&Params, Variant) -> Result<u64, LabError>;
 
 /// A table, shown with the case of this name.
@@ -25,45 +25,46 @@ pub type Arithmetic = fn(&Params, Variant) -> Result<u64, LabError>;
 pub struct Table {
     /// Name of the case.
     pub case: &'static str,
-    /// What is compared, and where a row is not made by the setting that it is named for.
+    /// Description of what is compared; it also names rows that are not made by the setting of
+    /// their name.
     pub about: &'static str,
-    /// The settings, in order.
+    /// The settings, in the order of the rows.
     pub rows: &'static [Row],
-    /// What arithmetic says that all requests together take, ns.
+    /// Time of all requests together, ns, as computed from the settings.
     pub expected_ns: Option<Arithmetic>,
 }
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// How the table calls it.
+    /// Name in the table.
     pub name: &'static str,
-    /// The case that is run, which need not be the table's.
+    /// The case that is run; it may differ from the table's case.
     pub case: &'static str,
-    /// With the case's fault or without.
+    /// The variant that is run.
     pub variant: Variant,
-    /// Parameters as name and value with its unit; the others are drawn from the seed.
+    /// Parameters: names, and values with units; the others are drawn from the seed.
     pub set: &'static [(&'static str, &'static str)],
 }
 
-/// What a row came to.
+/// The measurements of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Measured {
     /// The row's name.
     pub name: &'static str,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// … of which failed.
+    /// Number of requests that failed.
     pub failed: u64,
     /// From the first request's start to the last one's end, ns.
     pub elapsed_ns: u64,
-    /// Quantiles of the requests' times.
+    /// Quantiles of the requests' durations.
     pub latency_ns: Latency,
-    /// What arithmetic says, ns.
+    /// Computed time, ns.
     pub expected_ns: Option<u64>,
-    /// The host was so busy that the link came late.
+    /// `true` if the host was so busy that the link did not keep time.
     pub is_late: bool,
-    /// What else the case measured, by name with its unit.
+    /// Other measurements of the case; each name ends in its unit.
     pub measured: BTreeMap<&'static str, u64>,
 }
 
@@ -104,13 +105,13 @@ impl Measured {
         }
     }
 
-    /// Requests per second that succeeded.
+    /// Number of successful requests per second.
     pub fn per_second(&self) -> f64 {
         (self.requests - self.failed) as f64 * 1e9 / self.elapsed_ns.max(1) as f64
     }
 }
 
-/// The heads of the columns.
+/// Returns the headings of the columns.
 pub fn head(name_width: usize) -> String {
     format!(
         "{:name_width$} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
@@ -118,7 +119,7 @@ pub fn head(name_width: usize) -> String {
     )
 }
 
-/// A row as text.
+/// Returns a row as text.
 pub fn line(row: &Measured, name_width: usize) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
     let times = row.latency_ns;
@@ -135,7 +136,7 @@ pub fn line(row: &Measured, name_width: usize) -> String {
         ms(times.p99_ns),
     );
     if let Some(expected_ns) = row.expected_ns {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(text, "  arithmetic {:.1} ms", ms(expected_ns));
     }
     for (name, value) in &row.measured {
@@ -148,7 +149,7 @@ pub fn line(row: &Measured, name_width: usize) -> String {
     text
 }
 
-/// The table of a case, where it has one.
+/// Returns the table of a case, if it has one.
 pub fn of(case: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.case == case)
 }

@@ -90,7 +90,7 @@ trait Source: Send {
     /// From now on keeps what `selection` says.
     fn select(&mut self, selection: &Selection) -> Result<(), LiveError>;
 
-    /// Frames lost for want of room, since it began.
+    /// Returns the number of frames lost since the capture began because the ring was full.
     fn lost(&mut self) -> u64;
 }
 
@@ -217,8 +217,8 @@ impl Capture {
         &self.summary
     }
 
-    /// Frames that the kernel dropped for want of room in the ring, as far as
-    /// [`summary`](Self::summary) has asked.
+    /// Returns the number of frames that the kernel dropped because the ring was full, until the
+    /// last call of [`summary`](Self::summary).
     pub fn drops(&self) -> u64 {
         self.drops
     }

@@ -94,7 +94,7 @@ impl Programs {
         let egress = match hardware {
             libc::ARPHRD_ETHER => true,
             libc::ARPHRD_LOOPBACK => false,
-            // No link header of Ethernet's length.
+            // The link header does not have the length of Ethernet's.
             _ => return Err(Fallback::NoEthernet),
         };
         let kept = (selection.snap_bytes, selection.seed);

@@ -155,8 +155,8 @@ impl Subject {
         }
     }
 
-    /// The same for a drop with its function: if the kernel gives no reason, the function
-    /// identifies queues of interfaces, of which the older ones drop without a reason.
+    /// Returns the class of a drop by its reason. If the kernel gives none, the function identifies
+    /// queues of interfaces, of which the older ones drop without a reason.
     pub fn of(reason: &str, function: Option<&str>) -> Self {
         match Self::of_reason(reason) {
             Self::Unspecified if function.is_some_and(|name| name.ends_with("_enqueue")) => {

@@ -86,7 +86,7 @@ impl Object {
         let Some(map) = self.ebpf.map_mut(map) else { return };
         let Ok(mut map) = HashMap::<&mut MapData, [u8; K], [u8; V]>::try_from(map) else { return };
         for key in idle {
-            // It may be gone already.
+            // The key may not exist any more.
             let _ = map.remove(&key);
         }
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// Functions by address, as far as they were asked for. The kernel's list is long, and is read once
-/// for each set of new addresses.
+/// The functions found so far, by address. The kernel's list is long, and is read once for each set
+/// of new addresses.
 #[derive(Debug, Default)]
 pub(super) struct Functions(RefCell<BTreeMap<u64, Option<String>>>);
 

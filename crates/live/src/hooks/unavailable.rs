@@ -65,7 +65,7 @@ fn words<S: serde::Serializer>(lack: &Lack, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(lack)
 }
 
-/// Returns the reason why all hooks are unavailable, as far as it is known without an attempt.
+/// Returns the reason why all hooks are unavailable, if it is known without an attempt.
 pub(super) fn before_loading() -> Option<Lack> {
     if !BUILT {
         return Some(Lack::NotBuilt);

@@ -116,7 +116,8 @@ impl Facts {
         findings.filter(move |it| it.whose == Whose::Here && causes.contains(&it.cause))
     }
 
-    /// The same, and findings whose culprit is the path or the resolver next to this host.
+    /// Findings with one of these causes whose culprit is this host, or the path or the resolver
+    /// next to it.
     pub fn near_findings(&self, causes: &[Cause]) -> impl Iterator<Item = &Finding> {
         let causes = causes.to_vec();
         let findings = self.findings.iter();

@@ -53,11 +53,10 @@ pub enum AuditError {
     Report(#[from] ReportError),
 }
 
-/// Audits a place over a sample of this length, with a report where one is passed.
+/// Audits a place over a sample of this length, with a report if one is passed.
 ///
-/// # Errors
-/// The place does not exist or may not be entered, the kernel lists no sockets, or the report is
-/// none.
+/// # Errors The place does not exist or may not be entered, the kernel lists no sockets, or the
+/// report is invalid.
 pub fn audit(place: &Place, sample: Duration, report: Option<&[u8]>) -> Result<Audit, AuditError> {
     if let Some(text) = report {
         // Invalid reports are refused before the sample is taken.

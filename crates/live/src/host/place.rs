@@ -16,10 +16,9 @@ pub enum Place {
 }
 
 impl Place {
-    /// The namespace.
+    /// Returns the namespace.
     ///
-    /// # Errors
-    /// There is none.
+    /// # Errors It does not exist.
     pub fn netns(&self) -> Result<Netns, LiveError> {
         match self {
             Self::Here => Ok(Netns::own()),

@@ -11,7 +11,7 @@ pub struct Resolver {
     pub nameservers: Vec<IpAddr>,
     /// Search list.
     pub search: Vec<String>,
-    /// Number of dots from which a name is first asked for as it is.
+    /// Number of dots from which on a name is first asked for without a search domain.
     pub ndots: u64,
     /// Wait for an answer, s.
     pub timeout_s: u64,

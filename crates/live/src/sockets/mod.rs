@@ -57,7 +57,7 @@ pub struct Unread {
 pub enum Reason {
     /// `pidfd_getfd` needs `CAP_SYS_PTRACE` over the process.
     NoPermission,
-    /// No readable process holds it: it belongs to another user, or only to the kernel (a
+    /// No readable process holds the socket: it belongs to another user, or only to the kernel (a
     /// connection that waits to be accepted, or that its process has closed).
     NoProcess,
     /// The process has closed it since the kernel listed it.

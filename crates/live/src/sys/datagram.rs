@@ -42,8 +42,7 @@ pub struct QueuedError {
 
 /// Takes the next datagram, or the next error about one, without waiting.
 ///
-/// # Errors
-/// `WouldBlock` where there is none; else an error that was kept for the socket.
+/// # Errors `WouldBlock` if there is none; else an error that was queued for the socket.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], is_error: bool) -> io::Result<Received> {
     #[repr(align(8))]
     struct Control([u8; CONTROL_BYTES]);
@@ -144,8 +143,7 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
 
 /// Waits at most `timeout_ms` until the socket has data or an error; returns whether it has.
 ///
-/// # Errors
-/// The descriptor is none, or a signal came.
+/// # Errors The descriptor is invalid, or a signal arrived.
 pub fn wait(socket: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<bool> {
     poll(socket, libc::POLLIN, timeout_ms)
 }

@@ -141,11 +141,10 @@ pub fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> i
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Packets that passed the filter since the last call, and of these the ones lost for want of room
-/// in the ring.
+/// Returns the number of packets that passed the filter since the last call, and of those lost
+/// because the ring was full.
 ///
-/// # Errors
-/// None that is known.
+/// # Errors Not expected.
 pub fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     // SAFETY: all bytes zero are a valid `tpacket_stats_v3`.
     let mut stats: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };

@@ -87,10 +87,9 @@ pub fn watch_signals() -> io::Result<&'static AtomicBool> {
     watch(&[libc::SIGINT, libc::SIGTERM])
 }
 
-/// The same, also for SIGHUP: the terminal is closed, or its connection is lost.
+/// Watches SIGHUP too: the terminal is closed, or its connection is lost.
 ///
-/// # Errors
-/// None that is known.
+/// # Errors Not expected.
 pub fn watch_signals_and_hangup() -> io::Result<&'static AtomicBool> {
     watch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
 }
@@ -150,10 +149,9 @@ fn time_of(clock: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Locks a file for as long as it is open (flock(2)).
+/// Locks a file until it is closed (flock(2)).
 ///
-/// # Errors
-/// `WouldBlock` where another process has locked it.
+/// # Errors `WouldBlock` if another process has locked it.
 pub fn lock_file(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: flock takes plain integers, and the descriptor is open.
     let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };

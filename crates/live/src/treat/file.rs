@@ -57,8 +57,8 @@ fn replace(path: &Path, content: &str) -> io::Result<()> {
         return write_in_place(path, content);
     }
     match rename_over(path, content) {
-        // It is a mount point, on another file system, or in a directory that is read-only; or its
-        // file system cannot exchange files.
+        // The file is a mount point, on another file system, or in a directory that is read-only;
+        // or its file system cannot exchange files.
         Err(error)
             if matches!(
                 error.raw_os_error(),

@@ -142,9 +142,9 @@ fn make(change: &Change) -> Result<(), TreatError> {
 
 /// Result of restoring one object.
 pub(super) enum Restored {
-    /// It has the value that it had before.
+    /// The setting has the value that it had before.
     Done,
-    /// It is not there any more.
+    /// The object does not exist any more.
     Gone,
     /// Someone else has changed it since.
     ChangedMeanwhile,

@@ -115,10 +115,9 @@ impl Journal {
         Ok(read)
     }
 
-    /// Reads a record; `None` where there is none.
+    /// Reads a record; `None` if it does not exist.
     ///
-    /// # Errors
-    /// It cannot be understood.
+    /// # Errors The record is invalid.
     pub fn one(&self, id: u32) -> Result<Option<Record>, TreatError> {
         let path = self.path(id);
         let garbage = |why: String| TreatError::Garbage { path: path.clone(), why };
@@ -183,7 +182,7 @@ impl Journal {
 
     /// Asks the process that is about to undo a treatment for the result.
     pub(super) fn ask(&self, id: u32) {
-        // Without the file it answers nothing, and is undone all the same.
+        // Without the file the process does not report the outcome, but the undo takes place.
         let _ = File::create(self.outcome_path(id));
     }
 

@@ -199,7 +199,8 @@ pub(super) fn require_rights(counts: &Counts, planned: usize) -> Result<(), Trea
     if planned > 0 || counts.had_it > 0 || !is_denied {
         return Ok(());
     }
-    // Without the right to read who holds a socket, it seems to wait to be accepted.
+    // If the owner of a socket may not be read, the socket looks like one that waits to be
+    // accepted.
     let sockets = match counts.denied + counts.unreached {
         0 => "sockets".into(),
         number => super::sockets(number),

@@ -138,9 +138,9 @@ impl Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Its process undoes it when it ends.
+    /// The process undoes the treatment when it ends.
     Running,
-    /// It stays until it is undone.
+    /// The treatment stays until it is undone.
     Kept,
 }
 
@@ -149,7 +149,7 @@ pub enum State {
 pub struct By {
     /// User id.
     pub uid: u32,
-    /// Name of the user: of the one who called `sudo`, where that is known.
+    /// Name of the user, or of the user who called `sudo`, if that is known.
     pub user: Option<String>,
     /// Number of the process.
     pub pid: u32,

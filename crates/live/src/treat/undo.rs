@@ -47,8 +47,7 @@ pub struct Undone {
 
 /// Undoes a treatment through its process if that is running, else directly.
 ///
-/// # Errors
-/// There is none of this number, or its record cannot be understood.
+/// # Errors There is no treatment with this number, or its record is invalid.
 pub fn undo(journal: &Journal, id: u32) -> Result<Undone, TreatError> {
     let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
     let is_running = record.state == State::Running && system::running(&record.by).is_some();
@@ -165,7 +164,7 @@ fn put_back(
     let now = setting.read(socket)?;
     // The kernel changes TCP_QUICKACK by itself, so its present value is not compared.
     if *setting != Setting::Quickack && !now.is_still(&change.set) {
-        // It may have been noted and not changed, or put back already.
+        // The change may have been recorded but not made, or undone already.
         return Ok(now.is_still(&change.before));
     }
     change.before.write(socket, setting, &now)?;

@@ -176,7 +176,7 @@ pub fn ask(server: SocketAddr, name: &str, record_type: RecordType, wait: Durati
     asking.at_once(&[record_type]).remove(0)
 }
 
-/// The same over TCP.
+/// Sends the query over TCP.
 pub fn ask_tcp(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
     let start = Instant::now();
     Asking { server, name, wait, edns_bytes: None, recurses: true, start }.over_tcp(record_type)

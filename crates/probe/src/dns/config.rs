@@ -76,7 +76,7 @@ impl Config {
         Config { resolver, servers, is_system: false }
     }
 
-    /// The same options with other servers.
+    /// Returns the same options with other servers.
     #[must_use]
     pub fn with_servers(mut self, servers: Vec<SocketAddr>) -> Config {
         self.servers = servers;

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 pub struct Hosts(Vec<(IpAddr, Vec<String>)>);
 
 impl Hosts {
-    /// Reads /etc/hosts; empty where there is none.
+    /// Reads /etc/hosts; empty if it does not exist.
     pub fn system() -> Hosts {
         Hosts::parse(&fs::read_to_string("/etc/hosts").unwrap_or_default())
     }

@@ -77,7 +77,8 @@ impl Case<'_> {
         finding
     }
 
-    /// Time of the look-up that was spent waiting for this server in vain, ns.
+    /// Time of the look-up that was spent waiting for queries to this server for which `in_vain`
+    /// holds, ns.
     fn waited_ns(&self, server: SocketAddr, in_vain: impl Fn(&Query) -> bool) -> u64 {
         let queries = self.expected.queries.iter().filter(|it| it.server == server && in_vain(it));
         // Two questions that are sent at once wait at the same time.

@@ -107,7 +107,8 @@ fn the_second_of_a_pair_that_gets_lost_is_the_networks() {
     let judged = judge(&config, &survey, &expected);
     assert_eq!(judged[0].finding.cause, Cause::DnsTimeout);
     assert!(judged[0].finding.facts.iter().any(|(name, _)| *name == "pairs"));
-    // It drops what follows from the same port: only from another port both are answered.
+    // The server drops the second query from the same port; both are answered only from different
+    // ports.
     assert_eq!(seconds(look_up("db.lab", &config).took_ns), 2);
 }
 

@@ -19,7 +19,7 @@ pub enum Mode {
     AtOnce,
     /// The second once the first is answered (`options single-request`).
     InTurn,
-    /// The same, the second from another port (`options single-request-reopen`).
+    /// As above, but the second query comes from another port (`options single-request-reopen`).
     InTurnReopened,
 }
 
@@ -219,7 +219,8 @@ impl<'a> Walk<'a> {
                 Said::NoData => ended = Ended::NoData,
                 Said::NxDomain => {}
                 Said::Failed { is_servfail, is_closed } => {
-                    // Only a name that was tried as it is first, or SERVFAIL, lets the list go on.
+                    // The list goes on only after a name that was tried first without a search
+                    // domain, or after SERVFAIL.
                     let as_is_first = place == 0 && candidate.len() <= name.len();
                     ended = Ended::TryAgain;
                     if is_closed || !(is_servfail || as_is_first) {

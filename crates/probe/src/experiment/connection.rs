@@ -232,10 +232,9 @@ impl<'a> Connection<'a> {
         Ok((timing, response))
     }
 
-    /// The same, and observes the server's window while the body is sent.
+    /// Asks as [`ask`](Self::ask) does, and observes the server's window while the body is sent.
     ///
-    /// # Errors
-    /// As [`ask`](Self::ask).
+    /// # Errors As for [`ask`](Self::ask).
     pub fn ask_watching(&mut self) -> Result<(Timing, Response, PeerWindow), ExchangeError> {
         #[cfg(target_os = "linux")]
         if !self.subject.request.body.is_empty()
@@ -247,11 +246,10 @@ impl<'a> Connection<'a> {
         self.ask().map(|(timing, response)| (timing, response, PeerWindow::Unknown))
     }
 
-    /// The same for a request with `Expect: 100-continue`: its body is sent when the server asks
-    /// for it, or after a second without a reply, as in curl.
+    /// Asks with `Expect: 100-continue`: the body is sent when the server asks for it, or after a
+    /// second without a reply, as in curl.
     ///
-    /// # Errors
-    /// As [`ask`](Self::ask).
+    /// # Errors As for [`ask`](Self::ask).
     pub fn ask_expecting(&mut self) -> Result<Timing, ExchangeError> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let (head, body) = bytes.split_at(bytes.len() - self.subject.request.body.len());

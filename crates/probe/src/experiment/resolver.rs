@@ -40,7 +40,7 @@ pub fn pairs(
         return Err(Skipped::DoesNotApply("addresses cannot be asked for"));
     };
     let name = &subject.target.host;
-    // One that is silent to the first question costs its wait once, not in each pair.
+    // A server that does not answer the first query costs its timeout once, not in each pair.
     let fails = |server| is_failure(server, name, wanted);
     if fails(first) || fails(second) {
         let why = "a name server fails or refuses to answer; tcpwhy dns compares them";

@@ -13,7 +13,7 @@ use super::statistics::{Coin, Differences, Shown};
 pub struct Bounds {
     /// Most pairs.
     pub pairs_max: u64,
-    /// No pair begins after this.
+    /// Time after which no pair begins.
     pub until: Instant,
     /// The least effect that counts, ns.
     pub floor_ns: u64,

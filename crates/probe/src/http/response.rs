@@ -41,7 +41,7 @@ pub enum Progress {
 /// Reason why bytes are not a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
-    /// Not HTTP/1.
+    /// The bytes are not HTTP/1.
     #[error("the answer is not HTTP/1.1: {0}")]
     NotHttp(String),
     /// A header section without end.
@@ -261,7 +261,7 @@ impl ResponseReader {
 
 /// A header section that was read.
 struct Section {
-    /// Its length, the blank line included.
+    /// Length, with the empty line.
     bytes: usize,
     /// `true` if the response has no body.
     ended: bool,

@@ -7,7 +7,7 @@ use crate::http::{Progress, Response, ResponseReader};
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Not open; not to be opened before this time, ns.
+    /// The connection is closed, and is not opened before this time, ns.
     Closed(u64),
     /// SYN sent.
     Connecting,

@@ -147,7 +147,7 @@ impl Plan {
         self.check_descriptors()
     }
 
-    /// Raises this process's limit as far as it may, and refuses what still does not fit.
+    /// Raises this process's limit as far as permitted, and fails if that does not suffice.
     #[cfg(unix)]
     fn check_descriptors(&self) -> Result<(), PlanError> {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -98,7 +98,7 @@ pub(super) trait Probes {
     fn arrivals(&mut self) -> Vec<Arrival>;
     /// The port that they come from.
     fn source_port(&self) -> u16;
-    /// Only one probe can be under way.
+    /// Returns whether only one probe can be in flight.
     fn is_sequential(&self) -> bool;
 }
 
@@ -236,7 +236,8 @@ impl Search<'_> {
 
     fn round(&mut self) -> std::io::Result<()> {
         for hop in 1..=self.last() {
-            // One that was silent twice will be silent again, and each time costs a whole wait.
+            // A hop that was silent twice is probably silent again, and each time costs the whole
+            // timeout.
             let state = &self.path.hops[usize::from(hop) - 1];
             let silent = state.received == 0 && state.sent >= 2;
             if self.asked.is_stopped() || (silent && self.probes.is_sequential()) {
@@ -327,7 +328,7 @@ impl Search<'_> {
         }
     }
 
-    /// Puts what is known into the report.
+    /// Copies the results so far into the report.
     fn show(&mut self, report: &mut Report) {
         let mut path = self.path.clone();
         if self.reached.is_some() {

@@ -115,7 +115,7 @@ fn link_mtu(target: SocketAddr) -> Option<u64> {
     let (level, option) =
         if target.is_ipv4() { (IPPROTO_IP, IP_MTU) } else { (IPPROTO_IPV6, IPV6_MTU) };
     let mtu = int_option(socket.as_fd(), level, option).ok()?;
-    // No datagram is larger; loopback is.
+    // No datagram is larger, although the MTU of loopback is.
     u64::try_from(mtu).ok().map(|mtu| mtu.min(65_535))
 }
 

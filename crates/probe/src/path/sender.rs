@@ -199,7 +199,7 @@ impl Sender {
         }
     }
 
-    /// The same with the usual payload.
+    /// Sends a probe with the usual payload.
     pub fn probe(&self, number: u16, hops: Option<u8>) -> io::Result<u64> {
         self.send(number, hops, PAYLOAD_BYTES)
     }

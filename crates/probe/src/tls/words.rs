@@ -10,7 +10,7 @@ const DAY_S: u64 = 86_400;
 pub fn sentence(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => certificate(why),
-        // Its first bytes are no record of TLS (RFC 8446 §5.1).
+        // The first bytes are no TLS record (RFC 8446 §5.1).
         Error::InvalidMessage(_) => {
             "what answers speaks no TLS; if it is plain HTTP, write http://".to_owned()
         }

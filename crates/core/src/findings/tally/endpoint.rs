@@ -98,7 +98,7 @@ pub struct EndpointTally {
     pub tls: Histogram,
     /// Greatest certificate flight, bytes.
     pub certificate_bytes: u32,
-    /// The exchanges that costs mattered most to, see [`Sample::place`].
+    /// The exchanges that costs mattered most to, see [`Sample::index_of`].
     pub samples: [Option<Box<Sample>>; 4],
     /// Exchanges that included a set-up.
     pub connects: u64,
@@ -194,7 +194,7 @@ impl EndpointTally {
                 // Nothing of what follows was ever met.
                 continue;
             }
-            let refuted = connection.nagle_refuted(side) > 0;
+            let refuted = connection.nagle(side).is_refuted();
             self.nagle_refuted[side as usize] += u64::from(refuted);
             let bulk = connection.senders[side as usize].bulk.as_ref();
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
@@ -218,7 +218,7 @@ impl EndpointTally {
             let most = self.window_stands[side as usize].iter_mut();
             most.zip(sender.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
             self.nagle_missed[side as usize] +=
-                u64::from(connection.senders[side as usize].trouble().nagle_missed);
+                u64::from(connection.senders[side as usize].trouble().nagle.missed);
         }
     }
 
@@ -255,7 +255,7 @@ impl EndpointTally {
     /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
     fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
         for &(cause, owners) in COSTS {
-            let Some(place) = Sample::place(cause) else { continue };
+            let Some(place) = Sample::index_of(cause) else { continue };
             let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
             if ns > 0 && self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
                 self.keep_sample(place, connection, exchange, ns);
@@ -415,7 +415,7 @@ pub struct Sample {
 
 impl Sample {
     /// Where the sample of a cost stands among an endpoint's.
-    pub const fn place(cause: Cause) -> Option<usize> {
+    pub const fn index_of(cause: Cause) -> Option<usize> {
         match cause {
             Cause::PathRtt => Some(0),
             Cause::TlsHandshake => Some(1),

@@ -174,9 +174,9 @@ impl Connection {
     }
 
     /// Reads a word of each part that the next segment needs, to load it into the cache.
-    pub fn glance(&self) -> u64 {
-        let senders = self.senders.iter().map(Sender::glance).fold(0, |all, sender| all ^ sender);
-        let parts = self.last.time_ns ^ self.totals.exchanges ^ self.timeline.glance();
+    pub fn prefetch(&self) -> u64 {
+        let senders = self.senders.iter().map(Sender::prefetch).fold(0, |all, sender| all ^ sender);
+        let parts = self.last.time_ns ^ self.totals.exchanges ^ self.timeline.prefetch();
         senders ^ parts ^ self.path.base_rtt_ns() ^ self.over_ns().unwrap_or(0)
     }
 

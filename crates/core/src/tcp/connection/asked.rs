@@ -108,14 +108,14 @@ impl Connection {
         segment: &Segment,
         since: &SinceDeparture,
     ) -> Option<Gap> {
-        let follows = since.trigger.is_some_and(|ack| ack.pure && ack.acked_all);
+        let follows = since.acks.last.is_some_and(|ack| ack.pure && ack.acked_all);
         if follows { self.held_for_ack(segment, since) } else { None }
     }
 
     #[inline(never)]
     fn held_for_ack(&mut self, segment: &Segment, since: &SinceDeparture) -> Option<Gap> {
         let [client, server] = [&self.senders[0], &self.senders[1]];
-        let ack = since.trigger.filter(|_| client.last.small)?;
+        let ack = since.acks.last.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;
         let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_FLOOR_NS;
         // Data that the server sent meanwhile had not reached the client.
@@ -132,7 +132,7 @@ impl Connection {
         let held = judge::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
         let trouble = self.senders[Side::Client as usize].trouble_mut();
         if !idle {
-            trouble.nagle_holds += u32::from(held);
+            trouble.nagle.holds += u32::from(held);
             return held.then_some(gap);
         }
         // If no response is awaited, a request may coincide with an ACK by chance.

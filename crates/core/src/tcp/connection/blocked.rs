@@ -27,11 +27,11 @@ impl Connection {
         };
         let Some(&slice) = slices.iter().find(held) else { return };
         let emptied = gap.turn == Turn::Continues
-            && gap.retransmission.is_none()
+            && !gap.repair.is_retransmission()
             && gap.next_small()
             && gap.ack_triggered()
-            && !gap.window_limited()
-            && gap.flight_before > 4 * gap.smss;
+            && !gap.window.limits(gap.next_segment())
+            && gap.flight.before > 4 * gap.smss;
         if emptied {
             self.cold_mut().blocked = Some(Box::new(Blocked { slice, gap: *gap }));
         }
@@ -57,7 +57,7 @@ impl Connection {
         }
         if slice.cause == Some(Cause::NagleDelayedAck) {
             let trouble = half.trouble_mut();
-            trouble.nagle_holds = trouble.nagle_holds.saturating_sub(1);
+            trouble.nagle.holds = trouble.nagle.holds.saturating_sub(1);
         }
         let bulk = half.bulk.get_or_insert_default();
         bulk.was_full(&gap);
@@ -83,12 +83,12 @@ impl Connection {
     /// Counts whether the sender of `gap`, which had data in flight all the time, went on just as
     /// data of its peer reached it, or at another time.
     pub(super) fn note_grant(&mut self, gap: &Gap) {
-        if ACK_TRAIN_PART * gap.len_ns() < gap.rtt_base_ns {
+        if ACK_TRAIN_PART * gap.len_ns() < gap.rtt.base_ns {
             return;
         }
         let Some(bulk) = &mut self.senders[gap.sender as usize].bulk else { return };
         let (at_ns, said_ns) = bulk.answered_ns;
-        let heard_ns = said_ns + gap.rtt_sender_ns;
+        let heard_ns = said_ns + gap.rtt.sender_ns;
         let at_once = heard_ns + gap.trigger_tolerance_ns() >= gap.end_ns;
         bulk.went_on[usize::from(!(at_once && at_ns >= gap.start_ns))] += 1;
     }

@@ -3,10 +3,10 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::judge::{self, Gap, Turn, busy, may_be_probe, may_be_timer, timed_out};
+use crate::judge::{self, Gap, MissingPackets, Turn, busy, may_be_probe, may_be_timer, timed_out};
 use crate::model::{Slice, Slices};
 use crate::tcp::connection::Connection;
-use crate::tcp::sender::{SinceDeparture, is_among};
+use crate::tcp::sender::SinceDeparture;
 use crate::wire::Segment;
 
 /// A gap as judged at its end.
@@ -24,9 +24,8 @@ pub(super) struct Doubted {
     skips: bool,
     /// The departure may be a tail loss probe.
     probes: bool,
-    /// Number of packets missing in the gap by their identification, and the identification of the
-    /// first.
-    missing: (u32, u16),
+    /// Packets missing in the gap.
+    missing: MissingPackets,
     /// Data sent in the gap was not captured.
     unseen: bool,
 }
@@ -44,7 +43,7 @@ impl Doubted {
             first_loss: true,
             skips,
             probes,
-            missing: (0, 0),
+            missing: MissingPackets::default(),
             unseen: false,
         }
     }
@@ -84,12 +83,13 @@ impl Connection {
         let arrives = self.beside_receiver(gap.sender);
         let half = &mut self.senders[gap.sender as usize];
         if arrives {
-            gap.limit_paced = half.is_spaced_by_sender();
+            gap.pace.by_limit = half.is_spaced_by_sender();
             return;
         }
-        gap.limit_paced = half.paced_by_limit(gap, start, rtt_receiver_ns, known);
-        if gap.limit_paced {
-            gap.busy_ns = gap.busy_ns.min(half.rtt_recent_ns().saturating_sub(rtt_receiver_ns));
+        gap.pace.by_limit = half.paced_by_limit(gap, start, rtt_receiver_ns, known);
+        if gap.pace.by_limit {
+            gap.bottleneck.busy_ns =
+                gap.bottleneck.busy_ns.min(half.rtt_recent_ns().saturating_sub(rtt_receiver_ns));
         }
     }
 
@@ -106,24 +106,25 @@ impl Connection {
         let half = &mut self.senders[gap.sender as usize];
         let first_loss = !half.trouble().after_loss;
         if slice.cause == lost {
-            half.lost_unseen(gap.missing_packets);
+            half.lost_unseen(gap.losses.missing.count);
         }
         let (sender, frame) = (gap.sender, gap.next.frame);
-        let skips = gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.drained;
+        let skips =
+            gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.unsent.drained;
         // At the receiver, an ACK that was lost has been seen.
-        let may_be_lost = gap.ack_lost || !self.path.ends_here(sender.peer());
+        let may_be_lost = gap.acks.lost || !self.path.ends_here(sender.peer());
         // Once the capture's clock was set, the length of a gap shows no timer.
         let timed = !self.clock_was_set();
         let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
-        let count = if slice.cause == lost { gap.missing_packets } else { 0 };
-        let missing = (count, gap.missing_from);
+        let missing =
+            if slice.cause == lost { gap.losses.missing } else { MissingPackets::default() };
         let seen =
-            gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
-        if seen && !probes && count == 0 {
+            gap.losses.missing.any() || gap.repetition_triggered() || self.path.ends_here(sender);
+        if seen && !probes && !missing.any() {
             self.cold.iter_mut().for_each(|cold| cold.doubted = None);
             return;
         }
-        let unseen = gap.unseen;
+        let unseen = gap.repair.unseen;
         let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing, unseen };
         self.cold_mut().doubted = Some(Box::new(doubted));
     }
@@ -142,11 +143,11 @@ impl Connection {
         let Some(doubted) = doubted else { return };
         let whole = self.faults().missing_bytes == 0;
         let half = &mut self.senders[side as usize];
-        if half.last.frame != doubted.frame || doubted.missing.0 > 0 {
+        if half.last.frame != doubted.frame || doubted.missing.any() {
             return;
         }
         let (was, ns) = (doubted.slice, doubted.slice.ns);
-        let clocked = since.trigger.is_some_and(|ack| ack.acked_all);
+        let clocked = since.acks.last.is_some_and(|ack| ack.acked_all);
         if was.cause == timed_out(0).cause {
             // A timeout leaves a window of one segment (RFC 5681 §3.1): several at once come from
             // an application that goes on.
@@ -160,7 +161,7 @@ impl Connection {
         // lost. Had they only been late, they would have come before it. If the window shrinks,
         // the application does not read, and Linux delays ACKs.
         let shrinks = half.window() < since.window_before;
-        if doubted.probes && clocked && since.acks == 1 && !shrinks && start == half.nxt {
+        if doubted.probes && clocked && since.acks.count == 1 && !shrinks && start == half.nxt {
             self.timeline.revise(side, doubted.frame, was, timed_out(ns));
             return;
         }
@@ -182,12 +183,8 @@ impl Connection {
     pub(super) fn settle_late(&mut self, side: Side, number: u16) {
         let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.as_mut());
         let Some(doubted) = doubted.filter(|it| it.sender == side) else { return };
-        let (count, from) = doubted.missing;
-        if is_among(number, from, count) {
-            doubted.missing.0 -= 1;
-            if count == 1 {
-                self.find_again(side);
-            }
+        if doubted.missing.arrived(number) && !doubted.missing.any() {
+            self.find_again(side);
         }
     }
 
@@ -234,7 +231,11 @@ impl Connection {
         let lost = timed_out(0).cause;
         let slices = judge::judge(gap);
         let only = slices.iter().count() == 1 && slices.iter().all(|slice| slice.cause == lost);
-        if gap.sender == Side::Client && gap.tail && only && self.timeline.cursor_ns == gap.end_ns {
+        if gap.sender == Side::Client
+            && gap.repair.tail
+            && only
+            && self.timeline.cursor_ns == gap.end_ns
+        {
             // The client was waiting for the response all the time.
             self.timeline.disown(gap.sender, timed_out(gap.len_ns()), gap.start_ns);
             return;

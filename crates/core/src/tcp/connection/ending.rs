@@ -371,7 +371,7 @@ impl Connection {
             return;
         }
         for side in Side::ALL {
-            if self.nagle_refuted(side) > 0 {
+            if self.nagle(side).is_refuted() {
                 exchange.refute_nagle(side);
             }
             self.uncover(side, exchange);

@@ -1,12 +1,11 @@
-//! Turns departures into [`Gap`]s: the silent side, and what the sender knew during the silence.
+//! Turns departures into [`Gap`]s, and attributes their time.
 
 use crate::app::Side;
-use crate::judge::thresholds::{HOST_DELAY_MAX_NS, LINUX_RTO_MIN_NS};
-use crate::judge::{self, AckTrigger, Gap, Recovery, Shape, Turn};
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::sender::{Kind, SinceDeparture};
-use crate::tcp::sequence::ORIGIN;
 use crate::tcp::thresholds::{
     DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, HANDSHAKE_WAITED_FOR_NS, KERNEL_SEND_NS,
 };
@@ -103,7 +102,7 @@ impl Connection {
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
         if continues && kind == Kind::New && to_ns - from_ns < KERNEL_SEND_NS {
-            self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
+            self.timeline.attribute_plain(Owner::Bandwidth, to_ns - from_ns);
             return false;
         }
         let goes_on = continues && side == Side::Server;
@@ -112,17 +111,17 @@ impl Connection {
             self.check_clock(side, to_ns);
         }
         self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since, gap);
-        gap.way_ns = way_ns.unwrap_or(gap.way_ns);
+        gap.rtt.way_ns = way_ns.unwrap_or(gap.rtt.way_ns);
         gap.end_with(segment);
         if gap.turn == Turn::Continues {
             self.note_queue_delay(side, to_ns);
         }
-        gap.retransmission = match kind {
+        gap.repair.trigger = match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
             _ => None,
         };
-        gap.unseen = matches!(kind, Kind::Fill(_));
-        if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
+        gap.repair.unseen = matches!(kind, Kind::Fill(_));
+        if !self.setup.confirmed && side == Side::Client && gap.repair.is_retransmission() {
             self.setup.ignore_data(segment.time_ns);
         }
         if self.senders[side as usize].bulk.is_some()
@@ -130,22 +129,22 @@ impl Connection {
         {
             self.timeline.reveal_window(side);
         }
-        gap.overtaken = kind == Kind::Reordered;
-        if gap.overtaken {
+        gap.repair.overtaken = kind == Kind::Reordered;
+        if gap.repair.overtaken {
             // It was late, and not queued: later ones were not delayed.
-            gap.busy_ns = 0;
-            gap.late_ns = self.senders[side as usize].overtaken_ns(start, to_ns);
+            gap.bottleneck.busy_ns = 0;
+            gap.repair.late_ns = self.senders[side as usize].overtaken_ns(start, to_ns);
         }
-        if gap.retransmission.is_some() {
+        if gap.repair.is_retransmission() {
             let sender = &self.senders[side as usize];
-            gap.original = sender.original(start);
-            gap.tail = start + u64::from(segment.payload_len) >= sender.nxt;
-            if !gap.overtaken && self.beside_receiver(side) {
+            gap.repair.original = sender.original(start);
+            gap.repair.tail = start + u64::from(segment.payload_len) >= sender.nxt;
+            if !gap.repair.overtaken && self.beside_receiver(side) {
                 // The last original segment has arrived: time after it belongs to the repair.
-                gap.busy_ns = 0;
+                gap.bottleneck.busy_ns = 0;
             }
         }
-        if continues && gap.busy_ns > 0 && !gap.overtaken {
+        if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
             self.doubt_rate(gap, start);
         }
         let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
@@ -157,136 +156,6 @@ impl Connection {
             sender.follow_pieces(gap, start, began);
         }
         true
-    }
-
-    /// Fills `gap` with what `side` knew while it was silent; in place, because a gap is large.
-    pub(super) fn gap(
-        &mut self,
-        side: Side,
-        (start_ns, end_ns): (u64, u64),
-        continues: bool,
-        since: &SinceDeparture,
-        gap: &mut Gap,
-    ) {
-        let rtt_sender_ns = self.path.rtt_ns(side);
-        let rtt_base_ns = self.path.base_rtt_ns();
-        let front = self.timeline.front();
-        // The server waits for the body too, for ever if the client has closed.
-        let waits = side == Side::Client || self.ending().fin_ns[Side::Client as usize].is_some();
-        let expects_continue = waits && front.is_some_and(|exchange| exchange.awaits_continue);
-        let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
-        let asked_since = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
-        let after_handshake =
-            front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
-        let speaker = if continues { side } else { side.peer() };
-        let asked = &mut self.senders[speaker as usize];
-        let (last, last_small, apart_ns) =
-            (asked.last_seen(), asked.last.small, asked.last.apart_ns());
-        // Behind the vantage the question itself keeps the bottleneck busy, and other traffic in
-        // its queue delays it.
-        let (busy_ns, behind_ns, own_ns) = if asked.bulk.is_some() {
-            let behind_ns = asked.latest_delay_ns(rtt_sender_ns);
-            let since = asked_since.filter(|_| speaker == Side::Client);
-            asked.busy_ns((start_ns, end_ns), behind_ns, since)
-        } else {
-            (0, 0, 0)
-        };
-        let (busy_ns, behind_ns) = if continues {
-            (busy_ns.max(self.queued_ns(side).min(end_ns - start_ns)), 0)
-        } else {
-            (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
-        };
-        let half = &self.senders[side as usize];
-        let opens_from = match self.timeline.front() {
-            Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side as usize],
-            _ => ORIGIN,
-        };
-        let no_ack = since.trigger.is_none();
-        let (flight, room, window) = (half.flight(), half.room(), half.window());
-        let height = if no_ack { flight } else { since.flight_before };
-        let window_before = if no_ack { window } else { since.window_before };
-        let drained = half.drained();
-        let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
-            bulk.rounds.shape_with(height, drained, half.una(), half.smss())
-        });
-        // It may have acknowledged what the peer sent meanwhile.
-        let peer_ns = self.senders[side.peer() as usize].last.time_ns;
-        let may_be_ack = continues && peer_ns > start_ns;
-        let missing_packets = since.missing_packets.saturating_sub(may_be_ack.into());
-        let missing_packets = if self.pure_acks && !since.holed { missing_packets } else { 0 };
-        *gap = Gap {
-            sender: side,
-            turn: if continues { Turn::Continues } else { Turn::Answers },
-            start_ns,
-            end_ns,
-            last,
-            next: last,
-            rtt_sender_ns,
-            is_bound: !self.path.is_settled(side),
-            way_ns: self.path.way_ns(side),
-            rtt_base_ns,
-            busy_ns,
-            queue_ns: behind_ns + half.queued_ns(),
-            smss: half.smss(),
-            last_small,
-            small_acked: half.small_acked_of(height),
-            window_opened: half.window_opened_by((half.nxt - height).saturating_sub(opens_from)),
-            first_ack_ns: since.first_ack_ns,
-            ack: since.trigger.map(|ack| self.unless_it_closes(side.peer(), ack)),
-            acks: since.acks,
-            flight_first: if no_ack { flight } else { since.flight_first },
-            apart_ns: if continues { apart_ns } else { 0 },
-            flight_before: height,
-            may_be_after_loss: self.mid_stream,
-            flight_cut: self.mid_stream && half.nxt - height == ORIGIN,
-            room_before: if no_ack { room } else { since.room_before },
-            window_before,
-            closed_ns: since.closed_ns,
-            probes: since.probes,
-            probes_answered: since.probes_answered,
-            probe: since.probe,
-            more_queued: self.more_queued(side, continues),
-            ack_lost: since.ack_lost,
-            probe_due: no_ack
-                && continues
-                && self.path.knows(side)
-                && half.probe_due(end_ns - start_ns, rtt_sender_ns),
-            flight_reached: half.flight_reached(),
-            // If ACKs were left out of the capture, these are the missing packets; data that
-            // arrived unseen was not captured either.
-            missing_packets,
-            missing_from: since.missing_from,
-            drained,
-            holed: since.holed,
-            repeated_ns: since.repeated_ns,
-            nothing_unsent: since.probed_tail,
-            steps: half.steps(),
-            shape,
-            owes: self.framer.owes(side),
-            expects_continue,
-            in_handshake,
-            after_handshake,
-            ..Gap::default()
-        };
-        if half.is_troubled() {
-            half.add_trouble(gap);
-            gap.may_be_after_loss |= gap.after_loss;
-            gap.nagle_refuted = self.nagle_refuted(side);
-        }
-    }
-
-    /// Returns `ack` with `pure` cleared if it is the FIN of `side`: data after that may be the
-    /// reaction of the peer's application to the close.
-    fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
-        let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
-        AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
-    }
-
-    /// Number of times `side` broke Nagle's rule; 0 if the capture has holes, since the ACKs that
-    /// it waited for may be missing.
-    pub fn nagle_refuted(&self, side: Side) -> u32 {
-        let refuted = self.senders[side as usize].trouble().nagle_refuted;
-        if self.faults().missing_bytes > 0 { 0 } else { refuted }
     }
 
     /// Returns whether no exchange waited in this gap: it follows a TLS handshake, and is longer than a
@@ -330,11 +199,13 @@ impl Connection {
         sender.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
-    pub(super) fn own(&mut self, gap: &Gap, end: u64) {
+    /// Judges a gap and attributes its slices. Data before `end` is repaired if the gap ended with a
+    /// retransmission.
+    pub(super) fn attribute(&mut self, gap: &Gap, end: u64) {
         let one_way = !self.senders[gap.sender.peer() as usize].seen();
-        if one_way && gap.retransmission != Some(Recovery::Timer) {
+        if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
-            self.timeline.own_plain(Owner::Unknown, gap.len_ns());
+            self.timeline.attribute_plain(Owner::Unknown, gap.len_ns());
             return;
         }
         let mut slices = judge::judge(gap);
@@ -368,8 +239,8 @@ impl Connection {
         }
         let sent = self.senders[Side::Client as usize].nxt;
         self.timeline.settle_rests(gap, &slices, sent);
-        let repaired = gap.retransmission.map(|_| end);
-        self.timeline.own(&slices, gap, repaired);
+        let repaired = gap.repair.trigger.map(|_| end);
+        self.timeline.attribute(&slices, gap, repaired);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
             for was in self.senders[gap.sender as usize].take_unread() {
@@ -392,7 +263,7 @@ impl Connection {
     fn learn(&mut self, gap: &Gap, slices: &Slices) {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
-        if gap.flight_before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
+        if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
             self.senders[gap.sender as usize].note_steps();
         }
         if owned_by(Cause::SendBuffer) {
@@ -402,33 +273,31 @@ impl Connection {
         self.note_blocked(gap, slices);
         let half = &mut self.senders[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
-            && gap.retransmission.is_none()
+            && !gap.repair.is_retransmission()
             && gap.len_ns() >= HOST_DELAY_MAX_NS
             && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
-            && !gap.in_pairs
-            && (!gap.ack_triggered() || 2 * gap.own_pause_ns >= gap.len_ns());
+            && !gap.pace.in_pairs
+            && (!gap.ack_triggered() || 2 * gap.pace.own_pause_ns >= gap.len_ns());
         if own_pause && half.bulk.is_some() {
             half.trouble_mut().own_pauses += 1;
         }
         if gap.misses_ack() {
-            half.trouble_mut().nagle_missed += 1;
+            half.trouble_mut().nagle.missed += 1;
         } else if owned_by(Cause::NagleDelayedAck) || gap.meets_ack() {
-            half.trouble_mut().nagle_holds += 1;
+            half.trouble_mut().nagle.holds += 1;
         }
         if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
-            let trouble = half.trouble_mut();
-            let met = gap.ack_triggered();
-            *(if met { &mut trouble.late_acks_met } else { &mut trouble.late_acks_missed }) += 1;
+            half.trouble_mut().late_acks.note(gap.ack_triggered());
         }
         half.follow_waits(gap, owned_by(Cause::DelayedAck));
         if owned_by(Cause::ReceiveWindow) {
-            self.senders[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
+            self.senders[gap.sender as usize].level_window(gap.window.bytes.unwrap_or(0));
         }
         let of_flight = [Cause::SendBuffer, Cause::SlowStart, Cause::CongestionWindow];
         if of_flight.into_iter().any(owned_by) && !gap.spaced() {
             let bulk = self.senders[gap.sender as usize].bulk.get_or_insert_default();
-            bulk.rounds.block(gap.flight_before, gap.drained);
-            if let Shape::Ceiling { bytes, .. } = gap.shape
+            bulk.rounds.block(gap.flight.before, gap.unsent.drained);
+            if let Shape::Ceiling { bytes, .. } = gap.flight.shape
                 && owned_by(Cause::SendBuffer)
                 && self.path.knows(gap.sender)
             {
@@ -465,16 +334,16 @@ impl Connection {
         let sender = &mut self.senders[side as usize];
         sender.keep_since(since);
         let unseen = sender.unseen_bytes().div_ceil(sender.smss()).min(u64::from(u32::MAX)) as u32;
-        gap.missing_packets = gap.missing_packets.max(unseen);
-        gap.unseen |= unseen > 0;
+        gap.losses.missing.count = gap.losses.missing.count.max(unseen);
+        gap.repair.unseen |= unseen > 0;
         if forgotten {
             // A host that no longer knows the connection waits for nothing.
-            gap.ack = None;
+            gap.acks.last = None;
         } else if continues && sender.in_recovery() {
-            gap.retransmission = Some(Recovery::Timer);
+            gap.repair.trigger = Some(Recovery::Timer);
         }
         gap.next = next;
-        self.own(&gap, 0);
+        self.attribute(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }
 }

@@ -10,13 +10,11 @@ mod reading;
 
 use super::doubt::Doubted;
 use crate::app::{Label, Mark, Side};
-use crate::judge::thresholds::LINUX_RTO_MIN_NS;
-use crate::judge::{self, Gap, Turn};
+use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::row::Link;
-use crate::tcp::sender::{LoneSegment, Sender};
-use crate::tcp::sequence::ORIGIN;
+use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::{Shared, Spare};
 use crate::tcp::thresholds::{DELAYED_ACK_MAX_NS, STEADY_RTT_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
@@ -352,7 +350,7 @@ impl Connection {
         if is_answered {
             let segment = answer.segment();
             self.senders[Side::Client as usize].take_clearing(&segment);
-            let gap = self.expected_silence(&segment, gap);
+            self.expected_silence(&segment, gap);
             self.senders[Side::Server as usize].depart_alone(&segment);
             self.timeline.wait(gap, spare);
             if judge::may_be_timer(gap) {
@@ -366,36 +364,14 @@ impl Connection {
         }
     }
 
-    /// Fills `gap` with the server's gap that `segment` ends, an ordinary response. `gap` holds an
-    /// earlier one or the default; fields not set here do not matter for either.
-    fn expected_silence<'a>(&mut self, segment: &Segment, gap: &'a mut Gap) -> &'a Gap {
+    /// Fills `gap` with the server's gap that `segment` ends, an ordinary response.
+    fn expected_silence(&mut self, segment: &Segment, gap: &mut Gap) {
         let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
-        let opens_from = match self.timeline.front() {
-            Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => {
-                front.began_at[Side::Server as usize]
-            }
-            _ => ORIGIN,
-        };
-        let [client, server] = &mut self.senders;
-        let cleared = server.clear(rtt_server_ns, rtt_client_ns);
-        gap.sender = Side::Server;
-        gap.turn = Turn::Answers;
-        (gap.start_ns, gap.end_ns) = (self.timeline.cursor_ns, segment.time_ns);
-        (gap.last, gap.last_small) = (client.last_seen(), client.last.small);
+        let mut since = SinceDeparture::default();
+        self.senders[Side::Server as usize].clear(&mut since, rtt_server_ns, rtt_client_ns);
+        let ends_ns = (self.timeline.cursor_ns, segment.time_ns);
+        self.gap(Side::Server, ends_ns, false, &since, gap);
         gap.end_with(segment);
-        (gap.rtt_sender_ns, gap.way_ns) = (rtt_server_ns, self.path.way_ns(Side::Server));
-        gap.rtt_base_ns = rtt_client_ns + rtt_server_ns;
-        gap.smss = server.smss();
-        gap.small_acked = server.small_acked_of(cleared.flight);
-        let begun = (server.nxt - cleared.flight).saturating_sub(opens_from);
-        gap.window_opened = server.window_opened_by(begun);
-        gap.first_ack_ns = Some(cleared.trigger.effect_ns);
-        (gap.ack, gap.acks) = (Some(cleared.trigger), 1);
-        (gap.flight_first, gap.flight_before) = (cleared.flight, cleared.flight);
-        (gap.room_before, gap.window_before) = (cleared.room, cleared.window);
-        gap.flight_reached = server.flight_reached();
-        (gap.drained, gap.steps) = (server.drained(), server.steps());
-        gap
     }
 }
 

@@ -83,7 +83,9 @@ impl Connection {
         let sender = &self.senders[side.peer() as usize];
         let all_acked = sender.una_seen() >= sender.nxt;
         let once = |held: &Suspended| {
-            held.gap.original.is_some() && !held.gap.in_recovery && held.stamp.is_unstamped()
+            held.gap.repair.original.is_some()
+                && !held.gap.losses.in_recovery
+                && held.stamp.is_unstamped()
         };
         cold.counted = cold.suspended.clone().filter(|held| all_acked && once(held));
     }
@@ -143,7 +145,7 @@ impl Connection {
         let tolerance_ns = gap.trigger_tolerance_ns();
         let goes_on = gap.sender == side
             && self.timeline.active == Some(side)
-            && since.trigger.is_some_and(|ack| {
+            && since.acks.last.is_some_and(|ack| {
                 ack.effect_ns >= gap.end_ns && now_ns.saturating_sub(ack.effect_ns) <= tolerance_ns
             });
         if goes_on {
@@ -169,7 +171,8 @@ impl Connection {
         let last = self.last.frame;
         let Some(cold) = &mut self.cold else { return };
         if cold.contested.is_none() {
-            cold.suspended.take_if(|held| held.gap.next.frame == last && !held.gap.in_recovery);
+            cold.suspended
+                .take_if(|held| held.gap.next.frame == last && !held.gap.losses.in_recovery);
         }
         self.resume();
     }
@@ -189,7 +192,7 @@ impl Connection {
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
-        self.own(&gap, end);
+        self.attribute(&gap, end);
         self.move_cursor(gap.sender, gap.end_ns);
     }
 }

@@ -51,7 +51,7 @@ impl Sender {
         while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             let echoed = echoes.is_some_and(|it| ack.is_echoed_by(it));
             if !echoed && echoes.is_some() && self.misses(&ack, now_ns, rtt_sender_ns) {
-                since.ack_lost = true;
+                since.acks.lost = true;
                 continue;
             }
             self.marks.note(Marks::ECHOES, echoed);
@@ -61,7 +61,7 @@ impl Sender {
         // that nothing explains, the next ACK may have arrived a little sooner, unless the segment
         // shows by its echo that it had not. (An ACK that should have arrived long before and is
         // not echoed does not show a longer path: the segment may have been queued since.)
-        let known_ns = since.trigger.map_or(self.last.time_ns, |ack| ack.effect_ns);
+        let known_ns = since.acks.last.map_or(self.last.time_ns, |ack| ack.effect_ns);
         let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
         if silent_ns > HOST_DELAY_MAX_NS && !self.is_unheard(echoes) {
             let loose_ns = loose_ns(rtt_sender_ns, silent_ns);
@@ -162,7 +162,8 @@ impl Sender {
             let last_ns = self.last.time_ns;
             let held_ns = ack.seen_ns.saturating_sub(last_ns);
             let train = since
-                .trigger
+                .acks
+                .last
                 .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
             if !train {
                 since.flight_before = self.flight();
@@ -170,12 +171,12 @@ impl Sender {
                 since.window_before = self.window();
                 self.hold_field();
             }
-            if since.acks == 0 {
+            if since.acks.count == 0 {
                 since.flight_first = self.flight();
             }
-            since.acks += 1;
-            since.first_ack_ns.get_or_insert(ack.seen_ns + rtt_sender_ns);
-            since.trigger = Some(AckTrigger {
+            since.acks.count += 1;
+            since.acks.first_effect_ns.get_or_insert(ack.seen_ns + rtt_sender_ns);
+            since.acks.last = Some(AckTrigger {
                 frame: ack.frame,
                 seen_ns: ack.seen_ns,
                 effect_ns: ack.seen_ns + rtt_sender_ns,
@@ -198,8 +199,8 @@ impl Sender {
         } else if ack.duplicate {
             self.note_duplicate(&ack, rtt_sender_ns);
         }
-        if since.probes > since.probes_answered && !advances && !opens {
-            since.probes_answered += 1;
+        if since.probes.sent > since.probes.answered && !advances && !opens {
+            since.probes.answered += 1;
         }
         self.follow_window(since, &ack);
     }
@@ -209,10 +210,7 @@ impl Sender {
     #[inline(never)]
     fn note_duplicate(&mut self, ack: &Ack, rtt_sender_ns: u64) {
         let seen = ack.sighting(self.side.peer());
-        let trouble = self.trouble_mut();
-        trouble.duplicate_acks_now += 1;
-        trouble.duplicate_effect_ns = ack.seen_ns + rtt_sender_ns;
-        trouble.duplicate_ack.get_or_insert(seen);
+        self.trouble_mut().duplicates.note(seen, ack.seen_ns + rtt_sender_ns);
     }
 
     /// Updates the loss state after SND.UNA advanced; the ACK reports `duplicate_acks` losses
@@ -222,8 +220,7 @@ impl Sender {
     fn move_on(&mut self, duplicate_acks: u32) {
         let una = self.una();
         let trouble = self.trouble_mut();
-        trouble.duplicate_acks_now = duplicate_acks;
-        trouble.duplicate_ack = None;
+        trouble.duplicates.move_on(duplicate_acks);
         trouble.pmtu_reported &= una < trouble.pmtu_reported_end;
         if una >= trouble.recovery_end {
             trouble.recovery = None;

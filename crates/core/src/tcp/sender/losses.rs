@@ -1,7 +1,6 @@
 //! Losses of one direction, seen and unseen.
 
 use super::trouble::Repeated;
-use crate::judge::Gap;
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, RTO_MIN_NS};
 use crate::model::Sighting;
 use crate::tcp::sender::Sender;
@@ -12,11 +11,6 @@ use crate::tcp::thresholds::{
     FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, REPETITIONS_MAX, RTT_MARGIN_NS,
 };
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-
-/// Returns whether identification `number` is one of the `count` beginning with `from`.
-pub fn is_among(number: u16, from: u16, count: u32) -> bool {
-    u32::from(number.wrapping_sub(from)) < count
-}
 
 /// Returns whether an ACK at `ack_ns` came too early to answer data sent at `sent_ns`, with a
 /// margin for the estimate of the minimum round trip.
@@ -110,16 +104,11 @@ impl Sender {
         let lossless = jump != 0 && self.nothing_lost_before(segment, jump.into());
         let missing = self.packet_count.follow(segment, packets as u16, self.packets, lossless);
         if missing > 0 {
-            let since = self.since_mut();
-            if since.missing_packets == 0 {
-                since.missing_from = segment.ip_id.wrapping_sub(missing);
-            }
-            since.missing_packets += u32::from(missing);
+            self.since_mut().missing.add(missing, segment.ip_id);
         } else if self.packet_count.came_late()
             && let Some(since) = &mut self.since
-            && is_among(segment.ip_id, since.missing_from, since.missing_packets)
         {
-            since.missing_packets -= 1;
+            since.missing.arrived(segment.ip_id);
         }
     }
 
@@ -145,8 +134,7 @@ impl Sender {
     fn repair_min_ns(&self, segment: &Segment, packets: u64) -> u64 {
         let all_acked = self.una_seen() >= self.nxt;
         let trouble = self.trouble();
-        let reported =
-            trouble.duplicate_acks_now > 0 || self.in_recovery() || trouble.pmtu_reported;
+        let reported = trouble.duplicates.count > 0 || self.in_recovery() || trouble.pmtu_reported;
         let rtt_ns = self.rtt_recent_ns();
         let probe_ns = (2 * rtt_ns).clamp(RETRANSMISSION_MIN_NS, RTO_MIN_NS);
         match segment.seg_len() {
@@ -168,24 +156,6 @@ impl Sender {
     pub fn flight_reached(&self) -> u64 {
         let trouble = self.trouble();
         if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max.into() }
-    }
-
-    /// Adds the losses and other faults before and during a gap.
-    #[inline(never)]
-    pub fn add_trouble(&self, gap: &mut Gap) {
-        let trouble = self.trouble();
-        gap.closed_ns += self.closed_for_ns(gap.end_ns);
-        gap.closed_by = trouble.closed_by.filter(|_| gap.closed_ns > 0);
-        gap.window_met = gap.window_before.is_some_and(|bytes| self.window_met(bytes));
-        gap.duplicate_ack = trouble.duplicate_ack;
-        gap.duplicate_effect_ns = trouble.duplicate_effect_ns;
-        gap.pmtu_reported = trouble.pmtu_reported;
-        gap.in_recovery = self.in_recovery();
-        gap.after_loss = trouble.after_loss;
-        gap.nagle_holds = trouble.nagle_holds;
-        gap.nagle_missed = trouble.nagle_missed;
-        gap.late_acks_met = trouble.late_acks_met;
-        gap.late_acks_missed = trouble.late_acks_missed;
     }
 
     /// Records that the timer repeats `segment`, which begins at `start`.

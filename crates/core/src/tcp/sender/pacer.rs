@@ -84,7 +84,7 @@ impl Pacer {
     /// Adds `bytes` spaced by the silence `gap`, if it is similar to the previous step: a busy
     /// host pauses occasionally.
     fn follow(&mut self, bytes: u64, gap: &Gap) {
-        if gap.after_loss && !self.after_loss {
+        if gap.losses.occurred && !self.after_loss {
             (self.after_loss, self.pace) = (true, Pace::default());
         }
         let step = Pace { bytes, ns: gap.len_ns() };
@@ -94,7 +94,7 @@ impl Pacer {
         self.pace.note(bytes, gap.len_ns());
         let sure = self.best.ns > 0 && self.pace.bytes >= PACE_BYTES / 2;
         let faster = || self.best.takes_ns(gap.len_ns(), &self.pace) > gap.len_ns();
-        if !gap.after_loss || sure && faster() {
+        if !gap.losses.occurred || sure && faster() {
             self.best = self.pace;
         }
     }
@@ -133,23 +133,23 @@ impl Sender {
             pacer.note(began, BEFORE_NS);
         }
         let at_once = pacer.sent_at_once(position, gap.len_ns());
-        gap.in_pairs = at_once == Some(PACE_QUANTUM_SEGMENTS * gap.smss);
+        gap.pace.in_pairs = at_once == Some(PACE_QUANTUM_SEGMENTS * gap.smss);
         let few = at_once.is_some_and(|bytes| bytes <= PACE_QUANTUM_SEGMENTS * gap.smss);
         let known =
-            gap.in_pairs && pacer.steps >= PACE_KNOWN_STEPS || pacer.pace.is_known(gap.smss);
-        gap.paced =
+            gap.pace.in_pairs && pacer.steps >= PACE_KNOWN_STEPS || pacer.pace.is_known(gap.smss);
+        gap.pace.is_step =
             may_be_step(gap) && (few || gap.len_ns() <= PACE_QUANTUM_MAX_NS) && (!held || known);
-        if gap.paced && gap.in_pairs && !held {
+        if gap.pace.is_step && gap.pace.in_pairs && !held {
             pacer.steps = pacer.steps.saturating_add(1);
         }
         // Single segments, or segments sent while the path is busy, may be spaced by the path; a
         // kernel sends a millisecond's worth at once.
-        let own = gap.spaced() && gap.len_ns() >= HOST_DELAY_NS.max(2 * gap.busy_ns);
+        let own = gap.spaced() && gap.len_ns() >= HOST_DELAY_NS.max(2 * gap.bottleneck.busy_ns);
         if let Some(bytes) = at_once.filter(|&it| own && it >= PACE_QUANTUM_SEGMENTS * gap.smss) {
             pacer.follow(bytes, gap);
         }
-        if gap.paced && gap.after_loss {
-            gap.own_pace_ns = pacer.own_ns(gap);
+        if gap.pace.is_step && gap.losses.occurred {
+            gap.pace.before_loss_ns = pacer.own_ns(gap);
         }
         // Repeated data does not begin the data sent after it.
         pacer.note(position.max(nxt), gap.len_ns());
@@ -159,7 +159,7 @@ impl Sender {
     /// until the small segment before it is acknowledged.
     fn may_hold(&self, gap: &Gap, position: u64) -> bool {
         let small_end = self.small_end.map_or(0, |end| widen(end.get(), position));
-        small_end > self.una() && small_end <= position && gap.nagle_refuted == 0
+        small_end > self.una() && small_end <= position && gap.nagle.refuted == 0
     }
 
     /// Returns whether the measured rate is not the path's, but that of a sender limited by the
@@ -174,17 +174,17 @@ impl Sender {
         let Some(at_once) = bulk.pacer.sent_at_once(position, gap.len_ns()) else { return false };
         // Without a measured rate there is nothing to refute.
         let pair_ns = rate.map_or(u64::MAX, |rate| 2 * smss * 1_000_000_000 / rate);
-        let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
+        let near = gap.rtt.sender_ns < gap.rtt.base_ns / 4;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
         let shows = recent_ns > 0 && pair_ns >= HOST_DELAY_NS;
         let passes = shows && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;
-        let ceiling = match gap.shape {
-            Shape::Ceiling { bytes, drained } if drained || !gap.may_be_after_loss => {
-                4 * gap.flight_before >= 3 * bytes
+        let ceiling = match gap.flight.shape {
+            Shape::Ceiling { bytes, drained } if drained || !gap.losses.may_have_occurred => {
+                4 * gap.flight.before >= 3 * bytes
             }
             _ => false,
         };
-        let limited = gap.window_limited() || gap.window_met || ceiling;
+        let limited = gap.window.limits(gap.next_segment()) || gap.window.met || ceiling;
         known && limited && at_once == PACE_QUANTUM_SEGMENTS * smss && arrives_so && passes
     }
 }
@@ -193,10 +193,10 @@ impl Sender {
 /// after a full segment. A writer in pieces ends each with a small segment.
 fn may_be_step(gap: &Gap) -> bool {
     gap.turn == Turn::Continues
-        && gap.retransmission.is_none()
-        && gap.missing_packets == 0
+        && !gap.repair.is_retransmission()
+        && !gap.losses.missing.any()
         && !gap.holed
         && !gap.last_small
-        && gap.flight_before > 0
-        && gap.len_ns() < gap.rtt_base_ns
+        && gap.flight.before > 0
+        && gap.len_ns() < gap.rtt.base_ns
 }

@@ -78,18 +78,18 @@ impl Pieces {
     /// Handles `gap` between two writes; the next begins at `start` with `flight` bytes in flight.
     /// Returns how long the writer would have paused in any case, ns.
     fn pause(&mut self, gap: &Gap, start: u64, flight: u64) -> u64 {
-        let pause_ns = gap.len_ns().saturating_sub(gap.busy_ns);
-        let written = (self.from.1 + start.saturating_sub(self.from.0)).max(gap.flight_first);
+        let pause_ns = gap.len_ns().saturating_sub(gap.bottleneck.busy_ns);
+        let written = (self.from.1 + start.saturating_sub(self.from.0)).max(gap.flight.first);
         let long = self.last.1 >= LONG_WRITE_SEGMENTS * gap.smss;
         self.beside_max = self.beside_max.max(flight.min(self.beside));
         self.beside = flight;
-        let (beside, reached) = (self.beside_max, gap.flight_reached);
+        let (beside, reached) = (self.beside_max, gap.flight.reached);
         if let Some((_, ns)) = self.first.take_if(|it| has_room(it.0, beside, reached)) {
             self.note_own(ns);
         }
         // Until the ACK of the first data a full buffer stays full.
         let filling_ns = gap.end_ns.saturating_sub(self.empty_ns);
-        let unanswered = self.empty_ns > 0 && 4 * filling_ns < 3 * gap.rtt_base_ns;
+        let unanswered = self.empty_ns > 0 && 4 * filling_ns < 3 * gap.rtt.base_ns;
         if unanswered || long && has_room(written, beside, reached) {
             self.note_own(pause_ns);
             return pause_ns;
@@ -108,12 +108,12 @@ impl Sender {
         let flight = self.flight();
         let ends = gap.turn == Turn::Continues
             && gap.last_small
-            && gap.len_ns() >= HOST_DELAY_MAX_NS + gap.busy_ns;
-        let roomy = gap.room_before.is_some_and(|room| room >= gap.flight_first as i64);
+            && gap.len_ns() >= HOST_DELAY_MAX_NS + gap.bottleneck.busy_ns;
+        let roomy = gap.window.room.is_some_and(|room| room >= gap.flight.first as i64);
         let bulk = match &mut self.bulk {
             Some(bulk) if ends || flight == 0 => bulk,
             // The first pause may be the only one with evidence.
-            none @ None if ends && roomy && gap.flight_first > gap.smss => {
+            none @ None if ends && roomy && gap.flight.first > gap.smss => {
                 none.get_or_insert_default()
             }
             _ => return,
@@ -122,13 +122,13 @@ impl Sender {
         if let Some((position, time_ns)) = began.filter(|began| began.0 > pieces.from.0) {
             (pieces.from, pieces.empty_ns) = ((position, 0), time_ns);
         }
-        let whole = gap.retransmission.is_none()
-            && gap.missing_packets == 0
+        let whole = !gap.repair.is_retransmission()
+            && !gap.losses.missing.any()
             && !gap.holed
-            && !gap.in_recovery;
+            && !gap.losses.in_recovery;
         let end_bytes = (u64::from(gap.last.payload_bytes) % gap.smss.max(1)) as u32;
         if ends && whole && pieces.follows(end_bytes) {
-            gap.own_pause_ns = pieces.pause(gap, start, flight);
+            gap.pace.own_pause_ns = pieces.pause(gap, start, flight);
         }
         pieces.from = (start, flight);
         if flight == 0 {

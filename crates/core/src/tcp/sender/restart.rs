@@ -39,8 +39,8 @@ impl Sender {
     /// Records a fault that kept the sender silent for longer than its RTO with nothing in flight,
     /// and so closed its congestion window as well.
     pub fn restart(&mut self, gap: &Gap, slices: &Slices) {
-        let idle = gap.retransmission.is_none() && gap.ack.is_none_or(|ack| ack.acked_all);
-        let rto_ns = LINUX_RTO_MIN_NS + gap.rtt_base_ns;
+        let idle = !gap.repair.is_retransmission() && gap.acks.last.is_none_or(|ack| ack.acked_all);
+        let rto_ns = LINUX_RTO_MIN_NS + gap.rtt.base_ns;
         let fault = slices.iter().find_map(|slice| {
             let fault = slice.cause.filter(|cause| cause.class() == Class::Fault)?;
             (slice.ns >= rto_ns).then_some(fault)
@@ -57,7 +57,7 @@ impl Sender {
     /// before.
     pub fn blame_restart(&mut self, gap: &Gap, slices: &mut Slices) {
         let Some((cause, window)) = self.trouble().restarted else { return };
-        if gap.after_loss || gap.flight_before + gap.smss > window {
+        if gap.losses.occurred || gap.flight.before + gap.smss > window {
             self.trouble_mut().restarted = None;
             return;
         }

@@ -54,22 +54,22 @@ impl Sender {
     /// by this gap.
     pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
         let Some(bulk) = &mut self.bulk else { return false };
-        if !gap.ack_triggered() || gap.retransmission.is_some() {
+        if !gap.ack_triggered() || gap.repair.is_retransmission() {
             return false;
         }
         if self.window_scale.is_some() && !bulk.unscaled.settled {
             return false;
         }
         let known = &mut bulk.unscaled;
-        let flight = gap.flight_before;
+        let flight = gap.flight.before;
         // The further away the sender is, the less exactly its flight is known.
-        let far_ns = gap.rtt_sender_ns.min(gap.rtt_base_ns);
+        let far_ns = gap.rtt.sender_ns.min(gap.rtt.base_ns);
         let loose =
-            u128::from(flight) * u128::from(far_ns) / (8 * u128::from(gap.rtt_base_ns)).max(1);
+            u128::from(flight) * u128::from(far_ns) / (8 * u128::from(gap.rtt.base_ns)).max(1);
         let loose = loose as u64;
         if self.window_scale.is_some() {
             // Senders keep to their windows: the window was greater.
-            let beyond = gap.room_before.is_some_and(|room| -room > (gap.smss + loose) as i64);
+            let beyond = gap.window.room.is_some_and(|room| -room > (gap.smss + loose) as i64);
             if beyond {
                 self.window_scale = None;
                 self.marks.take_back(Marks::HAS_WINDOW);
@@ -79,7 +79,7 @@ impl Sender {
         }
         // A sender that answers had waited for the question, and one with nothing more to send for
         // no window.
-        if gap.turn == Turn::Answers || gap.drained {
+        if gap.turn == Turn::Answers || gap.unsent.drained {
             return false;
         }
         let window = |scale| u64::from(known.field_before) << scale;
@@ -108,8 +108,8 @@ impl Sender {
         }
         bulk.ceiling = 0;
         self.window_scale = Some(least);
-        (gap.window_before, gap.room_before) = (Some(height), Some(room));
-        if let Some(ack) = &mut gap.ack {
+        (gap.window.bytes, gap.window.room) = (Some(height), Some(room));
+        if let Some(ack) = &mut gap.acks.last {
             ack.opened_window = true;
         }
         true
@@ -128,10 +128,12 @@ mod tests {
         for field_before in [470, 560, 470, 560] {
             let bulk = half.bulk.as_mut().expect("a sender of bulk");
             bulk.unscaled.field_before = field_before;
-            let ack = Some(AckTrigger { effect_ns: 1_000_000, ..AckTrigger::default() });
-            let (flight_before, next_len, smss) = (939, 939, 939);
-            let gap = Gap { turn, drained, ack, flight_before, next_len, smss, ..Gap::default() };
-            half.infer_scale(&mut Gap { end_ns: 1_000_000, ..gap });
+            let mut gap =
+                Gap { turn, next_len: 939, smss: 939, end_ns: 1_000_000, ..Gap::default() };
+            gap.acks.last = Some(AckTrigger { effect_ns: 1_000_000, ..AckTrigger::default() });
+            gap.flight.before = 939;
+            gap.unsent.drained = drained;
+            half.infer_scale(&mut gap);
         }
         half.window_scale
     }

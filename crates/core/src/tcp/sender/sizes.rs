@@ -83,7 +83,7 @@ impl Sender {
     pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
         let len = segment.payload_len;
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let back_to_back = len == self.last.len && !self.last.pushed && since.acks == 0;
+        let back_to_back = len == self.last.len && !self.last.pushed && since.acks.count == 0;
         // Some fill segments up to the announced size and ignore the room for options (against RFC
         // 6691 §2).
         let filled = self.smss_announced.saturating_add(TIMESTAMPS_BYTES);

@@ -4,11 +4,10 @@
 //! appendix D.2).
 
 use crate::capture::FrameId;
-use crate::judge::AckTrigger;
 use crate::tcp::acks::{Ack, Offer, PendingAcks, scaled};
-use crate::tcp::sender::Sender;
 use crate::tcp::sender::departure::Departure;
 use crate::tcp::sender::marks::Marks;
+use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::num::NonZeroU32;
 
@@ -46,18 +45,6 @@ impl LoneSegment {
         let flags = TcpFlags(TcpFlags::ACK | TcpFlags::PSH);
         Segment { time_ns, frame, payload_len, window, flags, ..Segment::default() }
     }
-}
-
-/// Effect of an ACK of all data in flight.
-pub(in crate::tcp) struct Cleared {
-    /// The ACK.
-    pub trigger: AckTrigger,
-    /// Unacknowledged bytes before it.
-    pub flight: u64,
-    /// Room in the offered window before it, bytes; `None`: scale unknown.
-    pub room: Option<i64>,
-    /// Window offered before it, bytes.
-    pub window: Option<u64>,
 }
 
 impl Sender {
@@ -222,31 +209,15 @@ impl Sender {
     }
 
     /// Applies the ACK of [`take_clearing`](Self::take_clearing) at the sender.
-    pub(in crate::tcp) fn clear(&mut self, rtt_sender_ns: u64, rtt_peer_ns: u64) -> Cleared {
-        let (flight, right_edge) = (self.nxt - self.una(), self.right_edge());
-        let (room, window) = (self.room(), self.window());
-        let mut trigger = AckTrigger::default();
+    pub(in crate::tcp) fn clear(
+        &mut self,
+        since: &mut SinceDeparture,
+        rtt_sender_ns: u64,
+        rtt_peer_ns: u64,
+    ) {
         if let Some(ack) = self.pending.pop_until(u64::MAX, self.nxt) {
-            let mut opened_window = false;
-            if let (Offer::Edge(edge), Some(right_edge)) = (ack.offer, right_edge) {
-                self.note_window(edge - ack.una);
-                self.right_edge = right_edge.max(edge) as u32;
-                opened_window = edge > right_edge;
-            }
-            let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
-            trigger = AckTrigger {
-                frame: ack.frame,
-                seen_ns: ack.seen_ns,
-                effect_ns: ack.seen_ns + rtt_sender_ns,
-                pure: false,
-                payload_bytes: ack.payload_bytes,
-                acked_all: true,
-                delay_ns: (self.last.time_ns > 0).then(|| held_ns.saturating_sub(rtt_peer_ns)),
-                opened_window,
-            };
+            self.take_effect(since, ack, rtt_sender_ns, rtt_peer_ns);
         }
-        self.una = self.nxt as u32;
-        Cleared { trigger, flight, room, window }
     }
 
     /// Adds the data of `segment` as [`depart`](Self::depart) does, for a new, small segment with

@@ -129,7 +129,7 @@ impl Sender {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
         let trouble = self.trouble();
-        let reported = trouble.duplicate_acks_now > 0
+        let reported = trouble.duplicates.count > 0
             || trouble.pmtu_reported
             || self.loss_reported(now_ns, rtts.sender_ns);
         match trouble.recovery {
@@ -172,7 +172,7 @@ impl Sender {
                 self.follow_small(segment, (start, end), since.peer_tsval);
             }
             self.learn_smss(segment, since);
-            if since.acks == 0 && !self.last.small {
+            if since.acks.count == 0 && !self.last.small {
                 self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
             }
         } else if !self.depart_again(segment, (start, kind), since, arrived) {
@@ -183,7 +183,7 @@ impl Sender {
         // its end.
         let ends = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
         let pushed = if end < self.nxt { self.last.pushed } else { ends };
-        let same_flight = since.acks == 0 && self.last.time_ns > 0;
+        let same_flight = since.acks.count == 0 && self.last.time_ns > 0;
         let apart = if same_flight { self.last.until(segment.time_ns) } else { 0 };
         self.last = Departure {
             time_ns: segment.time_ns,
@@ -277,7 +277,7 @@ impl Sender {
         let now_ns = segment.time_ns;
         let missed = segment.echoes().is_some_and(|it| it.wrapping_sub(peer_tsval) as i32 > 0);
         if !missed && !self.ack_near(small_end, now_ns) && !self.probes_tail(now_ns) {
-            self.trouble_mut().nagle_refuted += 1;
+            self.trouble_mut().nagle.refuted += 1;
         }
     }
 

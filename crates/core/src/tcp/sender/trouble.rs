@@ -3,7 +3,7 @@
 use super::copies::Copies;
 use super::losses::Stamp;
 use super::waits::Waits;
-use crate::judge::Recovery;
+use crate::judge::{DuplicateAcks, LateAcks, NagleEvidence, Recovery};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::exchange::Chain;
 
@@ -115,12 +115,8 @@ pub struct Trouble {
     pub closed_since_ns: Option<u64>,
     /// The ACK that closed the window last.
     pub closed_by: Option<Sighting>,
-    /// The first duplicate ACK since SND.UNA last moved.
-    pub duplicate_ack: Option<Sighting>,
-    /// Duplicate ACKs or SACKs in effect since SND.UNA last moved.
-    pub duplicate_acks_now: u32,
-    /// Time at which the last of these took effect, ns.
-    pub duplicate_effect_ns: u64,
+    /// Duplicate ACKs known to the sender.
+    pub duplicates: DuplicateAcks,
     /// Packets that the path marked as Congestion Experienced (RFC 3168 §5).
     pub ecn_marked: u64,
     /// ACKs of the receiver that echo such a mark (§6.1.3).
@@ -156,21 +152,15 @@ pub struct Trouble {
     /// The fault that kept the sender silent so long that its congestion window was closed again,
     /// and the window before, bytes.
     pub restarted: Option<(Cause, u64)>,
-    /// See [`crate::judge::Gap::nagle_refuted`].
-    pub nagle_refuted: u32,
-    /// See [`crate::judge::Gap::nagle_holds`].
-    pub nagle_holds: u32,
-    /// Gaps that look like Nagle's algorithm but did not end with the ACK.
-    pub nagle_missed: u32,
+    /// Evidence for and against Nagle's algorithm.
+    pub nagle: NagleEvidence,
     /// Number of requests sent, while no response was awaited, at once with the late ACK of the
     /// previous data, and number of those sent some time after it.
     pub idle_holds: [u32; 2],
     /// Number of times it continued a message after a pause of its application, without an ACK.
     pub own_pauses: u32,
-    /// See [`crate::judge::Gap::late_acks_met`].
-    pub late_acks_met: u32,
-    /// See [`crate::judge::Gap::late_acks_met`].
-    pub late_acks_missed: u32,
+    /// How it went on after late ACKs.
+    pub late_acks: LateAcks,
     /// See [`Waits`].
     pub waits: Waits,
     /// See [`Held`].
@@ -240,9 +230,7 @@ impl Trouble {
         in_order: 0,
         closed_since_ns: None,
         closed_by: None,
-        duplicate_ack: None,
-        duplicate_acks_now: 0,
-        duplicate_effect_ns: 0,
+        duplicates: DuplicateAcks::NONE,
         ecn_marked: 0,
         ecn_echoed: 0,
         pmtu_reported: false,
@@ -259,14 +247,11 @@ impl Trouble {
         repeating: Repeating::NONE,
         loss_cause: None,
         restarted: None,
-        nagle_refuted: 0,
-        nagle_holds: 0,
-        nagle_missed: 0,
+        nagle: NagleEvidence::NONE,
         held: Held { nagle_ns: 0, buffer_ns: 0, late_ack_ns: 0 },
         idle_holds: [0; 2],
         own_pauses: 0,
-        late_acks_met: 0,
-        late_acks_missed: 0,
+        late_acks: LateAcks::NONE,
         waits: Waits::NONE,
         timed_out_len_max: 0,
         full_bytes: 0,

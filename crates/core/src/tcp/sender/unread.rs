@@ -20,10 +20,10 @@ impl Sender {
         let (edge_then, una_then) = bulk.unread_since;
         let little = (una - una_then) / 8 + 2 * smss;
         let moved = edge.is_none_or(|edge| edge > edge_then + little);
-        if moved || gap.turn == Turn::Answers || gap.retransmission.is_some() {
+        if moved || gap.turn == Turn::Answers || gap.repair.is_retransmission() {
             bulk.unread_since = (edge.unwrap_or(0), una);
             bulk.unread.clear();
-        } else if gap.flight_before >= 2 * smss {
+        } else if gap.flight.before >= 2 * smss {
             for slice in slices.iter().filter(|slice| slice.cause.is_some_and(may_be_a_reader)) {
                 bulk.add_unread(slice);
             }

@@ -21,7 +21,7 @@ impl Waits {
     /// Counts `gap` as an apparent wait. Waits that an offered window or an earlier loss explains
     /// are certain, and are not counted.
     fn wait(&mut self, gap: &Gap) {
-        if gap.after_loss || gap.steps || gap.window_limited() {
+        if gap.losses.occurred || gap.flight.steps || gap.window.limits(gap.next_segment()) {
             return;
         }
         let height = gap.height();
@@ -33,8 +33,8 @@ impl Waits {
     /// with earlier data, and is no evidence.
     fn go_on(&mut self, gap: &Gap) {
         let free = gap.turn == Turn::Continues
-            && gap.retransmission.is_none()
-            && gap.flight_before > 0
+            && !gap.repair.is_retransmission()
+            && gap.flight.before > 0
             && gap.len_ns() >= HOST_DELAY_MAX_NS
             && gap.height() >= self.least_bytes;
         self.free += u32::from(free);
@@ -51,7 +51,7 @@ impl Sender {
     pub fn follow_waits(&mut self, gap: &Gap, waited: bool) {
         if waited {
             self.trouble_mut().waits.wait(gap);
-        } else if gap.ack.is_none()
+        } else if gap.acks.last.is_none()
             && let Some(trouble) = &mut self.trouble
             && trouble.waits.met > 0
         {

@@ -42,7 +42,7 @@ impl Timeline {
     pub fn hold(&mut self, gap: &Gap, slices: &Slices) {
         let began = |it: &&mut Box<Exchange>| it.first.frame == gap.next.frame && !it.connects;
         if let Some(exchange) = self.open.iter_mut().find(began) {
-            slices.iter().for_each(|slice| exchange.own(slice, gap));
+            slices.iter().for_each(|slice| exchange.attribute(slice, gap));
         }
     }
 

@@ -52,10 +52,10 @@ impl Timeline {
     pub fn wait(&mut self, gap: &Gap, spare: &mut Spare) {
         if let Some(exchange) = self.open.front_mut() {
             spare.lend(exchange);
-            let way_ns = gap.way_ns.min(gap.len_ns());
+            let way_ns = gap.rtt.way_ns.min(gap.len_ns());
             exchange.ledger.add(Owner::Path, way_ns);
             exchange.note_way(gap);
-            exchange.own(&judge::busy(gap.sender, gap.len_ns() - way_ns), gap);
+            exchange.attribute(&judge::busy(gap.sender, gap.len_ns() - way_ns), gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
         }
     }

@@ -1,4 +1,4 @@
-//! Why a finding is not what it looks like: each reason is a fact of packets.
+//! Checks the excluded look-alikes of a finding: each reason is a fact of the packets.
 
 use super::wire::{Flow, Seg};
 use super::{Case, fact_ns, fact_number};
@@ -30,7 +30,7 @@ impl Chain<'_> {
     }
 }
 
-/// What is not so of the reason `one`.
+/// Checks the reason `one` and returns what is untrue in it.
 pub fn segment(case: &Case<'_>, flow: &Flow, one: &RuledOut) -> Answer {
     let finding = case.finding;
     let frames = finding.evidence.iter();
@@ -274,7 +274,8 @@ fn ends(seg: &Seg) -> bool {
     seg.has(TcpFlags::RST) || seg.has(TcpFlags::SYN)
 }
 
-/// Who had data to send, where a RST or an update of its peer may be the last frame of the chain.
+/// Returns the side that had data to send, if a RST or a window update of its peer may be the last
+/// frame of the chain.
 fn finding_sender(case: &Case<'_>, otherwise: Side) -> Side {
     let with_data = case.finding.evidence.iter().find(|it| it.payload_bytes > 0);
     with_data.map_or(otherwise, |it| it.from)
@@ -286,7 +287,8 @@ fn counted_out(flow: &Flow, side: Side, upto: usize) -> bool {
     ids.windows(2).any(|pair| (2..0x8000).contains(&pair[1].wrapping_sub(pair[0])))
 }
 
-/// What ended the silence came within the path's time of an ACK, or, where it is said not to, later.
+/// Checks that the segment that ended the silence came within the path's time of an ACK; or later,
+/// if the reason says that it did not.
 fn clocked(case: &Case<'_>, chain: &Chain<'_>, is_refuted: bool) -> Answer {
     let (flow, end) = (chain.flow, chain.end());
     let leg_ns = case.leg_ns(flow, end.from);
@@ -301,7 +303,7 @@ fn clocked(case: &Case<'_>, chain: &Chain<'_>, is_refuted: bool) -> Answer {
     holds(near, "no ACK came as shortly before")
 }
 
-/// What the receiver advertised last had room for the next segment.
+/// Checks that the window that the receiver advertised last had room for the next segment.
 fn window_open(case: &Case<'_>, chain: &Chain<'_>) -> Answer {
     let (flow, sender) = (chain.flow, chain.sender());
     let said = fact_number(case.finding, "window_bytes");
@@ -309,7 +311,7 @@ fn window_open(case: &Case<'_>, chain: &Chain<'_>) -> Answer {
     if case.caption_of_window()
         && let Some(said) = said
     {
-        // What is left of one that was offered before is a window, too.
+        // The unused rest of a window that was advertised earlier counts as a window, too.
         let left = (0..chain.end).any(|at| {
             let edges = flow.by(sender.peer(), at + 1).filter_map(|it| Some(it.ack? + it.window?));
             edges.max().is_some_and(|edge| edge - flow.acked(sender, at + 1) == said)

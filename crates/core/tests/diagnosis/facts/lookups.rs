@@ -1,4 +1,4 @@
-//! Why a look-up's trouble is not what it looks like: each reason is a fact of DNS messages.
+//! Checks the excluded look-alikes of a look-up's finding: each reason is a fact of DNS messages.
 
 use super::Case;
 use super::wire::{Datagram, Wire};
@@ -14,7 +14,7 @@ fn holds(condition: bool, what: &str) -> Result<(), String> {
     if condition { Ok(()) } else { Err(what.into()) }
 }
 
-/// What is not so of the reason `one`.
+/// Checks the reason `one` and returns what is untrue in it.
 pub fn reason(case: &Case<'_>, one: &RuledOut) -> Result<(), String> {
     let (finding, wire) = (case.finding, case.wire);
     let shown = finding.evidence.iter().filter_map(|it| wire.datagrams.get(&it.frame));

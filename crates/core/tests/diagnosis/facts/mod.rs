@@ -48,20 +48,20 @@ impl Case<'_> {
         self.finding.evidence[..at].iter().rev()
     }
 
-    /// What is said of link `at`.
+    /// Returns the caption of link `at`.
     pub fn caption(&self, at: usize) -> &str {
         self.phrases.evidence.get(at).map_or("", String::as_str)
     }
 
-    /// The way from the capture to `side` and back, ns: as the frames show it, or, where they cannot, as it is
-    /// said beside the chain.
+    /// Round trip between the capture and `side`, ns: as the frames show it, or, if they do not, as
+    /// it is stated beside the chain.
     pub fn leg_ns(&self, flow: &Flow, side: Side) -> u64 {
         let said = fact_ns(self.finding, "rtt_sender_ns").filter(|_| self.phrases.note.is_some());
         let rtt_ns = fact_ns(self.finding, "rtt_ns");
         flow.leg_ns(side).or(said).or(rtt_ns).unwrap_or(0)
     }
 
-    /// Whether a reason quotes the window.
+    /// Returns whether a reason quotes the window.
     pub fn caption_of_window(&self) -> bool {
         self.phrases.ruled_out.iter().any(|(_, why)| why.contains("had room ("))
     }
@@ -78,7 +78,7 @@ impl Case<'_> {
         last.filter_map(|it| self.wire.flow(client, server, it.frame)).next()
     }
 
-    /// All that is said and is not so.
+    /// Returns all statements that are untrue.
     fn untrue(&self) -> Vec<String> {
         let flow = self.flow().unwrap_or_default();
         let mut wrong = Vec::new();
@@ -128,7 +128,7 @@ impl Case<'_> {
         id.starts_with("dns_") || id == "reverse_dns_timeout"
     }
 
-    /// When it passed, who sent it, and how much it carries.
+    /// Checks the time, the sender and the length of a link.
     fn plain(&self, at: usize) -> Vec<String> {
         let evidence = &self.finding.evidence;
         let (link, before) = (&evidence[at], &evidence[at.saturating_sub(1)]);
@@ -161,7 +161,7 @@ impl Case<'_> {
     }
 }
 
-/// What a report on `bytes` says and is not so.
+/// Returns the untrue statements of a report on `bytes`.
 fn untrue(name: &str, bytes: &[u8]) -> Vec<String> {
     let Some(wire) = Wire::read(name, bytes.to_vec()) else { return Vec::new() };
     let report = diagnose(bytes);

@@ -7,11 +7,12 @@ use super::{Case, fact_ns, fact_number};
 use tcpwhy_core::app::Side;
 use tcpwhy_core::model::RuledOut;
 
-/// What a round trip may differ by from the least that is measured here, between a segment and the first ACK of
-/// it: connections of the same hosts share what they know, and those that know less are told of more.
+/// Tolerance of a quoted round trip against the least one measured here, between a segment and its
+/// first ACK. Connections of the same hosts share estimates, so a connection with few samples may
+/// quote another's.
 const LOOSE_NS: u64 = 1_000_000;
 
-/// What is not so of a number that the reason `one` quotes.
+/// Checks a number that the reason `one` quotes and returns what is untrue in it.
 pub fn segment(case: &Case<'_>, flow: &Flow, one: &RuledOut) -> Answer {
     let finding = case.finding;
     let ends = finding.evidence.iter().rev().filter_map(|it| flow.index(it.frame));
@@ -49,7 +50,7 @@ pub fn segment(case: &Case<'_>, flow: &Flow, one: &RuledOut) -> Answer {
     }
 }
 
-/// How long after each segment with data of the client the first ACK of it came, ns.
+/// Time from each segment of the client with data to its first ACK, ns.
 fn acks_of_requests(flow: &Flow) -> impl Iterator<Item = u64> + '_ {
     let asked = flow.segs.iter().enumerate();
     let asked = asked.filter(|(_, it)| it.from == Side::Client && it.len > 0);

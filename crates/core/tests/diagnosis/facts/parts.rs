@@ -1,4 +1,4 @@
-//! What the caption of each evidence frame says of it.
+//! Checks the caption of each evidence frame.
 
 use super::wire::{Datagram, Flow, Seg};
 use super::{Case, fact_ns, fact_number};
@@ -17,7 +17,7 @@ fn holds(condition: bool, what: &str) -> Answer {
     if condition { Ok(()) } else { Err(what.into()) }
 }
 
-/// What is not so of link `at` of a chain of TCP segments.
+/// Checks link `at` of a chain of TCP segments and returns what is untrue in it.
 pub fn segment(case: &Case<'_>, flow: &Flow, at: usize) -> Answer {
     let finding = case.finding;
     let link = &finding.evidence[at];
@@ -131,7 +131,8 @@ fn edge(seg: &Seg) -> Option<i64> {
     Some(seg.ack? + seg.window?)
 }
 
-/// Whether segment `index` moves the right edge of its sender's window, or offers one that was closed.
+/// Returns whether segment `index` moves the right edge of its sender's window, or opens a closed
+/// window.
 fn opens(flow: &Flow, index: usize) -> bool {
     let seg = &flow.segs[index];
     let Some(now) = edge(seg) else { return seg.ack.is_some() };
@@ -168,7 +169,7 @@ fn reports_hole(flow: &Flow, index: usize) -> Answer {
     holds(repeated || !seg.sack.is_empty(), "reports no hole")
 }
 
-/// It is sent again before it is acknowledged.
+/// Checks that the segment is sent again before it is acknowledged.
 fn was_lost(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     let seg = &flow.segs[index];
     let again = flow.segs[index + 1..]
@@ -272,7 +273,7 @@ fn goes_on(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     holds(after_ns <= most_ns, &what)
 }
 
-/// What is not so of link `at` of a chain of DNS messages.
+/// Checks link `at` of a chain of DNS messages and returns what is untrue in it.
 pub fn datagram(case: &Case<'_>, seen: &Datagram, at: usize) -> Answer {
     let finding = case.finding;
     let evidence = &finding.evidence;

@@ -26,7 +26,7 @@ pub fn untrue(case: &Case<'_>, flow: &Flow) -> Vec<String> {
     if let (Some(bytes), Some((at, last)), true) =
         (fact_number(finding, "flight_bytes"), link(&ends), held)
     {
-        // What had come to the sender when it fell silent.
+        // What had reached the sender when its silence began.
         let leg_ns = case.leg_ns(flow, last.from);
         let then_ns = last.time_ns.saturating_sub(leg_ns);
         let heard = flow.heard(then_ns, 0).min(at + 1);
@@ -75,7 +75,7 @@ pub fn untrue(case: &Case<'_>, flow: &Flow) -> Vec<String> {
     wrong
 }
 
-/// The same of a look-up.
+/// Checks the values of a look-up's finding.
 pub fn of_lookups(case: &Case<'_>) -> Vec<String> {
     let finding = case.finding;
     let mut wrong = Vec::new();

@@ -1,5 +1,5 @@
-//! What the frames of a capture carry, header by header, without any analysis: the facts that the
-//! sentences of a report are held against.
+//! The headers of the frames of a capture, without any analysis: the facts with which the sentences
+//! of a report are compared.
 
 use std::collections::HashMap;
 use tcpwhy_core::app::Side;
@@ -20,7 +20,7 @@ pub struct Seg {
     pub from: Side,
     /// Position of its first byte.
     pub at: i64,
-    /// Its payload, bytes.
+    /// Length of its payload, bytes.
     pub len: i64,
     pub flags: TcpFlags,
     /// Position in the other direction that it acknowledges.
@@ -45,7 +45,7 @@ impl Seg {
         self.at + self.len + control
     }
 
-    /// Whether it takes up sequence space.
+    /// Returns whether the segment takes up sequence space.
     pub fn takes_space(&self) -> bool {
         self.end() > self.at
     }
@@ -55,7 +55,7 @@ impl Seg {
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     pub segs: Vec<Seg>,
-    /// Whether both window scales are known, or that none is used.
+    /// `true` if both window scales are known, or if no scaling is used.
     pub scales_known: bool,
 }
 
@@ -69,29 +69,29 @@ impl Flow {
         self.segs[..upto].iter().filter(move |seg| seg.from == side)
     }
 
-    /// How far `side` has sent before segment `upto`.
+    /// Highest sequence number that `side` had sent before segment `upto`.
     pub fn sent(&self, side: Side, upto: usize) -> i64 {
         self.by(side, upto).map(Seg::end).max().unwrap_or(0)
     }
 
-    /// How far what `side` has sent was acknowledged before segment `upto`.
+    /// Highest sequence number sent by `side` that was acknowledged before segment `upto`.
     pub fn acked(&self, side: Side, upto: usize) -> i64 {
         self.by(side.peer(), upto).filter_map(|seg| seg.ack).max().unwrap_or(0)
     }
 
-    /// Whether segment `index` carries bytes that its sender had sent before.
+    /// Returns whether segment `index` carries bytes that its sender had sent before.
     pub fn repeats(&self, index: usize) -> bool {
         self.original(index).is_some()
     }
 
-    /// What segment `index` repeats, the last time before.
+    /// Returns the last segment before `index` with the bytes that `index` repeats.
     pub fn original(&self, index: usize) -> Option<&Seg> {
         let seg = &self.segs[index];
         let same = |it: &&Seg| it.takes_space() && it.at < seg.end() && seg.at < it.end();
         self.by(seg.from, index).rev().find(same).filter(|_| seg.takes_space())
     }
 
-    /// Whether `side` has sent anything twice before segment `upto`, keep-alives aside.
+    /// Returns whether `side` had repeated data before segment `upto`, apart from keep-alives.
     pub fn has_repeated(&self, side: Side, upto: usize) -> bool {
         (0..upto).any(|index| {
             let seg = &self.segs[index];
@@ -99,7 +99,7 @@ impl Flow {
         })
     }
 
-    /// Whether the receiver of what `side` sends reported bytes as having come twice (RFC 2883).
+    /// Returns whether the receiver of data of `side` reported duplicate bytes (D-SACK, RFC 2883).
     pub fn has_dsack(&self, side: Side) -> bool {
         self.by(side.peer(), self.segs.len()).any(|seg| {
             let (Some(ack), Some(first)) = (seg.ack, seg.sack.first()) else { return false };
@@ -108,7 +108,7 @@ impl Flow {
         })
     }
 
-    /// Whether the receiver of what `side` sends offered SACK or used it.
+    /// Returns whether the receiver of data of `side` offered SACK or used it.
     pub fn has_sack(&self, side: Side, offered: bool) -> bool {
         offered || self.by(side.peer(), self.segs.len()).any(|seg| !seg.sack.is_empty())
     }
@@ -137,7 +137,8 @@ impl Flow {
         flights.max().unwrap_or(0)
     }
 
-    /// Whether a block of `seg` reports bytes behind a hole, not such that came twice.
+    /// Returns whether a SACK block of `seg` reports bytes behind a hole, in contrast to duplicate
+    /// bytes.
     pub fn is_sack(seg: &Seg) -> bool {
         let ack = seg.ack.unwrap_or(0);
         let within = |block: &(i64, i64), other: &(i64, i64)| {
@@ -179,17 +180,17 @@ pub struct Datagram {
     pub id: u16,
     pub is_answer: bool,
     pub rcode: u8,
-    /// Name and type as they stand in the message, lower case.
+    /// Name and type as in the message, in lower case.
     pub question: Vec<u8>,
 }
 
-/// Everything in a capture.
+/// The packets of a capture by protocol.
 #[derive(Default)]
 pub struct Wire {
     pub times: HashMap<FrameId, u64>,
     pub flows: HashMap<(Endpoint, Endpoint), Vec<Flow>>,
     pub datagrams: HashMap<FrameId, Datagram>,
-    /// DNS messages over TCP, as far as they lie within one segment.
+    /// DNS messages over TCP that lie within one segment.
     pub spoken: Vec<Datagram>,
     pub icmp: HashMap<FrameId, u64>,
     /// The capture's clock went backward.
@@ -273,7 +274,8 @@ impl Wire {
         self.datagrams.values().chain(&self.spoken)
     }
 
-    /// Whether the question of `asked` was answered before its client asked the same again, or ever.
+    /// Returns the answer to the query `asked`, if there is one before the client repeats the
+    /// query.
     pub fn answer(&self, asked: &Datagram) -> Option<&Datagram> {
         let answers = self.messages().filter(|it| {
             it.is_answer
@@ -284,7 +286,7 @@ impl Wire {
                 && it.time_ns >= asked.time_ns
         });
         let first = answers.min_by_key(|it| it.time_ns)?;
-        // It belongs to the last query before it.
+        // An answer belongs to the last query before it.
         let later = self.messages().any(|it| {
             !it.is_answer
                 && (it.id, it.source, it.destination) == (asked.id, asked.source, asked.destination)
@@ -359,7 +361,7 @@ fn connections(segments: &[Segment]) -> Vec<Vec<Segment>> {
 }
 
 fn flow((low, _): (Endpoint, Endpoint), segments: &[Segment]) -> Flow {
-    // Who is the client is told by the report; here the lesser endpoint is called so.
+    // The report determines which end is the client; here the lesser endpoint is called so.
     let side = |it: &Segment| if *it.source() == low { Side::Client } else { Side::Server };
     let mut last: [Option<(u32, i64)>; 2] = [None; 2];
     for segment in segments {
@@ -377,7 +379,7 @@ fn flow((low, _): (Endpoint, Endpoint), segments: &[Segment]) -> Flow {
     let scales = [scale(Side::Client), scale(Side::Server)];
     let used = match scales {
         [Some(Some(one)), Some(Some(other))] => Some([one.min(14), other.min(14)]),
-        // One that does not offer it, does not get it.
+        // If one side does not offer the option, it is not used.
         [Some(None), _] | [_, Some(None)] => Some([0, 0]),
         _ => None,
     };

@@ -1,4 +1,4 @@
-//! The first resolver is no use, the second is.
+//! The first resolver fails, the second works.
 
 use crate::case::{Case, Observed, plain_link};
 use crate::describe::{Knob, Layer, Treat};
@@ -37,7 +37,7 @@ pub const DEAD_FIRST: Case = Case {
     },
 };
 
-/// The first answers SERVFAIL, as one does that cannot reach its own servers.
+/// The first answers SERVFAIL, like a resolver that cannot reach its own servers.
 pub const SERVFAIL: Case = Case {
     name: "dns_servfail",
     layer: Layer::Names,
@@ -67,7 +67,7 @@ pub const SERVFAIL: Case = Case {
     },
 };
 
-/// The cure is to take the first resolver out of `resolv.conf`.
+/// The fix removes the first resolver from `resolv.conf`.
 fn act(
     stage: &mut Stage,
     p: &Params,

@@ -1,4 +1,4 @@
-//! One of the pair of questions (A and AAAA) gets no answer.
+//! One query of the pair (A and AAAA) gets no answer.
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::describe::{Knob, Layer};
@@ -13,7 +13,7 @@ use super::{Ask, NAME, timeout_option};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The path loses some questions of one type.
+/// The path loses some queries of one type.
 pub const LOST: Case = Case {
     name: "dns_lost_question",
     layer: Layer::Names,
@@ -42,7 +42,7 @@ pub const LOST: Case = Case {
     truth: lost,
 };
 
-/// The resolver never answers questions for the other family.
+/// The resolver never answers queries for the other address family.
 pub const IGNORED: Case = Case {
     name: "dns_ignored_family",
     layer: Layer::Names,
@@ -70,7 +70,7 @@ pub const IGNORED: Case = Case {
 fn link(p: &Params, variant: Variant, seed: u64) -> Result<Link, LabError> {
     let link = RelayParams::symmetric(p.get("rtt_ns")?, 0, seed);
     let kind = Kind::DnsQuestion { qtype: p.get("qtype")? as u16 };
-    // Not two in a row: the repetition must pass.
+    // Never two consecutive ones, so that the repetition passes.
     let rule = DropRule::new(Direction::ClientToServer, kind, 2, 3);
     Ok(Link::Relay(match variant {
         Variant::Faulty => link.dropping(rule),
@@ -78,7 +78,7 @@ fn link(p: &Params, variant: Variant, seed: u64) -> Result<Link, LabError> {
     }))
 }
 
-/// A capture at the client cannot tell this from a race in a NAT's connection table.
+/// A capture at the client cannot distinguish this from a race in a NAT's connection table.
 fn lost(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     if ran.stage.relay.as_ref().map_or(0, |r| r.dropped()) == 0 {
         return Err(LabError::NotReproduced("no question was lost".to_owned()));

@@ -1,5 +1,5 @@
-//! Names that are slow to resolve. Each request is a curl of its own with glibc's resolver, so
-//! that nothing is cached on the client's side, and the look-up belongs to the request.
+//! Names that resolve slowly. A separate curl process makes each request with glibc's resolver, so
+//! that the client caches nothing and the look-up belongs to the request.
 
 mod failing;
 mod lost;
@@ -30,10 +30,10 @@ use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// The name that clients ask for.
+/// The name that clients resolve.
 const NAME: &str = "api.shop.lab";
 
-/// Parameters that all cases here have.
+/// Returns the parameters that all DNS cases have.
 fn params(rng: &mut Rng) -> Params {
     Params::default()
         .with("rtt_ns", rng.pick(&[0, 2_000_000, 10_000_000, 30_000_000]))
@@ -41,29 +41,30 @@ fn params(rng: &mut Rng) -> Params {
         .with("response_bytes", rng.between(100, 3_000))
 }
 
-/// Addresses for `count` resolvers in the server's namespace.
+/// Adds addresses for `count` resolvers in the server's namespace.
 fn resolvers(stage: &Stage, count: u8) -> Result<Vec<IpAddr>, LabError> {
     let add = |index| add_resolver(&stage.server, stage.server_addr, index);
     (0..count).map(add).collect()
 }
 
-/// dnsmasq that knows [`NAME`], and nothing else under `lab`.
+/// Starts a dnsmasq that knows [`NAME`], and nothing else under `lab`.
 fn knowing_dnsmasq(stage: &Stage, addr: IpAddr) -> Result<Process, LabError> {
     let record = format!("--host-record={NAME},{}", stage.server_addr);
     dns::dnsmasq(&stage.server, addr, &[record, "--local=/lab/".to_owned()])
 }
 
-/// What the requests ask for and whom.
+/// Resolvers and options of the requests.
 #[derive(Default)]
 struct Ask<'a> {
     resolvers: &'a [IpAddr],
-    /// More lines for `resolv.conf`.
+    /// Additional lines for `resolv.conf`.
     more: String,
-    /// The resolvers are asked before the captures start, so that a cache of theirs has the name.
+    /// `true` to query the resolvers before the captures start, so that they have the name in their
+    /// cache.
     warm: bool,
 }
 
-/// Runs the requests for [`NAME`], one curl each.
+/// Runs the requests for [`NAME`], one curl process each.
 fn requests(stage: &mut Stage, p: &Params, ask: &Ask) -> Result<Observed, LabError> {
     let behaviour = Behaviour::healthy(p.get("response_bytes")?);
     let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
@@ -73,7 +74,8 @@ fn requests(stage: &mut Stage, p: &Params, ask: &Ask) -> Result<Observed, LabErr
         curl::transfers(stage, &[url], Some(&resolv_conf))
     };
     if ask.warm {
-        // Over the server's loopback: a watch on the link must not take it for a request.
+        // Over the server's loopback, so that a watch on the link does not take the query for a
+        // request.
         let resolvers = ask.resolvers.iter();
         resolvers.copied().try_for_each(|at| dns::warm(&stage.server, at, NAME))?;
     }
@@ -96,12 +98,12 @@ fn resolv_conf(stage: &Stage, resolvers: &[IpAddr], more: &str) -> Result<PathBu
     Ok(path)
 }
 
-/// The line of `resolv.conf` that sets how long glibc waits, in whole seconds.
+/// Returns the line of `resolv.conf` that sets glibc's timeout in whole seconds.
 fn timeout_option(p: &Params) -> Result<String, LabError> {
     Ok(format!("options timeout:{}", p.duration("timeout_ns")?.as_secs()))
 }
 
-/// The first resolver, as a culprit.
+/// Returns the address of the first resolver, as the culprit.
 fn first_resolver(ran: &Ran) -> Option<String> {
     let addr = dns::resolver_address(ran.observed.server.ip(), 0);
     Some(SocketAddr::new(addr, 53).to_string())

@@ -12,7 +12,7 @@ use super::{Ask, timeout_option};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Nobody listens there, so that each look-up fails at once with a port unreachable.
+/// No program listens there, so each look-up fails at once with an ICMP port unreachable.
 pub const REFUSED: Case = Case {
     name: "dns_no_nameserver",
     layer: Layer::Names,
@@ -39,7 +39,7 @@ pub const REFUSED: Case = Case {
     },
 };
 
-/// Something listens there and keeps silent, as a forwarder does that has lost its network.
+/// A program listens there but does not answer, like a forwarder that has lost its network.
 pub const SILENT: Case = Case {
     name: "dns_no_nameserver_silent",
     summary: "resolv.conf has no nameserver line, and what listens at 127.0.0.1 keeps silent",
@@ -61,7 +61,7 @@ const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 fn params(rng: &mut crate::rng::Rng) -> Params {
     super::params(rng)
         .with("timeout_ns", 5 * SECOND_NS)
-        // The questions go over loopback only.
+        // The queries use loopback only.
         .with("any_interface", 1)
 }
 
@@ -76,7 +76,8 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     super::requests(stage, p, &ask)
 }
 
-/// The configuration is at fault; packets only show a resolver of the host itself that is no help.
+/// The configuration is at fault; packets only show a resolver on the host itself that does not
+/// answer.
 fn culprit(ran: &Ran, cause: &'static str) -> Result<Cause, LabError> {
     let mut requests = ran.observed.loaded.requests.iter();
     if requests.any(|r| r.error.is_none()) {

@@ -1,5 +1,5 @@
-//! Programs that ask for the names of addresses, and nobody answers: `ping`, and PostgreSQL with
-//! `log_hostname`.
+//! Programs that look up the names of addresses at a resolver that does not answer: `ping`, and
+//! PostgreSQL with `log_hostname`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,8 +22,9 @@ use crate::cases::programs;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A path that is fast, and a `ping` that crawls; `ping -n` does not. The first requests of the
-/// labels are the runs of `ping`, which have no TCP endpoint; those of a quick HTTP client follow.
+/// `ping` on a fast path is slow because of reverse look-ups; `ping -n` is not. The first requests
+/// of the labels are the runs of `ping`, which have no TCP endpoint; those of a fast HTTP client
+/// follow.
 pub const PING: Case = Case {
     name: "reverse_dns_timeout",
     layer: Layer::Names,
@@ -50,8 +51,8 @@ pub const PING: Case = Case {
     },
 };
 
-/// PostgreSQL asks for the name of each client before it answers its start-up message. The
-/// resolver is at the client's end of the link, so that the questions cross it.
+/// PostgreSQL looks up the name of each client before it answers the client's start-up message. The
+/// resolver is at the client's end of the link, so that the queries cross it.
 pub const POSTGRES: Case = Case {
     name: "reverse_dns_postgres",
     layer: Layer::Names,
@@ -104,7 +105,8 @@ fn postgres(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
 }
 
 fn ping(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
-    // Where it runs, its own files in place of the system's, a shell would only say that it is missing.
+    // In the namespace, where some system files are replaced, a shell would only say that the
+    // program is missing.
     let version = run("ping", &["-V"])?.trim().to_owned();
     let resolvers = super::resolvers(stage, 1)?;
     let resolver =
@@ -118,7 +120,7 @@ fn ping(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, Lab
     for _ in 0..p.get("ping_runs")? {
         let mut ping = dns::command(&stage.client, &resolv_conf, "ping");
         ping.args(["-c", &p.get("pings")?.to_string(), "-i", "0.2", "-W", "1"]);
-        // Given an address instead of a name, ping would not ask for names either.
+        // With an address instead of a name, ping makes no reverse look-ups.
         if variant == Variant::Healthy {
             ping.arg("-n");
         }

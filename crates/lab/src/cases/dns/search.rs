@@ -1,4 +1,4 @@
-//! Search domains: the name is tried under each of them before it is tried as it stands.
+//! Search domains: the resolver tries the name with each of them before it tries the name alone.
 
 use crate::case::{Case, Observed, plain_link};
 use crate::describe::{Knob, Layer, Treat};

@@ -1,4 +1,4 @@
-//! Every look-up takes long: dnsmasq forwards it to a slow server, or keeps no cache.
+//! Every look-up takes long: dnsmasq forwards it to a slow server, or has no cache.
 
 use crate::case::{Case, Observed, plain_link};
 use crate::describe::{Knob, Layer, Treat};
@@ -10,7 +10,7 @@ use crate::stage::Stage;
 
 use super::{Ask, NAME};
 
-/// dnsmasq without a cache before a slow server; the twin's server is quick.
+/// dnsmasq without a cache in front of a slow server; the twin's server is fast.
 pub const SLOW: Case = Case {
     name: "dns_slow",
     layer: Layer::Names,
@@ -31,7 +31,7 @@ pub const SLOW: Case = Case {
     },
 };
 
-/// The same, but the twin is cured by dnsmasq's cache.
+/// The same slow server, but the twin has dnsmasq's cache enabled.
 pub const UNCACHED: Case = Case {
     name: "dns_uncached",
     summary: "dnsmasq without a cache asks a far server every time",
@@ -49,7 +49,7 @@ fn params(rng: &mut crate::rng::Rng) -> Params {
     super::params(rng)
         .with("requests", rng.between(5, 12))
         .with("delay_ns", rng.between(120, 500) * 1_000_000)
-        // What dnsmasq asks goes over loopback: on `any` it would look like the client's.
+        // dnsmasq's own queries use loopback; on `any` they would look like the client's.
         .with("any_interface", 0)
 }
 
@@ -64,7 +64,7 @@ fn act(stage: &mut Stage, p: &Params, slow: bool, cached: bool) -> Result<Observ
     let options = [
         "--server=127.0.0.53".to_owned(),
         format!("--cache-size={cache}"),
-        // The stub sends no SOA, without which dnsmasq would not cache "no such address".
+        // The stub sends no SOA record, without which dnsmasq would not cache "no such address".
         "--neg-ttl=300".to_owned(),
     ];
     let _dnsmasq = crate::dns::dnsmasq(&stage.server, resolvers[0], &options)?;

@@ -196,7 +196,7 @@ fn answers_that_make_no_sense_are_told_by_number() {
     }
 }
 
-/// A finding of the labelled cause, or of one that is not there, that is so sure.
+/// Returns a finding with this confidence.
 fn sure(cause: &str, confidence: f64) -> Value {
     json!({ "cause": cause, "culprit": { "role": "server", "endpoint": "10.0.0.2:80" },
             "lost_ns": 1, "confidence": confidence })

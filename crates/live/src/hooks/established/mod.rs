@@ -134,7 +134,7 @@ impl EstablishedHook {
     pub fn detach(self) -> Vec<Established> {
         let Self { program, changed } = self;
         drop(program);
-        // It may still be running on another processor.
+        // The program may still be running on another processor.
         wait_for_kernel_readers();
         read(&changed)
     }
@@ -167,7 +167,7 @@ pub fn left(pin: &Path) -> io::Result<Vec<Established>> {
 
 /// Removes what was pinned.
 pub fn forget(pin: &Path) {
-    // It is gone already where the hook was not attached.
+    // The pin does not exist if the hook was not attached.
     let _ = fs::remove_file(pin);
 }
 

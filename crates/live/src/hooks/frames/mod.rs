@@ -136,7 +136,7 @@ impl FramesHook {
         self.settings.counter(LOST_AT)
     }
 
-    /// Calls `take` with the next frame of the ring; `false` where there is none.
+    /// Calls `take` with the next frame of the ring; returns `false` if there is none.
     pub fn next(&mut self, take: impl FnOnce(&FrameRecord<'_>)) -> bool {
         let Some(record) = self.ring.next() else { return false };
         if let Some(frame) = parse(&record) {

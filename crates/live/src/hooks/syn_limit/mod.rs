@@ -69,7 +69,7 @@ pub fn dropped(pin: &Path) -> u64 {
 /// `NotFound` where none is; it may not be detached.
 pub fn detach(pin: &Path) -> io::Result<()> {
     let removed = fs::remove_file(pin);
-    // It is there also where the process was killed before it attached the program.
+    // The pin also exists if the process was killed before it attached the program.
     let _ = fs::remove_file(count(pin));
     removed
 }

@@ -1,4 +1,4 @@
-//! UDP: datagrams that were received and lost for want of buffer.
+//! UDP: datagrams that were lost after reception because the socket's buffer was full.
 
 use tcpwhy_core::model::Cause;
 use tcpwhy_core::model::units::counted;

@@ -40,7 +40,7 @@ pub fn gather(place: &Place, sample: Duration) -> Result<Facts, LiveError> {
     Ok(facts)
 }
 
-/// The same, in the calling thread's namespace.
+/// Reads the facts in the calling thread's namespace.
 fn inside(place: &Place, netns: &Netns, sample: Duration) -> Result<Facts, LiveError> {
     let mut facts = Facts { place: place.clone(), ..Facts::default() };
     let udp_before = udp::read();
@@ -145,8 +145,8 @@ pub fn ends(facts: &Facts) -> (&[IpAddr], &[IpAddr]) {
     (&facts.addresses, &facts.resolver.nameservers)
 }
 
-/// The text of a file of the calling thread's namespace below `/proc/net`; empty where there is
-/// none.
+/// Returns the text of a file below `/proc/net` in the calling thread's namespace; empty if it does
+/// not exist.
 fn net(name: &str) -> String {
     fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
 }

@@ -1,0 +1,91 @@
+//! ACKs that took effect at the sender in a gap.
+
+use crate::capture::FrameId;
+
+/// The last ACK in a gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckTrigger {
+    /// The frame.
+    pub frame: FrameId,
+    /// Time at which it passed the vantage, ns.
+    pub seen_ns: u64,
+    /// Earliest time at which a segment sent on its arrival can pass the vantage, ns.
+    pub effect_ns: u64,
+    /// It carried neither data nor a FIN.
+    pub pure: bool,
+    /// Its payload, bytes.
+    pub payload_bytes: u32,
+    /// It acknowledged all data in flight.
+    pub acked_all: bool,
+    /// Delay of the ACK at the receiver after the last segment that it covers, ns; `None` if
+    /// unknown.
+    pub delay_ns: Option<u64>,
+    /// It moved the right edge of the window, or opened a closed window.
+    pub opened_window: bool,
+}
+
+/// ACKs that took effect in a gap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Acks {
+    /// The last that moved SND.UNA or the right edge of the window, if any.
+    pub last: Option<AckTrigger>,
+    /// Number of such ACKs.
+    pub count: u32,
+    /// Time at which the first of them took effect, ns.
+    pub first_effect_ns: Option<u64>,
+    /// An ACK that passed the vantage in the gap was lost on its way to the sender.
+    pub lost: bool,
+}
+
+impl Acks {
+    /// Returns whether the last ACK acknowledged all data in flight.
+    pub fn cover_all(&self) -> bool {
+        self.last.is_some_and(|ack| ack.acked_all)
+    }
+
+    /// Delay of the last ACK at the receiver, ns; 0 without an ACK or if it is unknown.
+    pub fn delay_ns(&self) -> u64 {
+        self.last.and_then(|ack| ack.delay_ns).unwrap_or(0)
+    }
+
+    /// Time from the effect of the last ACK to `end_ns`, within a gap that began at `start_ns`, ns;
+    /// the whole length without an ACK.
+    pub fn since_last_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
+        let last_ns = self.last.map_or(start_ns, |ack| ack.effect_ns.max(start_ns));
+        end_ns.saturating_sub(last_ns)
+    }
+
+    /// Time from the effect of the first ACK to `end_ns`, within a gap that began at `start_ns`,
+    /// ns; `end_ns` without an ACK.
+    pub fn since_first_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
+        end_ns.saturating_sub(self.first_effect_ns.map_or(0, |ns| ns.max(start_ns)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_runs_from_the_effect_of_an_ack_and_not_before_the_gap() {
+        let at = |effect_ns| Acks {
+            last: Some(AckTrigger { effect_ns, ..AckTrigger::default() }),
+            first_effect_ns: Some(effect_ns),
+            ..Acks::default()
+        };
+        assert_eq!(at(30).since_last_ns((10, 50)), 20);
+        assert_eq!(at(5).since_last_ns((10, 50)), 40, "it took effect before the gap");
+        assert_eq!(at(5).since_first_ns((10, 50)), 40);
+        assert_eq!(at(60).since_last_ns((10, 50)), 0, "its sender may be nearer than estimated");
+        assert_eq!(Acks::default().since_last_ns((10, 50)), 40);
+    }
+
+    #[test]
+    fn a_delay_that_is_unknown_counts_for_nothing() {
+        let delayed = |delay_ns| {
+            let last = Some(AckTrigger { delay_ns, ..AckTrigger::default() });
+            Acks { last, ..Acks::default() }.delay_ns()
+        };
+        assert_eq!([delayed(None), delayed(Some(40)), Acks::default().delay_ns()], [0, 40, 0]);
+    }
+}

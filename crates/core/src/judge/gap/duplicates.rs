@@ -1,0 +1,53 @@
+//! Duplicate ACKs (RFC 5681 §2) and SACKs for the data in flight.
+
+use crate::model::Sighting;
+
+/// Duplicate ACKs and SACKs, as known to the sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DuplicateAcks {
+    /// The first since SND.UNA last moved.
+    pub first: Option<Sighting>,
+    /// Number in effect since SND.UNA last moved.
+    pub count: u32,
+    /// Time at which the last one took effect, ns; 0 if none ever did.
+    pub effect_ns: u64,
+}
+
+impl DuplicateAcks {
+    /// Without any duplicate ACK.
+    pub const NONE: Self = Self { first: None, count: 0, effect_ns: 0 };
+
+    /// Adds one, `seen` at the vantage, that took effect at `effect_ns`.
+    pub fn note(&mut self, seen: Sighting, effect_ns: u64) {
+        self.count += 1;
+        self.effect_ns = effect_ns;
+        self.first.get_or_insert(seen);
+    }
+
+    /// Begins anew after SND.UNA moved, by an ACK that reports `count` losses beyond it.
+    pub fn move_on(&mut self, count: u32) {
+        (self.first, self.count) = (None, count);
+    }
+
+    /// Returns whether one took effect after `start_ns`.
+    pub fn any_since(&self, start_ns: u64) -> bool {
+        self.effect_ns > start_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_duplicate_is_kept_until_the_data_is_acknowledged() {
+        let seen = |time_ns| Sighting { time_ns, ..Sighting::default() };
+        let mut duplicates = DuplicateAcks::NONE;
+        duplicates.note(seen(10), 12);
+        duplicates.note(seen(20), 22);
+        assert_eq!((duplicates.first, duplicates.count), (Some(seen(10)), 2));
+        assert!(duplicates.any_since(21) && !duplicates.any_since(22));
+        duplicates.move_on(1);
+        assert_eq!((duplicates.first, duplicates.count, duplicates.effect_ns), (None, 1, 22));
+    }
+}

@@ -1,0 +1,97 @@
+//! What a sender has shown of Nagle's algorithm (RFC 896) and of waits for late ACKs.
+
+use crate::judge::thresholds::{KNOWN_HOLDS, KNOWN_WAITS};
+
+/// Small segments of a sender up to a gap, as evidence for or against Nagle's algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NagleEvidence {
+    /// Number of times the sender sent a small segment while another was unacknowledged, which
+    /// Nagle's algorithm forbids.
+    pub refuted: u32,
+    /// Number of times a small segment left with the ACK that it seems to have waited for.
+    pub holds: u32,
+    /// Number of times such a segment left only some time after that ACK.
+    pub missed: u32,
+}
+
+impl NagleEvidence {
+    /// Without any evidence.
+    pub const NONE: Self = Self { refuted: 0, holds: 0, missed: 0 };
+
+    /// Returns whether the sender has broken Nagle's rule.
+    pub fn is_refuted(&self) -> bool {
+        self.refuted > 0
+    }
+
+    /// Returns whether the sender is known to hold segments: what followed an ACK of all data left
+    /// with that ACK several times, and less often later.
+    pub fn is_known_to_hold(&self) -> bool {
+        self.holds >= KNOWN_HOLDS && self.holds > self.missed
+    }
+
+    /// Returns whether its small segments leave with ACKs time after time, and hardly ever
+    /// otherwise.
+    pub fn leaves_with_acks(&self) -> bool {
+        self.holds >= KNOWN_WAITS && self.holds > 4 * self.missed
+    }
+}
+
+/// How a sender went on after late ACKs of all data in flight, up to a gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LateAcks {
+    /// Number of times it went on at once.
+    pub met: u32,
+    /// Number of times it went on some time after the ACK.
+    pub missed: u32,
+}
+
+impl LateAcks {
+    /// Without any late ACK.
+    pub const NONE: Self = Self { met: 0, missed: 0 };
+
+    /// Counts one more; `met`: the sender went on at once.
+    pub fn note(&mut self, met: bool) {
+        *(if met { &mut self.met } else { &mut self.missed }) += 1;
+    }
+
+    /// Returns whether the sender, which goes on at once with the ACK of this gap, may wait for
+    /// ACKs. A sender with a pace of its own coincides with one only by chance, once in some
+    /// dozens.
+    pub fn may_be_waited_for(&self) -> bool {
+        self.missed <= 4 * (self.met + 1)
+    }
+
+    /// Returns whether the sender is known to wait for ACKs, though it goes on some time after that
+    /// of this gap.
+    pub fn are_waited_for(&self) -> bool {
+        self.met >= KNOWN_WAITS && self.missed <= 4 * self.met
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_known_to_hold_after_several_holds_and_fewer_misses() {
+        let known = |holds, missed| NagleEvidence { holds, missed, refuted: 0 }.is_known_to_hold();
+        assert!(known(3, 0) && known(4, 3));
+        assert!(!known(2, 0) && !known(3, 3));
+    }
+
+    #[test]
+    fn a_sender_that_often_goes_on_between_acks_does_not_wait_for_them() {
+        let leaves = |holds, missed| NagleEvidence { holds, missed, refuted: 1 }.leaves_with_acks();
+        assert!(leaves(5, 1) && !leaves(4, 1) && !leaves(2, 0));
+    }
+
+    #[test]
+    fn a_sender_with_its_own_pace_meets_late_acks_by_chance_only() {
+        let mut acks = LateAcks::default();
+        assert!(acks.may_be_waited_for() && !acks.are_waited_for());
+        (0..3).for_each(|_| acks.note(true));
+        assert!(acks.are_waited_for());
+        (0..17).for_each(|_| acks.note(false));
+        assert!(!acks.may_be_waited_for() && !acks.are_waited_for());
+    }
+}

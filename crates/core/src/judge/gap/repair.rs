@@ -1,0 +1,50 @@
+//! How a gap ended, if by a retransmission or a late packet.
+
+use crate::model::Sighting;
+
+/// The trigger of a retransmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// By timer: RTO (RFC 6298) or tail loss probe (RFC 8985 §7).
+    Timer,
+    /// By duplicate ACKs, SACK or RACK (RFC 5681 §3.2, RFC 8985).
+    Fast,
+}
+
+/// What is known of the departure that ended a gap, if it was no new data in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Repair {
+    /// How the retransmission was triggered, if it is one; its original was seen or was lost
+    /// before the vantage.
+    pub trigger: Option<Recovery>,
+    /// If it is a retransmission: the frame that was repeated, if seen.
+    pub original: Option<Sighting>,
+    /// It is a retransmission of data that had never passed the vantage.
+    pub unseen: bool,
+    /// If it is a retransmission: no later data had been sent.
+    pub tail: bool,
+    /// It was overtaken by others.
+    pub overtaken: bool,
+    /// Time since the first of these, ns.
+    pub late_ns: u64,
+}
+
+impl Repair {
+    /// Returns whether a retransmission ended the gap.
+    pub fn is_retransmission(&self) -> bool {
+        self.trigger.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_that_was_overtaken_is_no_retransmission() {
+        let late = Repair { overtaken: true, late_ns: 5, ..Repair::default() };
+        assert!(!late.is_retransmission());
+        let again = Repair { trigger: Some(Recovery::Fast), ..Repair::default() };
+        assert!(again.is_retransmission());
+    }
+}

@@ -1,0 +1,61 @@
+//! Round trips during a gap.
+
+/// Round trips of the connection during a gap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundTrips {
+    /// Minimum round trip between vantage and sender, ns.
+    pub sender_ns: u64,
+    /// `sender_ns` is only an upper bound: it may include pauses of the sender.
+    pub is_bound: bool,
+    /// If the other side answers: round trip of question and answer between vantage and sender, as
+    /// far as it lies in the gap, ns.
+    pub way_ns: u64,
+    /// Minimum round trip between client and server, ns.
+    pub base_ns: u64,
+}
+
+impl RoundTrips {
+    /// Minimum round trip between vantage and receiver, ns.
+    pub fn receiver_ns(&self) -> u64 {
+        self.base_ns.saturating_sub(self.sender_ns)
+    }
+
+    /// Returns whether the round trip to the sender may be a pause of its own like one of `len_ns`:
+    /// it is only an upper bound, and explains more than half of that time.
+    pub fn may_include_pause(&self, len_ns: u64) -> bool {
+        self.is_bound && 2 * self.sender_ns > len_ns
+    }
+
+    /// Returns whether the arrival of an ACK at the sender is known: there is a round trip to it.
+    pub fn is_known(&self) -> bool {
+        !self.is_bound || self.sender_ns > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn an_upper_bound_may_be_a_pause_and_a_sample_is_none() {
+        let bound = RoundTrips { sender_ns: 30 * MS, is_bound: true, ..RoundTrips::default() };
+        assert!(bound.may_include_pause(40 * MS) && !bound.may_include_pause(60 * MS));
+        let sample = RoundTrips { is_bound: false, ..bound };
+        assert!(!sample.may_include_pause(40 * MS));
+    }
+
+    #[test]
+    fn without_any_sample_the_arrival_of_acks_is_unknown() {
+        let none = RoundTrips { is_bound: true, ..RoundTrips::default() };
+        assert!(!none.is_known());
+        assert!(RoundTrips::default().is_known(), "the vantage is at the sender");
+    }
+
+    #[test]
+    fn the_leg_of_the_receiver_is_what_the_sender_leaves() {
+        let both = RoundTrips { sender_ns: 5 * MS, base_ns: 20 * MS, ..RoundTrips::default() };
+        assert_eq!(both.receiver_ns(), 15 * MS);
+    }
+}

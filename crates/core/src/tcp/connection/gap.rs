@@ -1,0 +1,163 @@
+//! Fills [`Gap`]s with what their senders knew, by mechanism: each part comes from the type that owns
+//! the knowledge.
+
+use crate::app::Side;
+use crate::judge::thresholds::LINUX_RTO_MIN_NS;
+use crate::judge::{
+    AckTrigger, Acks, Bottleneck, Flight, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair,
+    Turn, Unsent,
+};
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::SinceDeparture;
+use crate::tcp::sequence::ORIGIN;
+
+impl Connection {
+    /// Fills `gap` with what `side` knew while it was silent; in place, because a gap is large.
+    pub(super) fn gap(
+        &mut self,
+        side: Side,
+        (start_ns, end_ns): (u64, u64),
+        continues: bool,
+        since: &SinceDeparture,
+        gap: &mut Gap,
+    ) {
+        let bottleneck = self.bottleneck(side, (start_ns, end_ns), continues);
+        let opens_from = match self.timeline.front() {
+            Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side as usize],
+            _ => ORIGIN,
+        };
+        let sender = &self.senders[side as usize];
+        let speaker = if continues { sender } else { &self.senders[side.peer() as usize] };
+        let flight = sender.flight_in_gap(since, continues, opens_from);
+        *gap = Gap {
+            sender: side,
+            turn: if continues { Turn::Continues } else { Turn::Answers },
+            start_ns,
+            end_ns,
+            last: speaker.last_seen(),
+            next: speaker.last_seen(),
+            smss: sender.smss(),
+            last_small: speaker.last.small,
+            next_len: 0,
+            next_pushed: false,
+            holed: since.holed,
+            rtt: self.path.round_trips(side),
+            acks: self.acks_in_gap(side, since),
+            duplicates: sender.trouble().duplicates,
+            flight: Flight { cut: self.is_cut(sender.nxt - flight.before), ..flight },
+            window: sender.window_in_gap(since, end_ns),
+            unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
+            repair: Repair::default(),
+            losses: self.losses_in_gap(side, start_ns, continues, since),
+            nagle: self.nagle(side),
+            late_acks: sender.trouble().late_acks,
+            pace: Pace::default(),
+            bottleneck,
+            protocol: self.protocol_in_gap(side),
+        };
+    }
+
+    /// Time in which the bottleneck was busy in a gap of `side`, and queueing delay. Behind the
+    /// vantage the question itself keeps the bottleneck busy, and other traffic in its queue delays
+    /// it.
+    fn bottleneck(
+        &mut self,
+        side: Side,
+        (start_ns, end_ns): (u64, u64),
+        continues: bool,
+    ) -> Bottleneck {
+        let speaker = if continues { side } else { side.peer() };
+        let front = self.timeline.front();
+        let asked_since = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
+        let asked = &mut self.senders[speaker as usize];
+        let (busy_ns, behind_ns, own_ns) = if asked.bulk.is_some() {
+            let behind_ns = asked.latest_delay_ns(self.path.rtt_ns(side));
+            let since = asked_since.filter(|_| speaker == Side::Client);
+            asked.busy_ns((start_ns, end_ns), behind_ns, since)
+        } else {
+            (0, 0, 0)
+        };
+        let (busy_ns, behind_ns) = if continues {
+            (busy_ns.max(self.queued_ns(side).min(end_ns - start_ns)), 0)
+        } else {
+            (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
+        };
+        Bottleneck { busy_ns, queue_ns: behind_ns + self.senders[side as usize].queued_ns() }
+    }
+
+    /// ACKs that took effect in a gap of `side`.
+    fn acks_in_gap(&self, side: Side, since: &SinceDeparture) -> Acks {
+        let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
+        Acks { last, ..since.acks }
+    }
+
+    /// Returns whether a flight that began at position `begin` may have begun before the capture.
+    fn is_cut(&self, begin: u64) -> bool {
+        self.mid_stream && begin == ORIGIN
+    }
+
+    /// Data that `side` had not yet sent in a gap of `silent_ns`.
+    fn unsent_in_gap(
+        &self,
+        side: Side,
+        silent_ns: u64,
+        continues: bool,
+        since: &SinceDeparture,
+    ) -> Unsent {
+        let sender = &self.senders[side as usize];
+        let unanswered = since.acks.last.is_none() && continues && self.path.knows(side);
+        Unsent {
+            drained: sender.drained(),
+            more_queued: self.more_queued(side, continues),
+            probe_due: unanswered && sender.probe_due(silent_ns, self.path.rtt_ns(side)),
+            ran_out: since.probed_tail,
+        }
+    }
+
+    /// Losses of `side` before and in a gap that began at `start_ns`.
+    fn losses_in_gap(
+        &self,
+        side: Side,
+        start_ns: u64,
+        continues: bool,
+        since: &SinceDeparture,
+    ) -> Losses {
+        let losses = self.senders[side as usize].losses_in_gap(since, self.mid_stream);
+        // A missing packet may have acknowledged what the peer sent meanwhile.
+        let peer_ns = self.senders[side.peer() as usize].last.time_ns;
+        let may_be_ack = continues && peer_ns > start_ns;
+        // If ACKs were left out of the capture, these are the missing packets; data that arrived
+        // unseen was not captured either.
+        let are_data = self.pure_acks && !since.holed;
+        let not_data = if are_data { may_be_ack.into() } else { u32::MAX };
+        Losses { missing: losses.missing.less(not_data), ..losses }
+    }
+
+    /// What the application protocol shows in a gap of `side`.
+    fn protocol_in_gap(&self, side: Side) -> ProtocolState {
+        let front = self.timeline.front();
+        // The server waits for the body too, for ever if the client has closed.
+        let waits = side == Side::Client || self.ending().fin_ns[Side::Client as usize].is_some();
+        ProtocolState {
+            owes: self.framer.owes(side),
+            expects_continue: waits && front.is_some_and(|it| it.awaits_continue),
+            in_handshake: front.is_some_and(|it| it.in_handshake),
+            after_handshake: front.is_some_and(|it| it.handshake.is_some() && !it.request_seen),
+        }
+    }
+
+    /// Returns `ack` with `pure` cleared if it is the FIN of `side`: data after that may be the
+    /// reaction of the peer's application to the close.
+    fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
+        let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
+        AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
+    }
+
+    /// What `side` has shown of Nagle's algorithm. If the capture has holes, nothing refutes it,
+    /// since the ACKs that it waited for may be missing.
+    pub fn nagle(&self, side: Side) -> NagleEvidence {
+        let nagle = self.senders[side as usize].trouble().nagle;
+        let refuted = if self.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
+        NagleEvidence { refuted, ..nagle }
+    }
+}

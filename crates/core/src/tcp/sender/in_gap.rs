@@ -1,0 +1,66 @@
+//! What a sender knew in a gap, by mechanism.
+
+use super::{Sender, SinceDeparture};
+use crate::judge::{Flight, Losses, OfferedWindow, Shape};
+
+impl Sender {
+    /// Flight just before the last ACK of `since`, or now if there was none, bytes.
+    pub fn flight_before(&self, since: &SinceDeparture) -> u64 {
+        if since.acks.last.is_none() { self.flight() } else { since.flight_before }
+    }
+
+    /// Its flight; `continues`: the sender ends the gap itself. The congestion window has opened
+    /// since position `opens_from`.
+    pub fn flight_in_gap(
+        &self,
+        since: &SinceDeparture,
+        continues: bool,
+        opens_from: u64,
+    ) -> Flight {
+        let before = self.flight_before(since);
+        let shape = self.bulk.as_ref().map_or(Shape::Opening, |bulk| {
+            bulk.rounds.shape_with(before, self.drained(), self.una(), self.smss())
+        });
+        Flight {
+            first: if since.acks.last.is_none() { before } else { since.flight_first },
+            before,
+            cut: false,
+            reached: self.flight_reached(),
+            apart_ns: if continues { self.last.apart_ns() } else { 0 },
+            small_acked: self.small_acked_of(before),
+            cwnd_opened: self.window_opened_by((self.nxt - before).saturating_sub(opens_from)),
+            steps: self.steps(),
+            shape,
+        }
+    }
+
+    /// The window offered to it, up to `end_ns`.
+    pub fn window_in_gap(&self, since: &SinceDeparture, end_ns: u64) -> OfferedWindow {
+        let (bytes, room) = match since.acks.last {
+            None => (self.window(), self.room()),
+            Some(_) => (since.window_before, since.room_before),
+        };
+        let closed_ns = since.closed_ns + self.closed_for_ns(end_ns);
+        OfferedWindow {
+            bytes,
+            room,
+            met: bytes.is_some_and(|bytes| self.window_met(bytes)),
+            closed_ns,
+            closed_by: self.trouble().closed_by.filter(|_| closed_ns > 0),
+            probes: since.probes,
+        }
+    }
+
+    /// Its losses; `may_have_occurred`: the capture began in the middle.
+    pub fn losses_in_gap(&self, since: &SinceDeparture, may_have_occurred: bool) -> Losses {
+        let trouble = self.trouble();
+        Losses {
+            occurred: trouble.after_loss,
+            may_have_occurred: may_have_occurred || trouble.after_loss,
+            in_recovery: self.in_recovery(),
+            missing: since.missing,
+            repeated_ns: since.repeated_ns,
+            pmtu_reported: trouble.pmtu_reported,
+        }
+    }
+}
