@@ -215,7 +215,7 @@ impl Shard {
             tracker.is_one_of(trackers);
             tracker.shows_values = options.show_values;
             tracker.go_long_way(options.disable_fast_path);
-            tracker.tell_of(window);
+            tracker.limit_to(window);
         }
         let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);
         for tally in [&mut shard.tally].into_iter().chain(accounts) {
@@ -374,9 +374,9 @@ impl Analysis {
         found.take_control(&mut control);
         let mut report = found.report(&self.options, control.joiner, control.translated, inputs);
         if let (Some(joint), Some(other)) = (joint, other) {
-            let mut told = Report::default();
-            findings::assemble(other, &self.options.floors, &mut told);
-            joint.agree(&mut report, &told, &self.options.sites);
+            let mut others = Report::default();
+            findings::assemble(other, &self.options.floors, &mut others);
+            joint.agree(&mut report, &others, &self.options.sites);
         }
         self.options.narrow(&mut report);
         report

@@ -330,7 +330,7 @@ impl Connection {
                 self.senders[index].depart(segment, (start, kind), &since, arrived);
                 return;
             }
-            self.settle_told_late(side, segment.time_ns, &since);
+            self.settle_acked_late(side, segment.time_ns, &since);
             if kind == Kind::New {
                 self.settle_doubt(side, start, segment, &since);
                 self.settle_blocked(side, segment);
@@ -341,9 +341,10 @@ impl Connection {
         if kind == Kind::New && self.goes_on(side, segment) {
             self.take_up(side, segment, segment.time_ns, shared);
         }
-        let amid_request = side == Side::Server && kind == Kind::New && self.answers_amid();
+        let overlaps_request =
+            side == Side::Server && kind == Kind::New && self.response_overlaps();
         if side == Side::Client && kind == Kind::New {
-            self.goes_on_asking(segment);
+            self.continues_request(segment);
         }
         let keeps_going = kind == Kind::New && self.keeps_going(side, (start, segment), payload);
         let moves = !keeps_going && self.moves_cursor(side, kind, arrived, start);
@@ -378,7 +379,7 @@ impl Connection {
             && !self.timeline.is_ready()
             || self.timeline.rests
             || unasked
-            || amid_request;
+            || overlaps_request;
         let may_be_unasked = side == Side::Server && kind == Kind::New && self.framer.has_unasked();
         let saved = if may_be_unasked { self.timeline.save() } else { None };
         match silence {
@@ -398,8 +399,11 @@ impl Connection {
         self.senders[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
-        let amid = amid_request
-            || maybe_idle && side == Side::Client && kind == Kind::New && self.speaks_amid(segment);
+        let overlaps = overlaps_request
+            || maybe_idle
+                && side == Side::Client
+                && kind == Kind::New
+                && self.request_overlaps(segment);
         if moves {
             self.move_cursor(side, segment.time_ns);
             self.timeline.spoke_at(spoken_ns, segment.time_ns);
@@ -407,9 +411,9 @@ impl Connection {
         if side == Side::Client && kind == Kind::New {
             self.timeline.go_on();
         }
-        self.framer.set_amid(amid);
+        self.framer.set_overlapping(overlaps);
         self.stream(side, start, segment, payload, shared);
-        self.timeline.has_spoken_amid();
+        self.timeline.end_overlap();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
             self.hold(&gap);
         }

@@ -68,7 +68,7 @@ pub trait Sink {
     /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
     /// Receives such a connection that lies wholly outside the time window of the report.
-    fn untold(&mut self, _connection: &Connection) {}
+    fn uncounted(&mut self, _connection: &Connection) {}
 }
 
 /// A connection without a completed handshake is dropped after this many others have begun, so
@@ -141,7 +141,7 @@ fn table_hash(flow_hash: u64) -> u64 {
 
 impl Tracker {
     /// Limits the report to what happens in `window`.
-    pub fn tell_of(&mut self, window: Window) {
+    pub fn limit_to(&mut self, window: Window) {
         self.shared.window = window;
     }
 
