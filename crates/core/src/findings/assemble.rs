@@ -256,7 +256,7 @@ fn facts_of(
 
 fn floods(tally: &Tally, scans: &scans::Scans) -> Vec<Finding> {
     let floods = tally.endpoints.iter().filter_map(|(&server, endpoint)| {
-        let source = endpoint.flood.only_source();
+        let source = endpoint.set_ups.flood.only_source();
         if source.is_some_and(|client| scans.is_of(client, server)) {
             return None;
         }
@@ -282,7 +282,7 @@ fn notice(tally: &mut Tally, report: &Report) {
     let mut noticed = Noticed::default();
     for (&server, endpoint) in &tally.endpoints {
         for side in Side::ALL.into_iter().filter(|&side| !is_told(server, side)) {
-            noticed.merge(&endpoint.noticed[side as usize]);
+            noticed.merge(&endpoint.sender(side).noticed);
         }
     }
     tally.notes.noticed = noticed;

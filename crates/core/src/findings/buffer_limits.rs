@@ -6,7 +6,7 @@ use crate::findings::proof::Shown;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::findings::thresholds::{
-    DOMINANT_FACTOR, READ_BYTES, SLOW_READER_FACTOR, WINDOW_CLOSED_MIN, WINDOW_STANDS_MIN,
+    DOMINANT_FACTOR, READ_BYTES, SLOW_READER_FACTOR, WINDOW_CLOSED_MIN,
 };
 use crate::model::Cause;
 
@@ -21,13 +21,10 @@ pub(super) fn is_short(
     endpoint: &EndpointTally,
     floors: &Floors,
 ) -> bool {
-    let sender = key.sender as usize;
+    let sender = endpoint.sender(key.sender);
     let [fixed, stands] = match key.cause {
-        Cause::ReceiveWindow => {
-            let stands = endpoint.window_stands[sender];
-            [is_fixed(stands), stands[1] >= WINDOW_STANDS_MIN]
-        }
-        _ => [endpoint.ceilings[sender] > 0; 2],
+        Cause::ReceiveWindow => [sender.window.is_fixed(), sender.window.is_often()],
+        _ => [sender.ceilings.connections > 0; 2],
     };
     let share = share(cause, endpoint);
     let costly = share >= floors.cost_share && typical_ns(cause) >= floors.cost_ns;
@@ -68,12 +65,6 @@ fn late_ns(cause: &CauseTally) -> u64 {
     cause.lost_ns / pieces.max(1)
 }
 
-/// Returns whether the window mostly stood in the way at one height, of the times that it did at
-/// one and at any.
-pub(super) fn is_fixed([level, all]: [u32; 2]) -> bool {
-    level >= WINDOW_STANDS_MIN && 2 * level >= all
-}
-
 /// A reader that was late once or twice is a host that was busy. One that closes its window for
 /// less than a cost has to take to matter works on what it reads, and wider windows would not help
 /// it: that is worth a word where it takes long in all.
@@ -109,14 +100,13 @@ pub(super) enum Bearable {
 
 /// Why those of `cause` are.
 pub(super) fn bearable(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Bearable {
-    let sender = key.sender as usize;
+    let sender = endpoint.sender(key.sender);
     let wait_ns = cause.waits.quantile_ns(0.5);
-    let stands = endpoint.window_stands[sender];
     match key.cause {
-        Cause::SendBuffer if endpoint.ceilings[sender] > 0 => Bearable::Short { wait_ns },
+        Cause::SendBuffer if sender.ceilings.connections > 0 => Bearable::Short { wait_ns },
         Cause::SendBuffer => Bearable::Opens,
-        Cause::ReceiveWindow if is_fixed(stands) => Bearable::Short { wait_ns },
-        Cause::ReceiveWindow if stands[1] < WINDOW_STANDS_MIN => Bearable::Opens,
+        Cause::ReceiveWindow if sender.window.is_fixed() => Bearable::Short { wait_ns },
+        Cause::ReceiveWindow if !sender.window.is_often() => Bearable::Opens,
         Cause::ZeroWindow if cause.count < WINDOW_CLOSED_MIN => Bearable::Few,
         Cause::ReceiveWindow | Cause::ZeroWindow => Bearable::Work { late_ns: late_ns(cause) },
         _ => Bearable::Few,

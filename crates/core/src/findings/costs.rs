@@ -126,7 +126,7 @@ fn cost(context: &Context<'_>, about: &About<'_>) -> Option<Finding> {
         spread(about, total_ns, &mut finding);
     }
     let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();
-    let rtt_ns = endpoint.rtts.quantile_ns(0.5);
+    let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
     facts.extend((rtt_ns > 0).then_some(("rtt_ns", Fact::Ns(rtt_ns))));
     facts.extend((own.facts)(&mut finding, server, endpoint, tally));
     facts.extend(rows.as_ref().map(slow::sequence_facts).unwrap_or_default());
@@ -154,8 +154,8 @@ fn spread(about: &About<'_>, total_ns: u64, finding: &mut Finding) {
     let &About { cause, endpoint, cost_ns, .. } = about;
     finding.affected.exchanges = endpoint.all.exchanges;
     finding.affected.connections = endpoint.connections;
-    finding.protocol = endpoint.protocol;
-    finding.software = endpoint.software.clone().map(String::from);
+    finding.protocol = endpoint.identity.protocol;
+    finding.software = endpoint.identity.software.clone().map(String::from);
     finding.counterfactual = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
     finding.confidence = confidence::of_many(cause, endpoint.all.exchanges);
     if let Some((sample, show)) = endpoint.sample(cause).zip(rules_of_cost(cause).show) {

@@ -37,8 +37,8 @@ fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
         .filter(|(_, endpoint)| endpoint.all.exchanges > 0)
         .map(|(&endpoint, tally)| EndpointReport {
             endpoint,
-            software: tally.software.clone().map(String::from),
-            protocol: tally.protocol,
+            software: tally.identity.software.clone().map(String::from),
+            protocol: tally.identity.protocol,
             connections: tally.connections,
             exchanges: tally.all.exchanges,
             ledger: tally.all.ledger,

@@ -51,9 +51,9 @@ pub fn perhaps_distance(
     endpoint: &EndpointTally,
 ) -> Option<(&'static str, Fact)> {
     let (least_ns, _) = cause.waits.points().next()?;
-    let least_ns = endpoint.server_leg_max_ns.map_or(least_ns, |max_ns| max_ns.min(least_ns));
+    let least_ns = endpoint.round_trips.leg_max_ns.map_or(least_ns, |max_ns| max_ns.min(least_ns));
     let matters = 2 * least_ns >= cause.waits.quantile_ns(0.5);
-    (!endpoint.server_leg_known && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
+    (!endpoint.round_trips.leg_known && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
 }
 
 /// Look-alikes that the clearest instance excludes, and those that only all cases together do.
@@ -62,7 +62,7 @@ pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>
     let mut all = proof.map(|proof| proof.ruled_out.clone()).unwrap_or_default();
     // A repeated SYN that met a full listener was not found to be that at first.
     all.retain(|ruled_out| ruled_out.cause != key.cause);
-    if endpoint.is_some_and(|endpoint| endpoint.repeats[key.sender as usize][1] > 0) {
+    if endpoint.is_some_and(|endpoint| endpoint.sender(key.sender).repeats.needless > 0) {
         // A D-SACK came after all, for this one or another.
         all.retain(|it| !["not_acknowledged", "no_dsack"].contains(&it.why));
     }

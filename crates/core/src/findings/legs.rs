@@ -123,7 +123,7 @@ pub(super) fn settle(tally: &mut Tally) {
         let Some(&way_ns) = known.get(&one.hosts) else { continue };
         let ns = way_ns.min(one.server_ns);
         if let Some(endpoint) = tally.endpoints.get_mut(&one.key.server) {
-            endpoint.server_leg_known = true;
+            endpoint.round_trips.leg_known = true;
             endpoint.transfer(one.kind, Owner::Server, Owner::Path, ns);
         }
         if let Some(cause) = tally.causes.get_mut(&one.key) {

@@ -78,7 +78,7 @@ fn count_unheard(lookups: &[Lookup], tally: &mut Tally) {
     for spoken in std::mem::take(&mut tally.spoken) {
         if !heard.contains(&(spoken.client.address, spoken.client.port, spoken.server)) {
             let endpoint = tally.endpoints.entry(spoken.server).or_default();
-            endpoint.protocol = Protocol::Dns;
+            endpoint.identity.protocol = Protocol::Dns;
             endpoint.add(&spoken.kind, &spoken.ledger.ledger());
         }
     }
@@ -228,7 +228,7 @@ fn stand_alone(lookup: &Lookup, known: &Known, tally: &mut Tally) {
     let wall_ns = lookup.end_ns - lookup.start_ns;
     let resolver = lookup.queries[0].server;
     let endpoint = tally.endpoints.entry(resolver).or_default();
-    endpoint.protocol = Protocol::Dns;
+    endpoint.identity.protocol = Protocol::Dns;
     let kind = if lookup.is_reverse { "reverse look-up" } else { "look-up" };
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, wall_ns);

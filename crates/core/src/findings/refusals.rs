@@ -14,7 +14,7 @@ pub(super) fn settle(tally: &mut Tally) {
     let mut ttls: HashMap<[u8; 16], u8> = HashMap::new();
     for (endpoint, known) in &tally.endpoints {
         let ttl = ttls.entry(endpoint.address).or_default();
-        *ttl = known.ttl.max(*ttl);
+        *ttl = known.identity.ttl.max(*ttl);
     }
     for key in tally.causes.keys().filter(refused).cloned().collect::<Vec<_>>() {
         let ttl = ttls.get(&key.server.address).copied().unwrap_or(0);
@@ -42,7 +42,7 @@ pub(super) fn is_of_stranger(cause: &CauseTally, tally: &Tally) -> bool {
         let of_client = |first: &First| first.established && first.client == address;
         tally.hosts.may_know(address) || tally.firsts.iter().any(of_client)
     };
-    let others = tally.endpoints.values().any(|endpoint| endpoint.established > 0);
+    let others = tally.endpoints.values().any(|endpoint| endpoint.set_ups.established > 0);
     let busy = others || !tally.hosts.are_none();
     busy && cause.exchanges == 1 && client(cause).is_some_and(|address| !is_known(address))
 }

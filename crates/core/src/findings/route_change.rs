@@ -11,7 +11,8 @@ use crate::model::{Cause, Owner};
 
 /// Takes what looks like a queue and is always as long for the path.
 pub(super) fn settle(tally: &mut Tally) {
-    let drains = |key: &Key| tally.endpoints.get(&key.server).is_some_and(|it| it.drained > 0);
+    let drains =
+        |key: &Key| tally.endpoints.get(&key.server).is_some_and(|it| it.round_trips.drained > 0);
     let of_queue = |(key, cause): &(&Key, &CauseTally)| {
         key.cause == Cause::Bufferbloat && is_constant(cause) && !drains(key)
     };
@@ -23,8 +24,8 @@ pub(super) fn settle(tally: &mut Tally) {
         let Some(step) = tally.causes.remove(&key) else { continue };
         tally.shift(&key, (Owner::Queueing, Owner::Path), step.lost_ns, false);
         if let Some(endpoint) = tally.endpoints.get_mut(&key.server) {
-            let [all_ns, _] = endpoint.longer_ns;
-            endpoint.longer_ns = [all_ns + step.lost_ns, step.waits.quantile_ns(0.5)];
+            let [all_ns, _] = endpoint.round_trips.longer_ns;
+            endpoint.round_trips.longer_ns = [all_ns + step.lost_ns, step.waits.quantile_ns(0.5)];
         }
     }
 }

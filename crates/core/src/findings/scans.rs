@@ -105,10 +105,10 @@ fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
     for (server, endpoint) in &tally.endpoints {
         // A port that took connections of others is one that is used. Those that are added up
         // together may be both.
-        if endpoint.established > 0 && server.port > 0 {
+        if endpoint.set_ups.established > 0 && server.port > 0 {
             continue;
         }
-        let flood = &endpoint.flood;
+        let flood = &endpoint.set_ups.flood;
         if let Some(client) = flood.only_source() {
             let tried = all.entry((client, server.address)).or_default();
             let silent = flood.count - flood.answered;

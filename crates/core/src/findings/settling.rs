@@ -134,13 +134,13 @@ fn repeats(tally: &mut Tally) {
         .keys()
         .filter(|key| key.cause == Cause::FastRecovery)
         .filter_map(|key| {
-            let [again, needless] = tally.endpoints.get(&key.server)?.repeats[key.sender as usize];
+            let repeats = tally.endpoints.get(&key.server)?.sender(key.sender).repeats;
             let of = |cause| {
                 tally.causes.get(&Key { cause, ..key.clone() }).map(|known| (known.lost_ns, cause))
             };
             let (_, kind) = of(Cause::Reordering)
                 .max(of(Cause::SpuriousRetransmission))
-                .filter(|_| 2 * needless > again)?;
+                .filter(|_| repeats.are_mostly_needless())?;
             Some((key.clone(), kind))
         })
         .collect();
@@ -154,9 +154,9 @@ fn repeats(tally: &mut Tally) {
 /// needed (RFC 2883), nothing was lost.
 fn needless_timeouts(tally: &mut Tally) {
     let needless = |key: &Key| {
-        let [again, needless] = tally.endpoints.get(&key.server)?.repeats[key.sender as usize];
-        (key.cause == Cause::RetransmissionTimeout && needless > 0 && needless >= again)
-            .then(|| (key.clone(), needless))
+        let repeats = tally.endpoints.get(&key.server)?.sender(key.sender).repeats;
+        (key.cause == Cause::RetransmissionTimeout && repeats.are_all_needless())
+            .then(|| (key.clone(), repeats.needless))
     };
     let all_needless: Vec<_> = tally.causes.keys().filter_map(needless).collect();
     for (key, needless) in all_needless {

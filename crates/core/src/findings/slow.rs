@@ -126,7 +126,7 @@ impl<'a> Firsts<'a> {
         let mut rows = endpoint.rows.clone();
         // Of a connection with TLS, setting it up again and again is what costs: that is told of
         // its handshakes.
-        let firsts = self.0.get(&server).filter(|_| endpoint.tls.count() == 0);
+        let firsts = self.0.get(&server).filter(|_| endpoint.handshakes.times.count() == 0);
         let by_client = firsts.into_iter().flat_map(|it| it.chunk_by(|a, b| a.client == b.client));
         for calls in by_client {
             let mut row = Row::default();

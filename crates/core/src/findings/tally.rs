@@ -20,7 +20,7 @@ pub use callers::Callers;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 use endings::closed_on;
-pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
+pub use endpoint::{EndpointTally, Group, Handshakes, KIND_OTHER, Sample};
 pub use flows::{Flow, Flows};
 pub use heard::Heard;
 pub use hosts::Hosts;

@@ -170,7 +170,7 @@ const LOOK_ALIKES: [(Cause, Cause); 2] = [
 impl Account {
     fn of(tally: &Tally) -> Self {
         let mut account = Self::default();
-        let kinds = tally.endpoints.values().flat_map(|endpoint| endpoint.kinds.values());
+        let kinds = tally.endpoints.values().flat_map(|endpoint| endpoint.kinds.groups());
         account.wall_ns = kinds.map(|group| group.ledger.total_ns()).sum();
         // A queue is not a silence of either side: its cost is measured where it was waited for.
         let is_silence =

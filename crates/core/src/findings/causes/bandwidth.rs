@@ -28,7 +28,8 @@ fn show(sample: &Sample, proof: &mut Proof) {
 
 /// Returns the median rate of the busier direction.
 fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
-    let busier = endpoint.rates.iter().max_by_key(|rates| rates.count());
+    let rates = endpoint.senders.iter().map(|sender| &sender.rates);
+    let busier = rates.max_by_key(|rates| rates.count());
     let rate = busier.map_or(0, |rates| rates.quantile_ns(0.5));
     let known = (rate > 0).then(|| Fact::BitsPerSecond(rate.saturating_mul(8)));
     known.map(|rate| ("bottleneck_bps", rate)).into_iter().collect()

@@ -22,7 +22,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let chance = |key: &Key, connections: u64| {
         let endpoint = tally.endpoints.get(&key.server);
-        endpoint.is_some_and(|it| 2 * it.late_acks_refuted[key.sender as usize] > connections)
+        endpoint.is_some_and(|it| 2 * it.sender(key.sender).late_acks_refuted > connections)
     };
     let suspects: Vec<_> = tally
         .causes

@@ -51,7 +51,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 
 /// Returns how many silences looked like holds, with those that did not end with the ACK.
 pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
-    let missed = endpoint.nagle_missed[key.sender as usize];
+    let missed = endpoint.sender(key.sender).nagle.missed;
     Facts::from([("waits", Fact::Count(cause.count + missed))])
 }
 
@@ -65,10 +65,8 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
         .iter()
         .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
         .filter(|(key, cause)| {
-            let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
-            let refuted = endpoint.nagle_refuted[key.sender as usize];
-            let missed = endpoint.nagle_missed[key.sender as usize];
-            refuted >= cause.connections.max(1) || 2 * missed > cause.count
+            let nagle = tally.endpoints.get(&key.server).map(|it| it.sender(key.sender).nagle);
+            nagle.is_some_and(|nagle| nagle.refutes(cause.count, cause.connections))
         })
         .map(|(key, _)| key.clone())
         .collect();

@@ -16,7 +16,7 @@ pub(super) const COST: Cost = Cost {
     floor_factor: 5,
     adds_up: true,
     show: Some(show),
-    other_ns: |endpoint| endpoint.set_up_late_ns,
+    other_ns: |endpoint| endpoint.set_ups.late_ns,
     facts,
     ruled_out,
     ..Cost::PLAIN
@@ -38,23 +38,24 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
     let mut facts = Facts::new();
     let exchanges = endpoint.all.exchanges.max(1);
     let ledger = &endpoint.all.ledger;
-    let [longer_ns, by_ns] = endpoint.longer_ns;
+    let (trips, connects) = (&endpoint.round_trips, endpoint.set_ups.exchanges);
+    let [longer_ns, by_ns] = trips.longer_ns;
     if longer_ns > 0 {
         facts.insert("longer_ns", Fact::Ns(by_ns));
     }
     // Those that were seen: time divided by the least of them counts queues and late answers, too.
-    let answered = endpoint.all.exchanges.saturating_sub(endpoint.unanswered);
-    let round_trips = answered + endpoint.connects + endpoint.path_waits + endpoint.granted;
+    let answered = endpoint.all.exchanges.saturating_sub(trips.unanswered);
+    let round_trips = answered + connects + trips.waits + trips.granted;
     if round_trips > 0 {
         facts.insert("round_trips", Fact::Count(round_trips));
     }
-    if endpoint.granted > 0 {
-        facts.insert("granted", Fact::Count(endpoint.granted));
+    if trips.granted > 0 {
+        facts.insert("granted", Fact::Count(trips.granted));
     }
-    if endpoint.connects > 0 {
-        facts.insert("connects", Fact::Count(endpoint.connects));
+    if connects > 0 {
+        facts.insert("connects", Fact::Count(connects));
     }
-    if endpoint.connects * 2 >= exchanges {
+    if connects * 2 >= exchanges {
         let set_up_ns = ledger.of(Owner::Connect) + ledger.of(Owner::Tls);
         let reuse_ns = (ledger.total_ns() - set_up_ns) / exchanges;
         facts.insert("reuse_ns", Fact::Ns(reuse_ns));
@@ -66,7 +67,7 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
 /// where one was captured, and took about a round trip: from the SYN to the ACK of its answer it is
 /// one, wherever the capture was taken.
 fn ruled_out(server: Endpoint, endpoint: &EndpointTally, tally: &Tally) -> Vec<RuledOut> {
-    let rtt_ns = endpoint.rtts.quantile_ns(0.5);
+    let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
     let shown = endpoint.sample(Cause::PathRtt);
     let shown_ns = shown.and_then(|it| Some(it.ack?.time_ns.saturating_sub(it.syn?.time_ns)));
     let agrees = |ns: u64| rtt_ns / 2 <= ns && ns <= 2 * rtt_ns;

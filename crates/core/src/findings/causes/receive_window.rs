@@ -50,7 +50,7 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
 
 /// Returns how often the window stood in the way, where it did at more than one height.
 pub(super) fn facts(key: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
-    let [level, all] = endpoint.window_stands[key.sender as usize];
-    let moved = !buffer_limits::is_fixed([level, all]);
-    moved.then_some(("moved", Fact::Count(all.into()))).into_iter().collect()
+    let window = endpoint.sender(key.sender).window;
+    let moved = Fact::Count(window.at_any.into());
+    (!window.is_fixed()).then_some(("moved", moved)).into_iter().collect()
 }

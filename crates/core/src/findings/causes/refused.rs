@@ -41,12 +41,12 @@ pub(super) fn is_minor(case: &Case<'_>) -> bool {
 
 /// Returns the number of connections that the server accepted.
 pub(super) fn facts(_: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
-    let accepted = endpoint.established;
+    let accepted = endpoint.set_ups.established;
     (accepted > 0).then_some(("accepted", Fact::Count(accepted))).into_iter().collect()
 }
 
 /// Returns whether the server refused all attempts.
 pub(super) fn ruled_out(_: &CauseTally, endpoint: Option<&EndpointTally>) -> Option<RuledOut> {
-    let is_always = endpoint.is_none_or(|endpoint| endpoint.established == 0);
+    let is_always = endpoint.is_none_or(|endpoint| endpoint.set_ups.established == 0);
     is_always.then_some(RuledOut { cause: Cause::AcceptQueueOverflow, why: "always" })
 }

@@ -40,10 +40,8 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
 /// has to send.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let missed = |key: &Key, count: u64| {
-        let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
-        let sender = key.sender as usize;
-        let clocked = 2 * endpoint.clocked[sender] > endpoint.ceilings[sender];
-        clocked || 2 * endpoint.buffer_missed[sender] > count
+        let endpoint = tally.endpoints.get(&key.server);
+        endpoint.is_some_and(|endpoint| endpoint.sender(key.sender).ceilings.refute(count))
     };
     let suspects: Vec<_> = tally
         .causes

@@ -130,7 +130,7 @@ impl Flood {
 
 /// Many SYNs in a short time, hardly any of them completed.
 pub(in crate::findings) fn is_flooded(endpoint: &EndpointTally) -> bool {
-    let flood = &endpoint.flood;
+    let flood = &endpoint.set_ups.flood;
     let many = flood.count >= FLOOD_HALF_OPEN_MIN && flood.per_second() >= FLOOD_RATE_MIN;
     many && completed(endpoint) < flood.count / 4
 }
@@ -138,10 +138,10 @@ pub(in crate::findings) fn is_flooded(endpoint: &EndpointTally) -> bool {
 /// Handshakes that were completed. Where the clients' half was not captured, those are taken for
 /// such behind which the server sent anything at all.
 fn completed(endpoint: &EndpointTally) -> u64 {
-    if endpoint.flood.is_of_answers() {
-        endpoint.connections.saturating_sub(endpoint.flood.count)
+    if endpoint.set_ups.flood.is_of_answers() {
+        endpoint.connections.saturating_sub(endpoint.set_ups.flood.count)
     } else {
-        endpoint.established
+        endpoint.set_ups.established
     }
 }
 
@@ -153,7 +153,7 @@ pub(in crate::findings) fn recognise(
     repeated: u64,
     lost_ns: u64,
 ) -> Option<Finding> {
-    let flood = &endpoint.flood;
+    let flood = &endpoint.set_ups.flood;
     if !is_flooded(endpoint) {
         return None;
     }
@@ -186,8 +186,8 @@ pub(in crate::findings) fn recognise(
         state: Vec::new(),
         ruled_out: flood.ruled_out(),
         facts: facts.into_iter().chain(victims).collect(),
-        software: endpoint.software.clone().map(String::from),
-        protocol: endpoint.protocol,
+        software: endpoint.identity.software.clone().map(String::from),
+        protocol: endpoint.identity.protocol,
         sender: Side::Client,
         sights: Vec::new(),
         experiments: Vec::new(),

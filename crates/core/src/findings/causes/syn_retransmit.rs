@@ -35,7 +35,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 
 /// Returns the number of other connections that the server answered.
 pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
-    let others = endpoint.established.saturating_sub(cause.connections);
+    let others = endpoint.set_ups.established.saturating_sub(cause.connections);
     let answers = others > 0 && cause.shown.count(FALLBACKS) == 0;
     answers.then_some(("answered", Fact::Count(others))).into_iter().collect()
 }

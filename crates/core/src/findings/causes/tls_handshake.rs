@@ -7,7 +7,7 @@ use crate::app::Side;
 use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::findings::tally::{EndpointTally, Sample, Tally};
+use crate::findings::tally::{EndpointTally, Handshakes, Sample, Tally};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
 use crate::wire::Endpoint;
@@ -57,19 +57,18 @@ fn facts(
 }
 
 fn of_handshakes(endpoint: &EndpointTally) -> Facts {
-    let [full, resumed] = endpoint.handshakes;
+    let Handshakes { full, resumed, ref times, certificate_max_bytes } = endpoint.handshakes;
     let of_resumed = if resumed > 0 { Fact::Count(resumed) } else { Fact::Text("none".into()) };
     let mut facts =
         Facts::from([("handshakes", Fact::Count(full + resumed)), ("resumed", of_resumed)]);
     if resumed > 0 {
         facts.insert("full", Fact::Count(full));
     }
-    if endpoint.tls.count() > 0 {
-        facts.insert("p50_ns", Fact::Ns(endpoint.tls.quantile_ns(0.5)));
+    if times.count() > 0 {
+        facts.insert("p50_ns", Fact::Ns(times.quantile_ns(0.5)));
     }
-    if endpoint.certificate_bytes > 0 {
-        let bytes = u64::from(endpoint.certificate_bytes);
-        facts.insert("certificate_bytes", Fact::Bytes(bytes));
+    if certificate_max_bytes > 0 {
+        facts.insert("certificate_bytes", Fact::Bytes(certificate_max_bytes.into()));
     }
     facts
 }
@@ -77,7 +76,7 @@ fn of_handshakes(endpoint: &EndpointTally) -> Facts {
 /// Excludes the server's work, and a certificate chain longer than the initial window.
 fn ruled_out(_: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Vec<RuledOut> {
     let mut all = vec![RuledOut { cause: Cause::ServerThink, why: "before_request" }];
-    if (1..=INITIAL_WINDOW_BYTES).contains(&u64::from(endpoint.certificate_bytes)) {
+    if (1..=INITIAL_WINDOW_BYTES).contains(&u64::from(endpoint.handshakes.certificate_max_bytes)) {
         all.push(RuledOut { cause: Cause::SlowStart, why: "chain_fits" });
     }
     all

@@ -126,80 +126,125 @@ fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     exchange.ledger.of(Owner::Server).min(ended_ns.saturating_sub(spoken_ns))
 }
 
-impl Tally {
-    /// An exchange that a RST ended: refused, cut off, or sent into a connection that had been
-    /// closed for idleness.
-    pub(super) fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
-        let fin_before = connection.ending().fin_ns[by as usize].is_some();
-        // A client that says goodbye without waiting for an answer has lost nothing.
-        let impatient = exchange.wall_ns() >= GIVE_UP_MIN_NS && !fin_before;
-        // One that does not take the end of a response that was announced has broken off, unless it
-        // had given up before any of it came.
+/// The end of an exchange by a RST or FIN of one side.
+struct End<'a> {
+    connection: &'a Connection,
+    exchange: &'a Exchange,
+    by: Side,
+}
+
+impl End<'_> {
+    /// Returns whether a client that did not wait has lost nothing: it says goodbye, or has what
+    /// it asked for.
+    fn is_content(&self) -> bool {
+        let fin_before = self.connection.ending().fin_ns[self.by as usize].is_some();
+        let impatient = self.exchange.wall_ns() >= GIVE_UP_MIN_NS && !fin_before;
+        let content = fin_before && !self.is_broken_off() || !self.exchange.response_seen;
+        self.by == Side::Client && !impatient && content
+    }
+
+    /// Returns whether the client did not take the end of a response that was announced. One that
+    /// had given up before any of it came has not broken off.
+    fn is_broken_off(&self) -> bool {
+        let (connection, exchange) = (self.connection, self.exchange);
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
         let server_una = connection.senders[Side::Server as usize].una_seen();
         let came = server_una > exchange.began_at[Side::Server as usize];
         let heard = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
-        let broken_off = heard && is_cut_short(connection, exchange);
-        let content = fin_before && !broken_off || !exchange.response_seen;
-        if by == Side::Client && !impatient && content {
-            return;
-        }
-        // Nor has one that had closed of its own accord when the RST came.
-        let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
-        // What was sent before a FIN and not captured whole may have been a goodbye, too.
+        heard && is_cut_short(connection, exchange)
+    }
+
+    /// Returns whether what was sent before a FIN, and not captured whole, may have been a goodbye.
+    fn may_be_goodbye(&self) -> bool {
+        let (connection, exchange) = (self.connection, self.exchange);
         let is_known =
             is_whole(connection) || has_no_hole(connection) && is_http(connection, exchange);
-        if !is_known && client_fin_ns.is_some() && !exchange.response_seen {
-            return;
-        }
+        let closed = connection.ending().fin_ns[Side::Client as usize].is_some();
+        !is_known && closed && !exchange.response_seen
+    }
+
+    /// Returns whether the client had closed of its own accord when the RST came. But one that gave
+    /// up on a server that had forgotten it had waited in vain.
+    fn had_left(&self) -> bool {
+        let (connection, exchange) = (self.connection, self.exchange);
+        let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
-        // But one that gave up on a server that had forgotten it had waited in vain.
-        let in_vain = by == Side::Server
+        let in_vain = self.by == Side::Server
             && connection.ending().forgotten
             && exchange.wall_ns() >= GIVE_UP_MIN_NS
             && is_cut_short(connection, exchange);
-        if left && !(by == Side::Client && broken_off) && !in_vain {
-            return;
-        }
-        // Nor one that answered its server's goodbye, which had reached it, with its own.
+        left && !(self.by == Side::Client && self.is_broken_off()) && !in_vain
+    }
+
+    /// Returns whether the client answered its server's goodbye, which had reached it, with its
+    /// own.
+    fn answers_goodbye(&self) -> bool {
+        let (connection, exchange) = (self.connection, self.exchange);
+        let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         let rtt_client_ns = connection.path.rtt_ns(Side::Client);
         let knew = server_fin_ns.is_some_and(|at_ns| at_ns + rtt_client_ns <= exchange.start_ns);
         let readable = is_request(connection, exchange);
-        if knew && client_fin_ns.is_some() && !exchange.response_seen && !readable {
-            return;
-        }
-        // What is not a request that can be read, sent to a server that had closed behind its
-        // answer before it came there, is a goodbye.
+        knew && client_fin_ns.is_some() && !exchange.response_seen && !readable
+    }
+
+    /// Returns whether what was sent is not a request that can be read, and came to a server that
+    /// had closed behind its answer: it is a goodbye.
+    fn crosses_close(&self) -> bool {
+        let (connection, exchange) = (self.connection, self.exchange);
+        let [_, server_fin_ns] = connection.ending().fin_ns;
         let unread = matches!(connection.protocol(), Protocol::Turns | Protocol::Tls);
         let heard_ns = exchange.start_ns + connection.path.rtt_ns(Side::Server);
         let unheard = server_fin_ns.is_some_and(|at_ns| at_ns <= heard_ns);
-        if unheard && unread && !exchange.response_seen && !was_idle(connection, exchange) {
+        unheard && unread && !exchange.response_seen && !was_idle(connection, exchange)
+    }
+
+    /// Returns whether nobody has lost anything by it.
+    fn is_harmless(&self) -> bool {
+        self.is_content()
+            || self.may_be_goodbye()
+            || self.had_left()
+            || self.answers_goodbye()
+            || self.crosses_close()
+    }
+
+    fn cause(&self) -> Cause {
+        let (connection, exchange) = (self.connection, self.exchange);
+        if connection.setup.refused {
+            return Cause::Refused;
+        }
+        let unanswered = self.by == Side::Server && !exchange.response_seen;
+        if unanswered && was_idle(connection, exchange) { Cause::IdleReset } else { Cause::Reset }
+    }
+}
+
+impl Tally {
+    /// Counts an exchange that a RST ended: refused, cut off, or sent into a connection that had
+    /// been closed for idleness.
+    pub(super) fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
+        let end = End { connection, exchange, by };
+        if end.is_harmless() {
             return;
         }
         if is_stopped(connection, exchange, by) {
             self.notes.stopped += 1;
             return;
         }
-        if exchange.response_seen && is_left(connection, by) {
-            return;
+        if !(exchange.response_seen && is_left(connection, by)) {
+            self.charge(&end, end.cause());
         }
-        let cause = match () {
-            () if connection.setup.refused => Cause::Refused,
-            () if by == Side::Server
-                && !exchange.response_seen
-                && was_idle(connection, exchange) =>
-            {
-                Cause::IdleReset
-            }
-            () => Cause::Reset,
-        };
+    }
+
+    /// Counts what the end cost: what was waited for was for nothing, since it has to be asked
+    /// again.
+    fn charge(&mut self, end: &End<'_>, cause: Cause) {
+        let &End { connection, exchange, by } = end;
         let reset = connection.ending().reset.unwrap_or(exchange.last);
         let at_ns = reset.time_ns;
         let from_ns = exchange.end_ns.min(at_ns);
         let gap = crate::judge::Gap::between(by, from_ns, at_ns, exchange.first, reset);
-        // What was waited for was for nothing: it has to be asked again. But a server that said
-        // nothing was silent for as long as if an answer had come in place of the end.
+        // A server that said nothing was silent for as long as if an answer had come in place of
+        // the end.
         let silent_ns = match cause {
             Cause::Reset if !exchange.response_seen => silent_ns(connection, exchange),
             _ => 0,

@@ -272,7 +272,7 @@ impl Tally {
                 self.notes.crowded += if place == server { 0 } else { one_shots.connections };
                 endpoint.merge(*one_shots);
             }
-            endpoint.connects += connects;
+            endpoint.set_ups.exchanges += connects;
             endpoint.waits.merge(&waits);
             endpoint.kind(&kind).merge(&group);
             self.causes.at(&think_of(server).within(place)).merge(&think);

@@ -1,0 +1,56 @@
+//! TLS handshakes with an endpoint (RFC 8446 §2).
+
+use crate::model::{Histogram, Owner};
+use crate::tcp::Exchange;
+
+/// TLS handshakes with an endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct Handshakes {
+    /// Exchanges that included one, of a new session.
+    pub full: u64,
+    /// Exchanges that included one, of a resumed session.
+    pub resumed: u64,
+    /// The time that each took.
+    pub times: Histogram,
+    /// Greatest certificate flight, bytes.
+    pub certificate_max_bytes: u32,
+}
+
+impl Handshakes {
+    pub(super) fn exchange(&mut self, exchange: &Exchange) {
+        if let Some(handshake) = exchange.handshake {
+            let time_ns = exchange.ledger.of(Owner::Tls);
+            self.add(handshake.resumed, time_ns, handshake.certificate_bytes);
+        }
+    }
+
+    fn add(&mut self, is_resumed: bool, time_ns: u64, certificate_bytes: u32) {
+        self.full += u64::from(!is_resumed);
+        self.resumed += u64::from(is_resumed);
+        self.times.record(time_ns);
+        self.certificate_max_bytes = self.certificate_max_bytes.max(certificate_bytes);
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.full += other.full;
+        self.resumed += other.resumed;
+        self.times.merge(&other.times);
+        self.certificate_max_bytes = self.certificate_max_bytes.max(other.certificate_max_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_certificate_of_all_shards_is_kept() {
+        let [mut one, mut other] = [Handshakes::default(), Handshakes::default()];
+        one.add(false, 5, 3000);
+        other.add(true, 1, 0);
+        one.merge(&other);
+        assert_eq!((one.full, one.resumed, one.certificate_max_bytes), (1, 1, 3000));
+        assert_eq!(one.times.count(), 2);
+    }
+}

@@ -1,0 +1,61 @@
+//! What the packets of a server say of it.
+
+use crate::app::{Protocol, Side};
+use crate::tcp::{Connection, OneShot};
+
+/// What the packets of a server say of it.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// Greatest time to live of its packets, RSTs aside; 0 if there were none.
+    pub ttl: u8,
+    /// The software that it says it is.
+    pub software: Option<Box<str>>,
+    /// The protocol that it speaks.
+    pub protocol: Protocol,
+}
+
+impl Identity {
+    pub(super) fn connection(&mut self, connection: &Connection) {
+        let ttl = connection.senders[Side::Server as usize].ttl();
+        self.add(ttl, connection.protocol(), connection.software(Side::Server));
+    }
+
+    pub(super) fn one_shot(&mut self, one_shot: &OneShot<'_>) {
+        self.add(one_shot.ttl, one_shot.protocol, one_shot.software);
+    }
+
+    /// Of several names the least counts, so that neither their order nor shards matter.
+    #[inline]
+    fn add(&mut self, ttl: u8, protocol: Protocol, software: Option<&str>) {
+        self.ttl = self.ttl.max(ttl);
+        self.protocol = self.protocol.max(protocol);
+        if let Some(software) = software
+            && self.software.as_deref().is_none_or(|known| software < known)
+        {
+            self.software = Some(software.into());
+        }
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.add(other.ttl, other.protocol, other.software.as_deref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_names_the_least_is_kept_in_any_order() {
+        let [mut one, mut other] = [Identity::default(), Identity::default()];
+        one.add(63, Protocol::Http1, Some("nginx"));
+        other.add(64, Protocol::Turns, Some("apache"));
+        let mut reverse = other.clone();
+        reverse.merge(&one);
+        one.merge(&other);
+        assert_eq!(one.software, reverse.software);
+        assert_eq!((one.software.as_deref(), one.ttl), (Some("apache"), 64));
+        assert_eq!(one.protocol, reverse.protocol);
+    }
+}

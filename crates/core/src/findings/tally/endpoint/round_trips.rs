@@ -1,0 +1,95 @@
+//! Round trips to an endpoint: how long they take, and how many exchanges needed.
+
+use crate::app::Side;
+use crate::model::Histogram;
+use crate::tcp::{Connection, Exchange, OneShot};
+
+/// Round trips to an endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct RoundTrips {
+    /// Base round trips of its connections.
+    pub base: Histogram,
+    /// The leg from the capture to the server was measured on some connection.
+    pub leg_known: bool,
+    /// Least upper bound of that leg, ns, as far as connections bound it.
+    pub leg_max_ns: Option<u64>,
+    /// Exchanges of which no answer was seen.
+    pub unanswered: u64,
+    /// Waits for a round trip in the midst of messages.
+    pub waits: u64,
+    /// Waits for a peer's application that granted no more, which looked like a small buffer.
+    pub granted: u64,
+    /// Exchanges that met no queue after another on their connection that did.
+    pub drained: u64,
+    /// Time by which the path became longer than its base for good: in all exchanges, and in the
+    /// median of them, ns.
+    pub longer_ns: [u64; 2],
+}
+
+impl RoundTrips {
+    pub(super) fn connection(&mut self, connection: &Connection) {
+        let path = &connection.path;
+        self.leg_known |= path.is_settled(Side::Server);
+        if path.knows(Side::Server) {
+            self.bound_leg(path.rtt_ns(Side::Server));
+        }
+        self.record(path.base_way_ns());
+    }
+
+    pub(super) fn one_shot(&mut self, one_shot: &OneShot<'_>) {
+        self.leg_known |= one_shot.path.is_settled(Side::Server);
+        self.record(one_shot.path.base_rtt_ns());
+    }
+
+    pub(super) fn exchange(&mut self, exchange: &Exchange, drained: bool) {
+        self.unanswered += u64::from(!exchange.response_seen);
+        self.waits += u64::from(exchange.path_waits);
+        self.drained += u64::from(drained);
+    }
+
+    fn record(&mut self, base_ns: u64) {
+        if base_ns > 0 {
+            self.base.record(base_ns);
+        }
+    }
+
+    fn bound_leg(&mut self, rtt_ns: u64) {
+        let known_ns = self.leg_max_ns.get_or_insert(rtt_ns);
+        *known_ns = rtt_ns.min(*known_ns);
+    }
+
+    /// Adds all of `other`. How much longer the path became is known only after all are added.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.base.merge(&other.base);
+        self.leg_known |= other.leg_known;
+        other.leg_max_ns.into_iter().for_each(|rtt_ns| self.bound_leg(rtt_ns));
+        self.unanswered += other.unanswered;
+        self.waits += other.waits;
+        self.granted += other.granted;
+        self.drained += other.drained;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_bound_of_the_leg_is_kept() {
+        let [mut one, mut other] = [RoundTrips::default(), RoundTrips::default()];
+        one.merge(&other);
+        assert_eq!(one.leg_max_ns, None);
+        other.bound_leg(7);
+        other.bound_leg(9);
+        one.merge(&other);
+        assert_eq!((one.leg_max_ns, one.leg_known), (Some(7), false));
+    }
+
+    #[test]
+    fn an_unknown_base_is_not_counted() {
+        let mut sums = RoundTrips::default();
+        sums.record(0);
+        sums.record(5);
+        assert_eq!(sums.base.count(), 1);
+    }
+}

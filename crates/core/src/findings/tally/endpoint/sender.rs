@@ -1,0 +1,69 @@
+//! What the senders of one side met at an endpoint, by mechanism.
+
+use super::ceilings::Ceilings;
+use super::nagle::NagleSums;
+use super::prompts::Prompts;
+use super::repeats::Repeats;
+use super::window_stands::WindowStands;
+use crate::app::Side;
+use crate::findings::notes::Noticed;
+use crate::model::Histogram;
+use crate::tcp::Connection;
+
+/// What the senders of one side met at an endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct SenderTally {
+    /// Bottleneck rates of its connections, bytes per second.
+    pub rates: Histogram,
+    /// Evidence against Nagle's algorithm.
+    pub nagle: NagleSums,
+    /// Connections on which waits for late ACKs turned out to be chance.
+    pub late_acks_refuted: u64,
+    /// Flights that stood at a ceiling.
+    pub ceilings: Ceilings,
+    /// Heights at which the offered window stood in the way.
+    pub window: WindowStands,
+    /// Segments sent again.
+    pub repeats: Repeats,
+    /// What senders went on with.
+    pub prompts: Prompts,
+    /// Events that a finding may report.
+    pub noticed: Noticed,
+}
+
+impl SenderTally {
+    /// Counts what the sender of `side` met.
+    pub(super) fn connection(&mut self, connection: &Connection, side: Side) {
+        let sender = &connection.senders[side as usize];
+        if !sender.is_troubled() && sender.bulk.is_none() {
+            // It never met any of this.
+            return;
+        }
+        let (bulk, trouble) = (sender.bulk.as_ref(), sender.trouble());
+        if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
+            self.rates.record(rate);
+        }
+        self.nagle.add(connection.nagle(side).is_refuted(), trouble.nagle.missed);
+        self.late_acks_refuted += u64::from(trouble.waits.are_chance());
+        if sender.stood_at_ceiling() {
+            let is_clocked = bulk.is_some_and(|bulk| bulk.is_clocked());
+            self.ceilings.add(is_clocked, trouble.own_pauses);
+        }
+        self.window.add(sender.window_stands());
+        self.repeats.add(trouble.repetitions());
+        self.prompts.add(bulk.map_or([0; 2], |bulk| bulk.went_on));
+        self.noticed.merge(&Noticed::of(sender));
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.rates.merge(&other.rates);
+        self.nagle.merge(&other.nagle);
+        self.late_acks_refuted += other.late_acks_refuted;
+        self.ceilings.merge(&other.ceilings);
+        self.window.merge(&other.window);
+        self.repeats.merge(&other.repeats);
+        self.prompts.merge(&other.prompts);
+        self.noticed.merge(&other.noticed);
+    }
+}

@@ -1,0 +1,52 @@
+//! Connection set-ups at an endpoint.
+
+use crate::findings::causes::syn_flood::Flood;
+use crate::tcp::{Connection, Exchange};
+
+/// Connection set-ups at an endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct SetUps {
+    /// Connections set up.
+    pub established: u64,
+    /// SYNs that were never followed by a completed handshake.
+    pub flood: Flood,
+    /// Exchanges that included a set-up.
+    pub exchanges: u64,
+    /// Time that set-ups took beyond the round trip, which is no distance, ns.
+    pub late_ns: u64,
+}
+
+impl SetUps {
+    pub(super) fn connection(&mut self, connection: &Connection) {
+        let setup = &connection.setup;
+        if setup.half_open() && !setup.refused || setup.answers_alone() {
+            self.flood.add(connection);
+        }
+        self.established += u64::from(setup.established_ns().is_some());
+    }
+
+    pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.exchanges += u64::from(exchange.connects);
+        self.late_ns += exchange.set_up_late_ns(connection.path.base_rtt_ns());
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.established += other.established;
+        self.flood.merge(&other.flood);
+        self.exchanges += other.exchanges;
+        self.late_ns += other.late_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn set_ups_of_two_shards_are_added() {
+        let mut sums = SetUps { established: 1, exchanges: 2, late_ns: 3, ..SetUps::default() };
+        sums.merge(&sums.clone());
+        assert_eq!((sums.established, sums.exchanges, sums.late_ns), (2, 4, 6));
+    }
+}
