@@ -16,8 +16,8 @@ use crate::model::{Cause, Class, Evidence, Fact, Family, Finding, Latency, Ledge
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// The costs that are worth a reader's time. What a fault that is told in `faults` owns of an
-/// owner's time is not told again as a cost.
+/// Returns the costs that are findings. Time that a fault of `faults` explains is not reported
+/// again as a cost.
 pub(super) fn costs(
     tally: &Tally,
     floors: &Floors,
@@ -167,8 +167,8 @@ fn spread(about: &About<'_>, total_ns: u64, finding: &mut Finding) {
     }
 }
 
-/// That what an application took was seen in one or two exchanges only, and whether it may be a
-/// person's pause: that of a protocol which nobody knows, between a line and another.
+/// Returns the facts of an application's time that was seen in one or two exchanges only, and
+/// whether it may be a person's pause: one between two lines of an unknown protocol.
 fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
     let is_think = finding.cause.family() == Family::Application;
     let exchanges = finding.affected.exchanges;

@@ -1,4 +1,4 @@
-//! Small requests in the queue that somebody else's transfer keeps filled (RFC 8290 §1).
+//! Small requests in the queue that another connection's transfer keeps filled (RFC 8290 §1).
 //!
 //! They are on other connections than the transfer, and followed apart, so they are joined when all
 //! is known. Connections between the same two hosts share a path: the least round trip of any of
@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 struct Wait {
     /// Round trip without the queue, ns.
     base_ns: u64,
-    /// By owner: what is to be the queue's.
+    /// Time of each owner that belongs to the queue.
     moved: [(Owner, u64); 3],
     /// Time attributed to a queue that is not reported as bloated, ns.
     plain_ns: u64,
@@ -39,14 +39,13 @@ impl Wait {
     }
 }
 
-/// What the slow exchanges of one connection have in common, with nothing else in the capture that
-/// would fill a queue.
+/// Sums of the slow exchanges of one connection, if nothing else in the capture would fill a queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnexplainedDelay {
     exchanges: u64,
     /// Time that they lost to a queue, if it was one, ns.
     ns: u64,
-    /// Of that, what the packets' own timestamps show, ns.
+    /// Part of that which the packets' own timestamps show, ns.
     stamped_ns: u64,
 }
 
@@ -104,8 +103,8 @@ fn hosts(client: Endpoint, server: Endpoint) -> ([u8; 16], [u8; 16]) {
 }
 
 impl Small {
-    /// What it lost in a queue that is worth a word: `own_ns` is its connection's least round trip,
-    /// and `transfers` are those between the same hosts.
+    /// Returns the time that it lost in a queue, if that matters. `own_ns` is its connection's
+    /// least round trip, and `transfers` are those between the same hosts.
     fn wait(&self, own_ns: u64, transfers: &[&Transfer]) -> Option<Wait> {
         let beside = || transfers.iter().filter(|it| it.connection != self.connection);
         let path_ns = beside().map(|it| it.rtt_base_ns).min().map_or(own_ns, |ns| ns.min(own_ns));
@@ -131,7 +130,7 @@ impl Small {
         wait.filter(|wait| QueueDelay::begins(wait.ns() + self.told_ns, wait.base_ns))
     }
 
-    /// What it booked as its path beyond `base_ns`: of the set-up, and of the rest.
+    /// Time attributed to its path beyond `base_ns`: of the set-up, and of the rest.
     fn beyond(&self, base_ns: u64) -> [(Owner, u64); 2] {
         let connect_ns = if self.connects { self.connect_ns.saturating_sub(base_ns) } else { 0 };
         [(Owner::Path, self.path_ns.saturating_sub(base_ns)), (Owner::Connect, connect_ns)]

@@ -37,15 +37,16 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
         facts.extend((rules.facts)(key, cause, endpoint));
     }
     if facts.contains_key("moved") {
-        // A wider buffer is not what a reader needs who is behind.
+        // A reader that is behind does not need a wider buffer.
         facts.retain(|name, _| !["rate_bps", "bdp_bytes"].contains(name));
     }
     facts
 }
 
-/// What every answer took at least, or the way is known to take at most, where nothing shows how
-/// much of that is the way there and back: of no connection was the handshake captured, or an ACK
-/// that did not wait for the answer. It matters where most answers took little more.
+/// Returns the greatest round trip that the server's time may contain, where nothing shows the
+/// round trip: no connection has a captured handshake, or an ACK that did not wait for the answer.
+/// It is the least time of an answer, or a known bound of the leg. It matters where most answers
+/// took little more.
 pub fn perhaps_distance(
     cause: &CauseTally,
     endpoint: &EndpointTally,

@@ -1,5 +1,5 @@
 //! Clients that try an address of one family and, when no answer comes, one of the other (RFC 8305
-//! §5): what waited for that is the request on the connection that was set up in the end.
+//! §5). The request on the connection that was set up in the end has waited for that.
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -10,7 +10,7 @@ use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage}
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// SYNs kept, the earliest: what is held up by more of them is not told.
+/// SYNs kept, the earliest; what later ones held up is not counted.
 const KEPT_MAX: usize = 1 << 10;
 
 /// Number of clients that went on to another address.
@@ -25,7 +25,7 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
-    /// What `connection` is, if it is one.
+    /// Builds the record of a connection whose only SYN was never answered.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
         let setup = &connection.setup;
         if setup.syns != 1 || setup.syn_acks != 0 || setup.refused {

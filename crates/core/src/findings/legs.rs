@@ -107,8 +107,8 @@ impl Legs {
     }
 }
 
-/// What answers have waited for on the way, as other connections of the same hosts show it, is the
-/// path's.
+/// Moves to the path what answers spent on the leg to their server, as other connections of the
+/// same hosts show it.
 pub(super) fn settle(tally: &mut Tally) {
     let Legs { mut known, open } = std::mem::take(&mut tally.legs);
     if open.is_empty() {

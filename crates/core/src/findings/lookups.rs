@@ -66,8 +66,8 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     tally.firsts = firsts;
 }
 
-/// What was said to a name server over TCP, and of which no look-up tells (the question was not
-/// captured, say), is an exchange like others.
+/// Counts exchanges with a name server over TCP as ordinary exchanges, if they belong to no look-up
+/// (because the question was not captured, for example).
 fn count_unheard(lookups: &[Lookup], tally: &mut Tally) {
     let of_lookup = |lookup: &Lookup| {
         let client = lookup.client;

@@ -41,21 +41,21 @@ pub struct Notes {
     pub port_reuses: u64,
 }
 
-/// Counts of what a sender met, which a finding may tell of.
+/// Counts of events of a sender that a finding may report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Noticed {
     /// Segments sent again.
     pub retransmissions: u64,
-    /// Of them for nothing, by D-SACK.
+    /// Those of them that D-SACKs show to be needless.
     pub spurious: u64,
     /// Segments out of order.
     pub reordered: u64,
-    /// Times its receiver closed the window.
+    /// Number of times that its receiver closed the window.
     pub zero_windows: u64,
 }
 
 impl Noticed {
-    /// Records the events of the direction `half`.
+    /// Returns the events of `sender`.
     pub fn of(sender: &Sender) -> Self {
         let trouble = sender.trouble();
         Self {
@@ -76,7 +76,7 @@ impl Noticed {
 }
 
 impl Notes {
-    /// Leaves out what findings of these causes tell.
+    /// Leaves out what findings of these causes report.
     pub fn leave_out(&mut self, mut told: impl Iterator<Item = Cause>) {
         let of_names = |cause| matches!(cause, Cause::DnsSearch | Cause::DnsFailure);
         if told.any(of_names) {

@@ -1,6 +1,6 @@
-//! What a listener's overflowing queue cost: not the time until the set-up was repeated. With
-//! room in the queue the connection would have waited in it, as others did, until the listener
-//! came to it; without, it waits once more after it got in.
+//! The cost of a listener's overflowing queue. It is not the time until the set-up was repeated:
+//! with room in the queue the connection would have waited in it, as others did, until the listener
+//! accepted it. It is the time beyond that.
 
 use crate::app::Side;
 use crate::findings::causes::syn_flood::is_flooded;
@@ -117,8 +117,8 @@ pub(super) fn compare(tally: &mut Tally) {
     }
 }
 
-/// Where a listener's queue overflows, a first request that it did not hear met the same fault:
-/// the client took the connection for set up.
+/// Gives repetitions of a first request that the listener ignored to the same fault: the client
+/// took the connection for set up.
 fn join_unheard(tally: &mut Tally, overflow: &Key) {
     let range = with(&tally.firsts, overflow.server);
     let firsts = &tally.firsts[range.clone()];
@@ -147,7 +147,7 @@ fn join_unheard(tally: &mut Tally, overflow: &Key) {
 /// The first answers of one listener's connections, by time.
 struct Answers<'a> {
     firsts: Vec<&'a First>,
-    /// Of each and all after it: when the earliest began that did not have to try again, ns.
+    /// Earliest beginning among each and all after it of those whose set-up was not repeated, ns.
     began_ns: Vec<u64>,
     /// Least round trip to it, ns.
     rtt_ns: u64,
@@ -167,8 +167,9 @@ impl<'a> Answers<'a> {
         Self { firsts, began_ns, rtt_ns }
     }
 
-    /// What `first` lost: until it was answered, from when the listener answered one that began
-    /// later (a queue keeps the order), or all that waited then. `None`: there was neither.
+    /// Returns the time that `first` lost, ns: from the moment at which the listener answered one
+    /// that began later (a queue keeps the order), or all that waited then, until it was answered.
+    /// `None` if there was neither.
     fn lost_ns(&self, first: &First) -> Option<u64> {
         let (there_ns, end_ns) = (first.start_ns + self.rtt_ns, first.end_ns());
         let from = self.firsts.partition_point(|other| other.end_ns() < there_ns);

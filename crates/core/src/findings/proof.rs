@@ -15,8 +15,8 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// A frame with its part in the chain; one that has a part already keeps it, and one that was
-    /// sent before the capture began has none.
+    /// Adds a frame with its part in the chain. A frame that has a part already keeps it, and one
+    /// that was sent before the capture began is left out.
     pub fn see(&mut self, part: &'static str, seen: Sighting) {
         if seen.known().is_some() && self.links.iter().all(|(_, link)| link.frame != seen.frame) {
             let Sighting { frame, time_ns, payload_bytes, from } = seen;
@@ -29,12 +29,12 @@ impl Proof {
         self.see(part, gap.last);
     }
 
-    /// What ended it; the part is what it is where its sender went on.
+    /// Adds the frame that ended it: as `part`, if the silent sender went on.
     pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
         self.see(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
     }
 
-    /// The pure ACK in it, if there was one.
+    /// Adds the pure ACK in it, if there was one.
     pub fn see_ack(&mut self, gap: &Gap, part: &'static str) {
         if let Some(ack) = gap.acks.last.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
             let (frame, time_ns, from) = (ack.frame, ack.seen_ns, gap.sender.peer());
@@ -42,41 +42,41 @@ impl Proof {
         }
     }
 
-    /// The usual chain: what was sent before, the ACK, what followed.
+    /// Adds the usual chain: the frame before, the ACK, the frame after.
     pub fn see_silence(&mut self, gap: &Gap) {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");
         self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
     }
 
-    /// The same of a sender that something held back until an ACK came: that what followed followed
-    /// at once is said where that ACK is shown, and let it go.
+    /// Adds the chain of a sender that was held back until an ACK came. The last part says that it
+    /// went on at once only if that ACK is shown and released it.
     pub fn see_held(&mut self, gap: &Gap) {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");
         self.see_after(gap, self.next_of(gap));
     }
 
-    /// The part of the frame that followed.
+    /// Returns the part of the frame that followed.
     pub fn next_of(&self, gap: &Gap) -> &'static str {
         let shown =
             self.links.iter().any(|(_, link)| ["ack", "ack_with_data"].contains(&link.part));
         if shown && gap.ack_triggered() { "next" } else { "next_later" }
     }
 
-    /// A value for the words.
+    /// Adds a value for the words.
     pub fn fact(&mut self, name: &'static str, fact: Fact) {
         self.facts.push((name, fact));
     }
 
-    /// A look-alike and the id of the sentence that excludes it, if that `holds`.
+    /// Adds a look-alike with the id of the sentence that excludes it, if that `holds`.
     pub fn not(&mut self, cause: Cause, why: &'static str, holds: bool) {
         if holds {
             self.ruled_out.push(RuledOut { cause, why });
         }
     }
 
-    /// What it takes for a loss turned out to be none, by D-SACKs that came later.
+    /// Corrects the proof of a loss that later D-SACKs showed to be none.
     pub fn was_needless(&mut self) {
         for (_, link) in &mut self.links {
             if link.part == "lost" {
@@ -87,7 +87,7 @@ impl Proof {
         self.not(Cause::RetransmissionTimeout, "dsack", true);
     }
 
-    /// The frames in the order they passed.
+    /// Returns the frames in the order in which they passed.
     pub fn evidence(&self) -> Vec<Evidence> {
         let mut links = self.links.clone();
         links.sort_by_key(|(at_ns, link)| (*at_ns, link.frame));
@@ -101,7 +101,7 @@ impl Proof {
     }
 }
 
-/// What the instances of a cause have in common, by the name of the fact.
+/// Sums over the instances of a cause, by the name of the fact.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     counts: BTreeMap<&'static str, u64>,
@@ -116,12 +116,12 @@ impl Shown {
         }
     }
 
-    /// One more value of which the median will be told.
+    /// Adds a value to those whose median is a fact.
     pub fn measure(&mut self, name: &'static str, value: u64) {
         self.medians.entry(name).or_default().record(value);
     }
 
-    /// A number, 0 if there was none.
+    /// Returns a number, 0 if there was none.
     pub fn count(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
@@ -136,7 +136,7 @@ impl Shown {
         }
     }
 
-    /// All as facts. The last word of a name is its unit.
+    /// Returns all as facts. The last word of a name is its unit.
     pub fn facts(&self) -> impl Iterator<Item = (&'static str, Fact)> + '_ {
         let is_bytes = |name: &str| name.ends_with("bytes");
         let counts = self.counts.iter().map(move |(&name, &count)| {

@@ -1,5 +1,5 @@
-//! Requests that met a connection closed for idleness, and the same asked again on a new one: their
-//! client has waited until that was answered.
+//! Requests that met a connection closed for idleness and were sent again on a new one: their
+//! client waited until that was answered.
 
 use crate::capture::FrameId;
 use crate::findings::tally::{First, Key, Tally};
@@ -7,21 +7,21 @@ use crate::findings::thresholds::ASKED_AGAIN_MAX_NS;
 use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
 use crate::wire::Endpoint;
 
-/// Requests kept, the earliest: what others cost until they were asked again is not told.
+/// Requests kept, the earliest; the repetition of later ones is not counted.
 const KEPT_MAX: usize = 1 << 10;
 
 /// A request that was in vain.
 #[derive(Clone, Debug)]
 pub struct InVain {
-    /// Under what it is counted.
+    /// Key under which it is counted.
     pub key: Key,
     /// Its client's address.
     pub client: [u8; 16],
     /// The server that it was sent to.
     pub server: Endpoint,
-    /// A digest of what was asked.
+    /// Digest of the kind of request.
     pub kind: u64,
-    /// When it was first sent, ns.
+    /// Time at which it was first sent, ns.
     pub start_ns: u64,
     /// Time until it failed, ns.
     pub wall_ns: u64,

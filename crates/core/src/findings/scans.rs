@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An address.
 type Host = [u8; 16];
 
-/// What one client's attempts at one host came to, in ports. Ports that are added up together,
-/// because there were too many, count one for each attempt.
+/// Ports that one client tried at one host, by the result. Where ports were too many to be added
+/// up apart, each attempt counts as one.
 #[derive(Clone, Debug, Default)]
 struct Tried {
     answered: u64,

@@ -29,9 +29,9 @@ impl Scene<'_> {
         &self.connection.senders[self.chain.gap.sender as usize]
     }
 
-    /// How long the receiver kept back the ACK that ended it, where that is a part of it worth a
-    /// word: what is left of a round trip is none, and where no ACK of the path was prompt, all of
-    /// it is taken for the path.
+    /// Returns for how long the receiver kept back the ACK that ended it, ns, if that is a
+    /// substantial part. What is left of a round trip is none; and if no ACK on the path was
+    /// prompt, all of the delay is taken for the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
         let delay_ns = self.gap().acks.last?.delay_ns?;
         (delay_ns >= self.gap().len_ns() / LATE_ACK_PART).then_some(delay_ns)
@@ -72,7 +72,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Gathers what the instance shows.
+    /// Proves the instance.
     pub fn proof(&self) -> Proof {
         let mut proof = Proof::default();
         proof.fact("mss_bytes", Fact::Bytes(self.gap().smss));
@@ -95,7 +95,7 @@ impl Scene<'_> {
         proof
     }
 
-    /// Adds to what instances have in common.
+    /// Adds the instance to the sums over all of them.
     pub fn add_to(&self, shown: &mut Shown) {
         (rules(self.chain.cause).add_up)(self, shown);
     }

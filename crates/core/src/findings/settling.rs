@@ -87,7 +87,7 @@ fn changes(
     })
 }
 
-/// Adds what was counted together to what it belongs to.
+/// Adds exchanges that were counted together to the sums of their servers.
 fn complete(tally: &mut Tally) {
     tally.settle();
     tally.worst.settle();
@@ -101,7 +101,7 @@ pub(super) fn think(sender: Side) -> (Cause, Owner) {
     }
 }
 
-/// Where a listener's queue overflows, its dropped SYNs are the same fault.
+/// Gives dropped SYNs to the listener's queue where that overflows.
 fn set_up(tally: &mut Tally) {
     let repeated = tally.causes.keys().filter(|key| key.cause == Cause::SynRetransmit);
     let repeated: Vec<_> = repeated.cloned().collect();
@@ -126,8 +126,8 @@ fn set_up(tally: &mut Tally) {
     }
 }
 
-/// That a repetition was needless may be known only when its exchange is over. Where most were,
-/// what was taken for losses before is of the same kind.
+/// Gives earlier losses the cause of needless repetitions where most repetitions were needless:
+/// that may be known only when their exchange is over.
 fn repeats(tally: &mut Tally) {
     let suspects: Vec<_> = tally
         .causes
@@ -150,8 +150,8 @@ fn repeats(tally: &mut Tally) {
     needless_timeouts(tally);
 }
 
-/// The same for a timer: where the receiver has reported every repetition as one that it had not
-/// needed (RFC 2883), nothing was lost.
+/// Gives timeouts the cause of needless repetitions where the receiver reported every repetition as
+/// needless (RFC 2883): nothing was lost.
 fn needless_timeouts(tally: &mut Tally) {
     let needless = |key: &Key| {
         let repeats = tally.endpoints.get(&key.server)?.sender(key.sender).repeats;
@@ -170,7 +170,7 @@ fn needless_timeouts(tally: &mut Tally) {
     }
 }
 
-/// `key` turned out to be `to`.
+/// Moves the sums of `key` to the cause `to`.
 pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
     let Some(mut moved) = tally.causes.remove(key) else { return };
     if let (Some((_, into)), Class::Fault) = (owners, to.class()) {

@@ -27,7 +27,8 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Where `cause` held back flows, `waited` of each, that shared a full link, most of their bytes.
+/// Returns the keys of `cause` most of whose bytes were in flows that shared a full link; `waited`
+/// is the time that a flow waited for it, ns.
 fn full(tally: &Tally, cause: Cause, waited: impl Fn(&Flow) -> u64) -> Vec<Key> {
     let held = tally.causes.keys().filter(|key| key.cause == cause);
     let mut full: Vec<_> = held
@@ -84,7 +85,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// What one of the clients of a server had from it in some seconds, over 8 Mbit/s.
+    /// A transfer from a server to one of its clients in some seconds, over 8 Mbit/s.
     fn flow(connection: u64, client: u8, seconds: [u64; 2], bytes: u64) -> Flow {
         Flow {
             client: [client; 16],

@@ -16,7 +16,7 @@ pub(super) struct Tail {
     pub count: u64,
     /// Time that the cost took of them, ns.
     ns: u64,
-    /// The same of each.
+    /// Time that it took of each, ns.
     parts: Histogram,
 }
 

@@ -104,7 +104,7 @@ impl First {
         }
     }
 
-    /// Which of two counts, where there is no room for both.
+    /// Order in which first exchanges are kept where there is no room for all.
     fn rank(&self) -> (u64, FrameId) {
         (self.start_ns, self.frame)
     }
@@ -165,11 +165,11 @@ pub struct Tally {
     pub causes: Causes,
     /// Connections.
     pub connections: u64,
-    /// The same by [`Vantage`].
+    /// Connections by [`Vantage`].
     pub vantages: [u64; Vantage::ALL.len()],
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
-    /// When and where the last of them begins, once later ones were dropped.
+    /// Rank of the last of them, once later ones were dropped.
     last_first: Option<(u64, FrameId)>,
     /// SYNs that came to nothing, for the connections after them.
     pub(super) unanswered: Vec<Unanswered>,
@@ -369,9 +369,9 @@ impl Tally {
         }
     }
 
-    /// Where what concerns `server` is added up: a capture may name more servers than memory has
-    /// room for, and those that come last are told together: those of one host under its port 0,
-    /// and once there are too many hosts as well, all of them.
+    /// Returns the endpoint under which `server` is added up. A capture may name more servers than
+    /// memory has room for. Those that come last are added up together: by host, under port 0, and
+    /// once there are too many hosts as well, all of them.
     pub(super) fn row_of(&self, server: Endpoint) -> Endpoint {
         let known = self.endpoints.len();
         if known < ENDPOINTS_MAX || self.endpoints.contains_key(&server) {
@@ -460,8 +460,8 @@ impl Tally {
         }
     }
 
-    /// `ns` of the time that `from` owned at the server of `key`, which is no longer among the
-    /// causes, turned out to be of `into`, which is a fault's or not.
+    /// Moves `ns` of the time that `from` owned at the server of `key` to `into`, which is an owner
+    /// of a fault or not. The key is no longer among the causes.
     pub(super) fn shift(
         &mut self,
         key: &Key,
@@ -476,8 +476,8 @@ impl Tally {
         }
     }
 
-    /// What waited under `key` waited for no such thing: its time, and that of its owner `from`
-    /// which no cause was told of, is of `into`. Answers what it was.
+    /// Removes `key` from the causes and returns its sums. Its time goes from `from` to `into`;
+    /// with the last key of its cause also the time of `from` that belongs to no cause.
     pub(super) fn take_back(
         &mut self,
         key: &Key,

@@ -1,9 +1,7 @@
-//! Waits that look like faults in the ledger and are none: who is waited for, and why nobody is
-//! blamed.
+//! Observations on waits that have the name of a fault in the ledger and are no finding.
 //!
-//! A cost that is below its floors is what its name says. An owner with the name of a fault that
-//! takes much of the time raises the question what is wrong, and where no finding answers it, an
-//! observation does.
+//! An owner with the name of a fault that takes much of the time raises the question what is wrong.
+//! Where no finding answers it, an observation says who was waited for, and why that is no fault.
 
 use crate::findings::assemble::Part;
 use crate::findings::buffer_limits::{self, Bearable};
@@ -56,7 +54,7 @@ pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> 
     once.iter().map(observation).collect()
 }
 
-/// What was waited for of all these culprits, ns, and how that is told.
+/// Returns the time that exchanges waited for all these culprits, ns, and its observation.
 fn observation(
     parts: &[Part<'_>],
     tally: &Tally,

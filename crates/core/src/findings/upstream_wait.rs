@@ -19,7 +19,7 @@ use crate::wire::Endpoint;
 struct Pairs {
     /// Outer waits with one inner wait.
     met: u64,
-    /// Of those, whose inner wait is of a client with the outer server's address.
+    /// Those of them whose inner wait is of a client with the outer server's address.
     of_host: u64,
     /// Outer waits with none.
     missed: u64,
@@ -79,7 +79,8 @@ impl Wait {
         self.at_server && self.answered_ns.saturating_sub(self.asked_ns) >= WAIT_MIN_NS
     }
 
-    /// Which of `others` begin right behind it and end right before it does, and when, ns.
+    /// Returns those of `others` that begin right behind it and end right before it does, by index,
+    /// and when they end, ns.
     fn within<'a>(&self, others: &'a [Self]) -> impl Iterator<Item = (usize, u64)> + use<'a> {
         let Self { asked_ns, answered_ns, client, .. } = *self;
         let apart_ns = (answered_ns - asked_ns) / UPSTREAM_APART_PART;
@@ -101,7 +102,7 @@ struct Behind {
 }
 
 impl Behind {
-    /// Of several in a row the innermost: its waits are the shortest.
+    /// Finds the innermost of several servers in a row: its waits are the shortest.
     fn find(outer: Endpoint, tally: &Tally) -> Option<Self> {
         let waits = &tally.endpoints.get(&outer)?.waits;
         let others = tally.endpoints.iter().filter(|(server, _)| **server != outer);

@@ -107,9 +107,8 @@ impl Worst {
         keep_first(&mut self.kept, self.limit);
     }
 
-    /// What `from` owned of the time of connections by the cause of `key` turned out to be of
-    /// `into`, which is a fault's or not. What is not known by who sent is moved with the last key
-    /// of its cause, all of it.
+    /// Moves the time that `from` owned by the cause of `key` to `into`, which is an owner of a
+    /// fault or not. Time that is not known by sender is moved with the last key of its cause.
     pub fn reassign(
         &mut self,
         key: &Key,
@@ -195,7 +194,8 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
     }
 }
 
-/// What `sender` sent. Its duplicate ACKs and closed windows concern the other direction's data.
+/// The direction of `sender`. Its duplicate ACKs and closed windows concern the other direction's
+/// data.
 fn direction(connection: &Connection, sender: Side) -> DirectionReport {
     let half = &connection.senders[sender as usize];
     let other = &connection.senders[sender.peer() as usize].counts();

@@ -17,8 +17,8 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     }
 }
 
-/// Where most senders that seemed to wait for late ACKs went on without any as often, these were
-/// met by chance.
+/// Moves waits for late ACKs to the sender's application where most senders went on without an ACK
+/// as often: they met the ACKs by chance.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let chance = |key: &Key, connections: u64| {
         let endpoint = tally.endpoints.get(&key.server);
@@ -38,7 +38,7 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
     }
 }
 
-/// The end of the flight, its late ACK, and what had to wait for it.
+/// Proves a late ACK: the end of the flight, the ACK, and what had to wait for it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_held(gap);

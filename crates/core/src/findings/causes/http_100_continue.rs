@@ -8,7 +8,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Turn;
 use crate::model::{Cause, Fact};
 
-/// The header, its ACK, and the body that came unasked.
+/// Proves the wait: the header, its ACK, and the body that came unasked.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     if gap.turn == Turn::Answers {

@@ -1,8 +1,8 @@
 //! What the causes of slow and failed look-ups share: the frames of queries and answers, and the
 //! values that all of them show.
 //!
-//! They are recognised in `dns/lookup.rs`, where a look-up ends; `findings/lookups.rs` joins it with
-//! the exchanges that waited for it.
+//! They are recognised in `dns/lookup.rs`, where a look-up ends; `findings/lookups.rs` joins it
+//! with the exchanges that waited for it.
 
 use super::rules;
 use crate::app::{Protocol, Side};
@@ -106,7 +106,7 @@ pub(in crate::findings) struct Others<'a> {
     pub others: u64,
     /// Query that its server was waiting for itself.
     pub upstream: Option<&'a Query>,
-    /// How many resolvers its client asked, where none answered and nothing else came to it either.
+    /// Number of resolvers that its client asked, if none answered and nothing else came to it.
     pub cut_off: Option<u64>,
 }
 

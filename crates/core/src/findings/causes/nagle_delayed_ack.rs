@@ -8,7 +8,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
 use crate::judge::AckTrigger;
 use crate::model::{Cause, Fact, Owner, Sighting};
 
-/// The end of the flight, its ACK, and what had been held.
+/// Proves a hold: the end of the flight, its ACK, and the segment that had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     // What was held is a request of its own, where it begins with that.

@@ -9,7 +9,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact};
 
-/// The last segment that fitted, the ACK that opened the window, and what followed.
+/// Proves a small window: the last segment that fitted, the ACK that opened it, and what followed.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let fills = gap.window.limits(gap.next_segment());

@@ -18,9 +18,9 @@ const SOURCES_MAX: usize = 4096;
 pub struct Flood {
     /// Number of them.
     pub count: u64,
-    /// Of them answered with SYN-ACK.
+    /// Those of them that were answered with SYN-ACK.
     pub answered: u64,
-    /// Of them those of which only the SYN-ACK was captured.
+    /// Those of them of which only the SYN-ACK was captured.
     answers_alone: u64,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -28,12 +28,12 @@ pub struct Flood {
     frames: Option<(Sighting, Sighting)>,
 }
 
-/// That of two frames which passed first.
+/// Returns the frame that passed first.
 fn earlier(one: Sighting, other: Sighting) -> Sighting {
     std::cmp::min_by_key(one, other, |seen| (seen.time_ns, seen.frame))
 }
 
-/// That of two frames which passed last.
+/// Returns the frame that passed last.
 fn later(one: Sighting, other: Sighting) -> Sighting {
     std::cmp::max_by_key(one, other, |seen| (seen.time_ns, seen.frame))
 }
@@ -121,7 +121,7 @@ impl Flood {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// The same of a flood that lasts for a second, if it is shorter.
+    /// Returns the rate as if it lasted for a second, if it is shorter.
     fn per_second(&self) -> u64 {
         (u128::from(self.count) * 1_000_000_000 / u128::from(self.duration_ns().max(1_000_000_000)))
             as u64

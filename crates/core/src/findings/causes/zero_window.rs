@@ -7,7 +7,7 @@ use crate::findings::scene::Scene;
 use crate::model::Cause;
 use crate::tcp::Outcome;
 
-/// The ACK that closed the window, the probes, the update, and what had waited for it.
+/// Proves a closed window: the ACK that closed it, the probes, the update, and what had waited.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "flight_end");

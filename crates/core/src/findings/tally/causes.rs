@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use std::collections::BTreeSet;
 
-/// What each cause cost at each culprit. A capture may have as many servers as it has packets:
-/// those of one server are found without looking at the others.
+/// The sums of each cause at each culprit. A capture may have as many servers as it has packets, so
+/// the causes of one server are found without looking at the others.
 #[derive(Clone, Default)]
 pub struct Causes {
     all: HashMap<Key, Box<CauseTally>>,
@@ -15,7 +15,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// That of `key`, nothing so far if it is new.
+    /// Returns the sums of `key`, which are empty if it is new.
     pub fn at(&mut self, key: &Key) -> &mut CauseTally {
         match self.all.entry_ref(key) {
             EntryRef::Occupied(known) => known.into_mut(),
@@ -26,17 +26,17 @@ impl Causes {
         }
     }
 
-    /// That of `key`, if it was met.
+    /// Returns the sums of `key`, if it was met.
     pub fn get(&self, key: &Key) -> Option<&CauseTally> {
         self.all.get(key).map(|cause| &**cause)
     }
 
-    /// The same, to be changed.
+    /// Returns the sums of `key` to be changed.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut CauseTally> {
         self.all.get_mut(key).map(|cause| &mut **cause)
     }
 
-    /// Takes that of `key` out.
+    /// Removes and returns the sums of `key`.
     pub fn remove(&mut self, key: &Key) -> Option<CauseTally> {
         self.keys.remove(key);
         self.all.remove(key).map(|cause| *cause)
@@ -63,7 +63,7 @@ impl Causes {
         keys.filter_map(|key| Some((key, self.get(key)?)))
     }
 
-    /// Takes those out that `are` what is meant.
+    /// Removes and returns those for which `are` holds.
     pub fn take_all(&mut self, are: impl Fn(&Key, &CauseTally) -> bool) -> Self {
         let all: HashMap<_, _> = self.all.extract_if(|key, cause| are(key, cause)).collect();
         let keys = all.keys().cloned().collect();

@@ -48,7 +48,7 @@ impl Key {
         Self { server, cause, sender, culprit }
     }
 
-    /// The same among what is added up about `server`, which stands for many.
+    /// Returns the key among the sums of `server`, which stands for many.
     pub(in crate::findings) fn within(mut self, server: Endpoint) -> Self {
         if self.server != server {
             if self.culprit.endpoint == self.server {
@@ -59,7 +59,7 @@ impl Key {
         self
     }
 
-    /// Before all others of `server`.
+    /// Returns the key that sorts before all others of `server`.
     pub(super) fn lowest(server: Endpoint) -> Self {
         let culprit = Culprit { role: Role::ALL[0], endpoint: Endpoint::default() };
         Self { server, cause: Cause::ALL[0], sender: Side::Client, culprit }
@@ -79,15 +79,15 @@ pub struct CauseTally {
     pub lost_ns: u64,
     /// Wall time of the exchanges with it.
     pub now: Histogram,
-    /// The same without it.
+    /// Their wall time without it.
     pub without: Histogram,
     /// The longest silence of each exchange.
     pub waits: Histogram,
     /// The clearest instance.
     pub worst: Option<Instance>,
-    /// Most of one exchange's wall time that it cost, as a share, and that time, ns.
+    /// Its greatest share of the wall time of one exchange.
     pub share_max: f64,
-    /// See `share_max`.
+    /// The time of that share, ns.
     pub share_max_ns: u64,
     /// Exchanges in which it held back a request rather than a response.
     pub requests: u64,
@@ -140,8 +140,7 @@ impl CauseTally {
         self.note_share(chain.ns, wall_ns);
     }
 
-    /// Counts one silence that cost an exchange of `wall_ns` so much, and nothing else of it is to
-    /// be known.
+    /// Counts one silence that cost an exchange of `wall_ns` so much, without its instance.
     #[inline]
     pub(super) fn add_one(&mut self, wall_ns: u64, lost_ns: u64) {
         self.exchanges += 1;
@@ -198,7 +197,7 @@ impl CauseTally {
 }
 
 impl Scene<'_> {
-    /// All that is told of it as an instance of what stands under `key`.
+    /// Returns it as an instance of the cause under `key`.
     #[cold]
     #[inline(never)]
     pub(super) fn instance(&self, key: &Key, rank: Rank) -> Instance {
@@ -217,5 +216,5 @@ impl Scene<'_> {
     }
 }
 
-/// What makes an instance the clearest: the longest silence, and the first of equals.
+/// Order of clearness of instances: the longest silence, and the first of equals.
 pub type Rank = ((bool, bool, u64), std::cmp::Reverse<(u64, FrameId)>);

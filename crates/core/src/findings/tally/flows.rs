@@ -11,11 +11,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Flows kept per shard.
 const FLOWS_MAX: usize = 1 << 10;
 
-/// Flows between the same hosts that began in the same such stretch of time are kept together, as a power
-/// of two: somewhat more than a minute.
+/// Flows between the same hosts that began in the same such stretch of time are kept together, as a
+/// power of two: somewhat more than a minute.
 const STRETCH_BITS: u32 = 36;
 
-/// What one side of a connection sent in an exchange.
+/// The data that one side of a connection sent in an exchange.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub(in crate::findings) client: [u8; 16],
@@ -26,20 +26,20 @@ pub struct Flow {
     /// Its time, from the first data to the last, ns.
     pub(in crate::findings) span_ns: [u64; 2],
     pub(in crate::findings) bytes: u64,
-    /// How long it looked as if a send buffer held it back, ns.
+    /// Time for which a send buffer seemed to hold it back, ns.
     pub(in crate::findings) held_ns: u64,
-    /// How long its congestion window held it back, ns.
+    /// Time for which its congestion window held it back, ns.
     pub(in crate::findings) windowed_ns: u64,
-    /// How long quick repairs of what it lost held it back, and its smaller window after them, ns.
+    /// Time for which quick repairs and the smaller window after them held it back, ns.
     pub(in crate::findings) repaired_ns: u64,
-    /// How much of a link's time it leaves while its window opens, ns.
+    /// Time of a link that it leaves unused while its window opens, ns.
     pub(in crate::findings) opening_ns: u64,
     /// The rate of its path as far as that is known, bits per second.
     pub(in crate::findings) path_bps: Option<u64>,
 }
 
 impl Flow {
-    /// What `sender` sent in `exchange`, if that was much.
+    /// Returns the data that `sender` sent in `exchange`, if it was much.
     fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
         let half = &connection.senders[sender as usize];
         let bulk = half.bulk.as_ref()?;
@@ -80,8 +80,8 @@ impl Flow {
     }
 }
 
-/// The flows of one shard. Where they are too many, those of some hosts and times are kept, late ones
-/// no less than early ones.
+/// The flows of one shard. Where they are too many, those of some hosts and times are kept, late
+/// ones no less than early ones.
 #[derive(Clone, Debug, Default)]
 pub struct Flows(Vec<(u64, Flow)>);
 
@@ -126,9 +126,9 @@ impl Flows {
     }
 }
 
-/// How much of the time of a path of so many bytes/s is left by a sender whose window opens from so
-/// many bytes, ns: it doubles with each round trip until it holds what the path does, and has sent that much
-/// by then (RFC 5681 §3.1).
+/// Returns the time of a path of so many bytes/s that a sender leaves unused while its window opens
+/// from so many bytes, ns: it doubles with each round trip until it holds what the path does, and
+/// has sent that much by then (RFC 5681 §3.1).
 fn opening_ns(window: u64, rate: u64, rtt_ns: u64) -> u64 {
     let path_holds = u128::from(rate) * u128::from(rtt_ns) / 1_000_000_000;
     let rounds = (path_holds / u128::from(window.max(1))).checked_ilog2().unwrap_or(0);
@@ -141,7 +141,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// What a client fetched in a second.
+    /// A transfer of a client in a second.
     fn flow(client: u16, connection: u64, second: u64) -> Flow {
         let mut address = [0; 16];
         address[..2].copy_from_slice(&client.to_be_bytes());

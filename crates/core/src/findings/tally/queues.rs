@@ -1,4 +1,5 @@
-//! Who may have stood in a queue, and who kept it filled: what `standing` joins when all is known.
+//! Exchanges that may have stood in a queue, and transfers that kept it filled. `cross_traffic.rs`
+//! joins them when all is known.
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -15,7 +16,7 @@ const SMALLS_MAX: usize = 1 << 10;
 /// Transfers kept per shard, the earliest.
 const TRANSFERS_MAX: usize = 64;
 
-/// An exchange that may have stood in somebody's queue.
+/// An exchange that may have stood in a queue.
 #[derive(Clone, Debug)]
 pub struct Small {
     pub(in crate::findings) client: Endpoint,
@@ -39,9 +40,9 @@ pub struct Small {
     pub(in crate::findings) connect_ns: u64,
     pub(in crate::findings) queueing_ns: u64,
     pub(in crate::findings) server_ns: u64,
-    /// How long after its last byte the vantage saw an ACK of it, if not the next request, ns.
+    /// Time from its last byte to an ACK of it at the vantage, if not the next request, ns.
     pub(in crate::findings) acked_ns: u64,
-    /// Of `queueing_ns`, what is told as a bloated queue's already.
+    /// Part of `queueing_ns` that is reported as a bloated queue already.
     pub(in crate::findings) told_ns: u64,
 }
 
@@ -57,7 +58,7 @@ pub struct Transfer {
     pub(in crate::findings) queue_delay: QueueDelay,
 }
 
-/// What one shard saw of both.
+/// Both, as one shard saw them.
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
     pub(in crate::findings) smalls: Vec<Small>,

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 /// The sequences of one endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The path's part of the time of all their exchanges, ns.
     pub path_ns: u64,
@@ -16,7 +16,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Counts the last exchange of `row`, of whose time the path had `path_ns`, if the row is a sequence.
+    /// Counts the last exchange of `row`, of whose time the path had `path_ns`, if the row is a
+    /// sequence.
     pub fn add(&mut self, row: &Row, path_ns: u64) {
         if row.count == SEQUENCE_MIN {
             self.count += 1;

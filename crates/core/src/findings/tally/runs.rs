@@ -1,6 +1,6 @@
-//! Exchanges one like the other: of one kind with one server, each of which only its server kept
-//! waiting. Most are such, and they are counted together before they are added to what is kept of
-//! their server; and so are the connections on which nothing else happened.
+//! Exchanges that are alike: of one kind with one server, each of which only its server kept
+//! waiting. Most are, so they are counted together before they are added to the sums of their
+//! server. So are the connections on which nothing else happened.
 
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
@@ -17,29 +17,29 @@ use std::cmp::Reverse;
 /// Kinds that are counted so at a time.
 const RUNS: usize = 64;
 
-/// What such exchanges of one kind add up to.
+/// Sums of such exchanges of one kind.
 #[derive(Clone)]
 struct Run {
     server: Endpoint,
     kind: Label,
     group: Group,
-    /// How many of them include their set-up.
+    /// Number of them that include their set-up.
     connects: u64,
     /// The connections of those that were one-shot connections.
     one_shots: Option<Box<EndpointTally>>,
     think: CauseTally,
     waits: Waits,
-    /// Of the clearest instance that is kept of its server's time, and of the samples of the path's
-    /// and of its client's: what does not exceed them is counted, and no more.
+    /// Rank of the clearest instance kept of its server's time, and of the samples kept of the
+    /// path's and its client's. Exchanges that do not exceed them are only counted.
     clearest: Rank,
     longest_way: Part,
     longest_pause: Part,
 }
 
-/// How long a part of it took, ns, and the first of equals.
+/// Order of samples: the time of a part, ns, and the first of equals.
 type Part = (u64, Reverse<(u64, FrameId)>);
 
-/// By a few bits of what they are of: who meets an occupied place goes without.
+/// Buckets by a few bits of a hash; on a collision the exchange is counted individually.
 #[derive(Clone)]
 pub struct Runs {
     kinds: [Option<Box<Run>>; RUNS],
@@ -92,7 +92,7 @@ fn rank(chain: &Chain) -> Rank {
     (chain.clarity(), Reverse((chain.gap.end_ns, chain.gap.next.frame)))
 }
 
-/// What of `exchange` the owners of one cost took (see `costs`).
+/// Returns the time of `exchange` that the owners of one cost took (see `causes`).
 #[inline]
 fn part<const N: usize>(exchange: &Exchange, owners: [Owner; N]) -> Part {
     let Sighting { time_ns, frame, .. } = exchange.first;
@@ -163,7 +163,7 @@ impl Runs {
         true
     }
 
-    /// The same of a one-shot connection.
+    /// Counts a one-shot connection, if its exchange is such a one.
     #[inline]
     pub fn take_one_shot(&mut self, one_shot: &OneShot<'_>) -> bool {
         let bucket = bucket_of(&one_shot.server, one_shot.kind);
@@ -223,7 +223,7 @@ impl Runs {
     }
 }
 
-/// What is told of a connection on which only its server's time was told of.
+/// Key of a server's time, which is all that such connections have.
 const QUIET: [u64; 2] = [0, 1 << Cause::ServerThink as u64];
 
 fn think_of(server: Endpoint) -> Key {

@@ -1,8 +1,7 @@
-//! What costs take of the exchanges that they make slow.
+//! The exchanges that costs make slow.
 //!
-//! Of a typical exchange a cost may take nothing, and of a few nearly all: sums and means hide
-//! that. So of each cost the exchanges are counted in which it takes as long as a cost must to be a
-//! finding.
+//! A cost may take nothing of a typical exchange and nearly all of a few, which sums and means
+//! hide. So the exchanges are counted in which each cost takes as long as it must to be a finding.
 
 use crate::findings::causes::COSTS;
 use crate::findings::thresholds::WAIT_MIN_NS;
@@ -12,18 +11,18 @@ use crate::tcp::{Exchange, OneShot, SimpleExchange};
 /// The exchanges of one endpoint that a cost made slow.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// What the cost took of them, ns.
+    /// Time that the cost took of them, ns.
     pub ns: u64,
-    /// The same of each.
+    /// Time that it took of each.
     pub parts: Histogram,
     /// Their wall time.
     pub now: Histogram,
-    /// The same without the cost.
+    /// Their wall time without the cost.
     pub without: Histogram,
 }
 
 impl Tail {
-    /// How many.
+    /// Returns their number.
     pub fn count(&self) -> u64 {
         self.parts.count()
     }
@@ -60,13 +59,13 @@ pub const fn slow_ns(cause: Cause) -> u64 {
 pub struct Tails([Option<Box<Tail>>; COSTS.len()]);
 
 impl Tails {
-    /// That of `cause`.
+    /// Returns the tail of `cause`.
     pub fn of(&self, cause: Cause) -> Option<&Tail> {
         let place = COSTS.iter().position(|cost| cost.cause == cause)?;
         self.0[place].as_deref()
     }
 
-    /// Counts an exchange of `wall_ns`, of which each owner had what `of` says.
+    /// Counts an exchange of `wall_ns`; `of` returns the time of each owner.
     fn add(&mut self, wall_ns: u64, of: impl Fn(Owner) -> u64) {
         for (cost, tail) in COSTS.iter().zip(&mut self.0) {
             let ns = cost.owners.iter().map(|&owner| of(owner)).sum();

@@ -1,5 +1,5 @@
-//! When exchanges with a server waited for more than the path: what shows whether one server waits
-//! for another.
+//! Times at which exchanges with a server waited for more than the path. They show whether one
+//! server waits for another.
 
 use crate::app::Side;
 use crate::findings::thresholds::WAIT_MIN_NS;
@@ -13,13 +13,13 @@ const WAITS_MAX: usize = 64;
 /// An exchange that took its time, as it passed the vantage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
-    /// When it was asked for, or its connection, ns.
+    /// Time at which it was asked for, or its connection, ns.
     pub began_ns: u64,
-    /// When its request passed, ns.
+    /// Time of its request, ns.
     pub asked_ns: u64,
-    /// When its response began, ns.
+    /// Time at which its response began, ns.
     pub answered_ns: u64,
-    /// When it ended, ns.
+    /// Time of its end, ns.
     pub ended_ns: u64,
     /// The client's address.
     pub client: [u8; 16],
@@ -59,7 +59,7 @@ impl Waits {
         }
     }
 
-    /// The same of one that only its server kept waiting.
+    /// Notes an exchange that only its server kept waiting.
     #[inline]
     pub fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) {
         let (asked_ns, answered_ns) = (plain.asked.0, plain.answered.0);
@@ -67,7 +67,7 @@ impl Waits {
         self.add(times, connection.client(), &connection.path);
     }
 
-    /// The same of a one-shot connection.
+    /// Notes a one-shot connection.
     #[inline]
     pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
         let [began, asked, answered] = [&one_shot.syn, &one_shot.asked, &one_shot.answered];
