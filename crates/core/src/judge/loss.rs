@@ -105,7 +105,8 @@ pub fn may_be_timer(gap: &Gap) -> bool {
     !gap.repair.is_retransmission() && is_time_for_timer(gap.len_ns(), gap.rtt.base_ns)
 }
 
-/// The same of a silence of that length on a path of that round trip, ns.
+/// Returns whether a silence of this length is long enough for a retransmission timer on a path
+/// with this round trip, ns.
 #[inline]
 pub fn is_time_for_timer(silent_ns: u64, rtt_base_ns: u64) -> bool {
     silent_ns >= RETRANSMISSION_MIN_NS.max(2 * rtt_base_ns)

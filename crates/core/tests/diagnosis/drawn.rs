@@ -126,7 +126,7 @@ fn waits_that_no_segment_of_their_sender_ends_are_drawn() {
         // The client sends data meanwhile.
         ("http2_ping_while_the_server_works", 180_000_000),
         ("server_greets_after_two_seconds", 1_990_000_000),
-        ("line_that_is_never_answered", 890_000_000),
+        ("request_line_without_an_answer", 890_000_000),
     ] {
         let (_, trace) = traces.iter().find(|it| it.0 == name).expect("the trace");
         for &place in &trace.vantages {

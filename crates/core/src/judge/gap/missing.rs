@@ -35,7 +35,7 @@ impl MissingPackets {
         included
     }
 
-    /// The same packets without `count` of them.
+    /// Returns the same packets without `count` of them.
     pub fn less(self, count: u32) -> Self {
         Self { count: self.count.saturating_sub(count), ..self }
     }

@@ -1,4 +1,4 @@
-//! What a sender has shown of Nagle's algorithm (RFC 896) and of waits for late ACKs.
+//! Evidence about a sender's use of Nagle's algorithm (RFC 896) and about waits for late ACKs.
 
 use crate::judge::thresholds::{KNOWN_HOLDS, KNOWN_WAITS};
 
