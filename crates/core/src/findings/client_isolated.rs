@@ -2,8 +2,8 @@
 //! way out of the client, and one report of it says more than one a server.
 
 use crate::findings::assemble::Part;
+use crate::findings::causes::set_up;
 use crate::findings::refusals::{client, clients_of_many};
-use crate::findings::set_up;
 use crate::findings::tally::First;
 use crate::findings::thresholds::UNREACHED_HOSTS_MIN;
 use crate::model::{Cause, Culprit, Fact, Role};

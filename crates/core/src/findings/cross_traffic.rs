@@ -7,8 +7,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::findings::culprit::culprit;
-use crate::findings::scene::Proof;
+use crate::findings::proof::Proof;
 use crate::findings::tally::{Instance, Key, Small, Tally, Transfer};
 use crate::findings::thresholds::CROSS_TRAFFIC_MIN;
 use crate::judge::QueueDelay;
@@ -176,7 +175,7 @@ impl Small {
 
 fn key(small: &Small) -> Key {
     let (cause, sender) = (Cause::Bufferbloat, Side::Server);
-    let culprit = culprit(cause, sender, small.client, small.server);
+    let culprit = cause.culprit(sender, small.client, small.server);
     Key { cause, sender, server: small.server, culprit }
 }
 

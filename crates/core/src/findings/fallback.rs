@@ -3,7 +3,7 @@
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::findings::scene::Proof;
+use crate::findings::proof::Proof;
 use crate::findings::tally::{First, Instance, Key, Tally};
 use crate::judge::thresholds::RTO_INITIAL_NS;
 use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage};

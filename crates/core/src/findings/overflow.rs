@@ -3,8 +3,8 @@
 //! came to it; without, it waits once more after it got in.
 
 use crate::app::Side;
+use crate::findings::causes::syn_flood::is_flooded;
 use crate::findings::settling::move_cause;
-use crate::findings::syn_flood::is_flooded;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
 use crate::findings::thresholds::ACCEPTED_TOGETHER_NS;
 use crate::model::{Cause, Histogram, Owner};

@@ -5,12 +5,14 @@
 //! takes much of the time raises the question what is wrong, and where no finding answers it, an
 //! observation does.
 
-use crate::findings::assemble::{Floors, Part};
+use crate::findings::assemble::Part;
 use crate::findings::buffer_limits::{self, Bearable};
+use crate::findings::causes::rules;
 use crate::findings::facts::facts;
+use crate::findings::floors::Floors;
 use crate::findings::tally::Tally;
 use crate::findings::thresholds::DOMINANT_FACTOR;
-use crate::model::{Cause, Class, Fact, Observation, units};
+use crate::model::{Class, Fact, Observation, units};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
 
@@ -80,11 +82,6 @@ fn observation(
             ["window_bytes", "ceiling_bytes", "rtt_ns", buffer_limits::READ].contains(name)
         })
         .collect();
-    let name = match key.cause {
-        Cause::ReceiveWindow | Cause::ZeroWindow => "reader",
-        Cause::SendBuffer => "writer",
-        _ => "place",
-    };
     let at = match (key.culprit.endpoint, parts.len() - 1) {
         (Endpoint { port: 0, .. }, 0) => key.culprit.endpoint.ip().to_string(),
         (Endpoint { port: 0, .. }, more) => {
@@ -93,7 +90,7 @@ fn observation(
         (at, _) => at.to_string(),
     };
     facts.extend([
-        (name, Fact::Text(at)),
+        (rules(key.cause).waits_for, Fact::Text(at)),
         ("cause", Fact::Text(key.cause.id().into())),
         ("lost_ns", Fact::Ns(lost_ns)),
         ("share", Fact::Share(share)),

@@ -2,7 +2,7 @@
 //!
 //! A file here says how its mechanism is recognised: who waited for what, never a magic duration.
 //! [`judge`] asks them in order, the most specific first; what none of them claims was the
-//! application's. The file of the same name in [`crate::findings`] proves a case to the reader.
+//! application's. The file of the same name in `findings/causes` proves a case to the reader.
 
 mod answer;
 mod application;

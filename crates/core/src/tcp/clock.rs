@@ -53,7 +53,7 @@ impl SenderClock {
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
-        if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > 2 * here_ns {
+        if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > here_ns.saturating_mul(2) {
             self.state = State::Wrong;
             return;
         }

@@ -2,10 +2,11 @@
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::findings::culprit::culprit;
-use crate::findings::scene::{Proof, Scene, Shown};
+use crate::findings::causes::rules;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
 use crate::findings::tally::Callers;
-use crate::model::{Cause, Culprit, Histogram, Ledger, Owner, Role, Vantage};
+use crate::model::{Cause, Culprit, Histogram, Ledger, Role, Vantage};
 use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::Endpoint;
 use std::hash::{Hash, Hasher};
@@ -40,15 +41,9 @@ impl Key {
     /// `cause` on `connection`, where `sender` was silent.
     pub(in crate::findings) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
         let (client, server) = (connection.client(), connection.server());
-        let of_syn = matches!(cause, Cause::Refused | Cause::SynRetransmit);
-        let rejected = connection.rejects(sender).filter(|_| cause == Cause::RetransmissionTimeout);
-        let obstacle = connection.obstacle().filter(|_| of_syn);
-        let culprit = match obstacle.or(rejected.map(|told| told.reporter)) {
+        let culprit = match (rules(cause).elsewhere)(connection, sender) {
             Some(endpoint) => Culprit { role: Role::Network, endpoint },
-            None if matches!(cause, Cause::Reset | Cause::IdleReset) && connection.was_cut() => {
-                Culprit { role: Role::Network, endpoint: server }
-            }
-            None => culprit(cause, sender, client, server),
+            None => cause.culprit(sender, client, server),
         };
         Self { server, cause, sender, culprit }
     }
@@ -139,10 +134,8 @@ impl CauseTally {
         self.repaired += u64::from(chain.segments);
         self.waits.record(chain.longest_ns);
         self.requests += u64::from(chain.sender == Side::Client);
-        match chain.cause {
-            Cause::AcceptQueueOverflow => self.covers.add(Owner::Connect, chain.ns),
-            Cause::Bufferbloat => self.covers.add(Owner::Queueing, chain.ns),
-            _ => {}
+        if let Some(owner) = rules(chain.cause).covers {
+            self.covers.add(owner, chain.ns);
         }
         self.note_share(chain.ns, wall_ns);
     }

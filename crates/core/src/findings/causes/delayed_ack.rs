@@ -1,6 +1,7 @@
 //! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
 
-use crate::findings::scene::{Proof, Scene};
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
 use crate::findings::settling::{move_cause, think};
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Shape;
@@ -9,9 +10,16 @@ use crate::model::{Cause, Fact, Owner};
 /// The reason for the block if the send buffer holds less than two segments.
 pub const SEND_BUFFER: &str = "a send buffer of that size";
 
+/// Measures how long the receiver kept the ACK back.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        shown.measure("ack_delay_p50_ns", delay_ns);
+    }
+}
+
 /// Where most senders that seemed to wait for late ACKs went on without any as often, these were
 /// met by chance.
-pub(super) fn settle(tally: &mut Tally) {
+pub(in crate::findings) fn settle(tally: &mut Tally) {
     let chance = |key: &Key, connections: u64| {
         let endpoint = tally.endpoints.get(&key.server);
         endpoint.is_some_and(|it| 2 * it.late_acks_refuted[key.sender as usize] > connections)

@@ -1,6 +1,8 @@
 //! Queues that multiply the round trip (RFC 8290 §1).
 
-use crate::findings::scene::{Proof, Scene};
+use crate::findings::floors::Case;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact};
 
 /// Proves a queue: what waited in it, and the round trip with it.
@@ -21,4 +23,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.not(Cause::PathRtt, "base_rtt", base_ns > 0);
     proof.not(Cause::ServerThink, "kernel_acks", true);
+}
+
+/// Returns whether it was felt more than once: one late packet is a host that was busy; a queue
+/// that stands is met again.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    let waits = case.cause.waits.points();
+    let felt = waits.filter(|&(ns, _)| ns >= case.floors.fault_ns);
+    case.is_broad_or_deep() && felt.map(|(_, count)| count).sum::<u64>() >= 2
 }

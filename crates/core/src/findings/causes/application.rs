@@ -1,16 +1,18 @@
-//! Time of the applications themselves: what no mechanism of TCP explains.
+//! The frames of an application's own time, which client and server show alike: no mechanism of TCP
+//! explains it.
 
-use crate::findings::scene::{Proof, Scene};
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
 use crate::judge::Turn;
 use crate::model::Cause;
 
-/// Proves a silence of the application: the request, and the frame with which it went on.
-pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+/// Proves a silence of the application; `answers` names the frames before and after one that the
+/// other side waited for.
+pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), proof: &mut Proof) {
     let gap = scene.gap();
-    let (before, after) = match (scene.chain.cause, gap.turn) {
-        (Cause::ServerThink, Turn::Answers) => ("request", "response"),
-        (Cause::ClientThink, Turn::Answers) => ("flight_end", "request"),
-        _ => ("flight_end", "next"),
+    let (before, after) = match gap.turn {
+        Turn::Answers => answers,
+        Turn::Continues => ("flight_end", "next"),
     };
     proof.see_before(gap, before);
     // A FIN or a RST says that nothing more comes.

@@ -1,7 +1,11 @@
-//! Packets above a size vanish and nobody says so (RFC 2923 §2.1). Which losses are of this
-//! kind, only the sizes of a whole direction tell: see [`crate::tcp::Sender::sizes_stop_short`].
+//! Packets above a size vanish and nobody says so (RFC 2923 §2.1).
+//!
+//! Recognised when the exchange is over (`name_losses` in `tcp/connection/ending.rs`), from the
+//! sizes of all segments of a direction ([`crate::tcp::Sender::sizes_stop_short`]): one silence
+//! does not tell it from another loss.
 
-use crate::findings::scene::{Proof, Scene};
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact};
 
 /// The full segment, its repetitions, and the sizes between which the path's limit lies.

@@ -1,12 +1,28 @@
-//! Connections that a RST (RFC 9293 §3.5.2) or a FIN ended in mid-exchange, or just as an idle one
-//! was used again.
+//! A connection that a RST (RFC 9293 §3.5.2) or a FIN ended in mid-exchange.
+//!
+//! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
 use crate::app::Side;
-use crate::findings::scene::{Proof, Scene};
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
 use crate::findings::thresholds::IDLE_RESET_MIN_NS;
 use crate::model::{Cause, Fact, Sighting};
+use crate::tcp::Connection;
+use crate::wire::Endpoint;
 
-fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing: &[Side]) {
+/// Returns the server, as the place on whose path the RST was made, where its time to live is not
+/// its sender's.
+pub(super) fn cut_by(connection: &Connection, _: Side) -> Option<Endpoint> {
+    connection.was_cut().then(|| connection.server())
+}
+
+/// Adds the frames with which the connection ended.
+pub(super) fn see_end(
+    scene: &Scene<'_>,
+    proof: &mut Proof,
+    request: &'static str,
+    closing: &[Side],
+) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     for &side in closing {
         if let Some(fin) = connection.ending().fin[side as usize] {
@@ -23,7 +39,7 @@ fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing:
 }
 
 /// Origin of the RST, if it was not its sender.
-fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
+pub(super) fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
     if scene.connection.was_cut() {
         let [of_reset, of_others] = scene.connection.ending().reset_ttls;
         proof.fact("rst_ttl", Fact::Count(of_reset.into()));
@@ -31,8 +47,8 @@ fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
     }
 }
 
-/// The last data and the RST.
-pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
+/// Proves an end in mid-exchange: the last data and the RST.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     see_end(scene, proof, "last_data", &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns()) {
@@ -72,24 +88,4 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     let open = connection.senders.iter().all(|sender| !sender.closed());
     let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
     proof.not(Cause::ZeroWindow, "window_open", open && !held);
-}
-
-/// The server's FIN, the request that crossed it, and the RST.
-pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
-    let (connection, exchange) = (scene.connection, scene.exchange);
-    see_end(scene, proof, "request", &[Side::Server]);
-    let idle_ns = exchange.idle_ns;
-    if idle_ns > 0 {
-        proof.fact("idle_ns", Fact::Ns(idle_ns));
-    }
-    let fin_ns = connection.ending().fin_ns[Side::Server as usize];
-    let quiet_since_ns = exchange.start_ns.saturating_sub(idle_ns);
-    let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
-    if let Some(fin_ns) = closed {
-        proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
-    }
-    see_cut(scene, proof);
-    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_RESET_MIN_NS);
-    proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
-    proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
 }

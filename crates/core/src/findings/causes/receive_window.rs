@@ -1,6 +1,11 @@
 //! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
 
-use crate::findings::scene::{Proof, Scene};
+use crate::findings::buffer_limits;
+use crate::findings::facts::Facts;
+use crate::findings::floors::Case;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact};
 
@@ -30,4 +35,22 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         matches!(gap.flight.shape, Shape::Ceiling { .. }),
     );
     proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+}
+
+/// Counts what was read.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    buffer_limits::add_up(scene, shown);
+}
+
+/// Returns whether a wider window would have spared what it cost.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    let Some(endpoint) = case.endpoint() else { return false };
+    case.is_broad() && buffer_limits::is_short(case.key, case.cause, endpoint, case.floors)
+}
+
+/// Returns how often the window stood in the way, where it did at more than one height.
+pub(super) fn facts(key: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
+    let [level, all] = endpoint.window_stands[key.sender as usize];
+    let moved = !buffer_limits::is_fixed([level, all]);
+    moved.then_some(("moved", Fact::Count(all.into()))).into_iter().collect()
 }

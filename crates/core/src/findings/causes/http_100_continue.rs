@@ -1,7 +1,10 @@
 //! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
 
 use crate::app::Side;
-use crate::findings::scene::{Proof, Scene};
+use crate::findings::facts::Facts;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Turn;
 use crate::model::{Cause, Fact};
 
@@ -20,4 +23,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::NagleDelayedAck, "acked", acked);
     proof.not(Cause::ServerThink, "body_missing", gap.protocol.expects_continue);
     proof.not(Cause::ZeroWindow, "window_open", gap.window.was_open(gap.next_segment()));
+}
+
+/// Returns the median of what the client waited.
+pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+    Facts::from([("wait_p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5)))])
 }

@@ -1,6 +1,9 @@
 //! A receiving application that does not read (RFC 9293 §3.8.6.1).
 
-use crate::findings::scene::{Proof, Scene, Shown};
+use crate::findings::buffer_limits;
+use crate::findings::floors::Case;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
 use crate::model::Cause;
 use crate::tcp::Outcome;
 
@@ -36,8 +39,16 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
 }
 
-/// Adds up probes, and connections that did not survive.
+/// Returns whether it stopped for long, or takes little at a time.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    let Some(endpoint) = case.endpoint() else { return false };
+    case.is_deep() && buffer_limits::has_stopped(case.cause, case.floors)
+        || case.is_broad() && buffer_limits::is_unread(case.cause, endpoint, case.floors)
+}
+
+/// Counts what was read, probes, and connections that did not survive.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    buffer_limits::add_up(scene, shown);
     shown.add("probes", scene.gap().window.probes.sent.into());
     shown.add("answered", scene.gap().window.probes.answered.into());
     let reset = matches!(scene.exchange.outcome, Outcome::Reset { .. });

@@ -2,7 +2,7 @@
 
 use crate::app::Side;
 use crate::findings::confidence;
-use crate::findings::scene::Proof;
+use crate::findings::proof::Proof;
 use crate::findings::tally::EndpointTally;
 use crate::findings::thresholds::{FLOOD_HALF_OPEN_MIN, FLOOD_RATE_MIN};
 use crate::model::{Affected, Cause, Culprit, Evidence, Fact, Finding, Role, RuledOut, Sighting};
@@ -92,13 +92,13 @@ impl Flood {
     }
 
     /// The only client of all of them, if there is one.
-    pub(super) fn only_source(&self) -> Option<[u8; 16]> {
+    pub(in crate::findings) fn only_source(&self) -> Option<[u8; 16]> {
         let mut sources = self.sources.iter();
         sources.next().copied().filter(|_| sources.next().is_none())
     }
 
     /// Its first and its last frame.
-    pub(super) fn ends(&self) -> Option<(Sighting, Sighting)> {
+    pub(in crate::findings) fn ends(&self) -> Option<(Sighting, Sighting)> {
         self.frames
     }
 
@@ -129,7 +129,7 @@ impl Flood {
 }
 
 /// Many SYNs in a short time, hardly any of them completed.
-pub(super) fn is_flooded(endpoint: &EndpointTally) -> bool {
+pub(in crate::findings) fn is_flooded(endpoint: &EndpointTally) -> bool {
     let flood = &endpoint.flood;
     let many = flood.count >= FLOOD_HALF_OPEN_MIN && flood.per_second() >= FLOOD_RATE_MIN;
     many && completed(endpoint) < flood.count / 4
@@ -147,7 +147,7 @@ fn completed(endpoint: &EndpointTally) -> u64 {
 
 /// A flood, if there is one. `repeated` exchanges of others had
 /// to repeat their SYN meanwhile, which cost them `lost_ns`.
-pub(super) fn recognise(
+pub(in crate::findings) fn recognise(
     server: Endpoint,
     endpoint: &EndpointTally,
     repeated: u64,
