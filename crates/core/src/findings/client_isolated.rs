@@ -14,8 +14,8 @@ use hashbrown::HashSet;
 pub(super) struct CutOff(HashSet<[u8; 16]>);
 
 impl CutOff {
-    /// Those among `faults`, unless half as many other hosts answered them, as the first exchanges of
-    /// connections or RSTs show: who reaches those has a way out.
+    /// Finds the clients among `faults` that are cut off from the network. A client is not, if half
+    /// as many other hosts answered it, as the first exchanges of connections or RSTs show.
     pub(super) fn of(faults: &[Part<'_>], firsts: &[First]) -> Self {
         let unreached = || faults.iter().filter(|part| is_unreached(part));
         let mut clients = clients_of_many(unreached(), UNREACHED_HOSTS_MIN);
@@ -49,7 +49,8 @@ fn is_unreached((key, cause): &Part<'_>) -> bool {
     key.cause == Cause::SynRetransmit && at_server && unheard
 }
 
-/// What the parts of a finding that blames `culprit` have in common: who called, and how many hosts.
+/// Returns the facts that the parts of a finding about `culprit` share: the clients, and the number
+/// of hosts.
 pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     let of_client =
         |part: &Part<'_>| is_unreached(part) && client(part.1) == Some(culprit.endpoint.address);

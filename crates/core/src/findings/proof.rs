@@ -29,7 +29,7 @@ impl Proof {
         self.see(part, gap.last);
     }
 
-    /// What ended it; the part is what it is where its sender went on.
+    /// Adds the segment that ended the silence; `part` is its role if the silent sender sent it.
     pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
         self.see(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
     }
@@ -49,8 +49,8 @@ impl Proof {
         self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
     }
 
-    /// The same of a sender that something held back until an ACK came: that what followed followed
-    /// at once is said where that ACK is shown, and let it go.
+    /// Adds the usual chain of a sender that was held until an ACK came. The text says that the
+    /// next segment followed at once only if the ACK is shown and released that segment.
     pub fn see_held(&mut self, gap: &Gap) {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");
@@ -76,7 +76,7 @@ impl Proof {
         }
     }
 
-    /// What it takes for a loss turned out to be none, by D-SACKs that came later.
+    /// Shows the lost frames as originals, because later D-SACKs showed that nothing was lost.
     pub fn was_needless(&mut self) {
         for (_, link) in &mut self.links {
             if link.part == "lost" {
@@ -101,7 +101,7 @@ impl Proof {
     }
 }
 
-/// What the instances of a cause have in common, by the name of the fact.
+/// Facts shared by the instances of a cause, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     counts: BTreeMap<&'static str, u64>,
@@ -116,7 +116,7 @@ impl Shown {
         }
     }
 
-    /// One more value of which the median will be told.
+    /// Adds a value to the fact; the report shows the median.
     pub fn measure(&mut self, name: &'static str, value: u64) {
         self.medians.entry(name).or_default().record(value);
     }

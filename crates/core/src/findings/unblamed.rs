@@ -1,9 +1,8 @@
-//! Waits that look like faults in the ledger and are none: who is waited for, and why nobody is
-//! blamed.
+//! Waits that look like faults in the ledger but are none: which side is waited for, and why it is
+//! not at fault.
 //!
-//! A cost that is below its floors is what its name says. An owner with the name of a fault that
-//! takes much of the time raises the question what is wrong, and where no finding answers it, an
-//! observation does.
+//! A cost below its floors needs no explanation. But if an owner with the name of a fault takes
+//! much of the time and no finding explains it, an observation does.
 
 use crate::findings::assemble::Part;
 use crate::findings::buffer_limits::{self, Bearable};
@@ -56,7 +55,7 @@ pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> 
     once.iter().map(observation).collect()
 }
 
-/// What was waited for of all these culprits, ns, and how that is told.
+/// Returns the observation about the time waited for all these culprits, ns.
 fn observation(
     parts: &[Part<'_>],
     tally: &Tally,
@@ -67,7 +66,7 @@ fn observation(
     let endpoint = tally.endpoints.get(&key.server)?;
     let lost_ns: u64 = parts.iter().map(|(_, cause)| cause.lost_ns).sum();
     let exchanges: u64 = parts.iter().map(|(_, cause)| cause.exchanges).sum();
-    // One that waited for two of them is one.
+    // An exchange that waited for two of them counts once.
     let exchanges = exchanges.clamp(1, endpoint.all.exchanges.max(1));
     let share = lost_ns as f64 / wall_ns.max(1) as f64;
     if share < DOMINANT_FACTOR * floors.fault_share || lost_ns / exchanges < floors.cost_ns {
