@@ -40,8 +40,8 @@ fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str) -> Packe
     }
 }
 
-/// A request on a connection of its own, 10 ms away from where it is captured; its client is `leg_ns`
-/// away from there.
+/// A request on a separate connection, 10 ms from the vantage; its client is `leg_ns` from the
+/// vantage.
 fn request(traffic: &mut Traffic, (client, server): (SocketAddr, SocketAddr), leg_ns: u64) {
     let mut sent = [100_u32, 9_000];
     let mut say = |after_ns, from_client: bool, flags: &str, payload: &[u8]| {
@@ -71,7 +71,7 @@ fn diagnosis(traffic: &Traffic) -> Report {
     diagnose(&pcap_of(&traffic.frames, 65_535))
 }
 
-/// Three requests, each after a look-up of 300 ms by another address than that of the request.
+/// Three requests, each after a look-up of 300 ms that comes from another address than the request.
 fn asked_elsewhere(leg_ns: u64) -> Report {
     let mut traffic = Traffic::default();
     for port in 40_001..40_004 {

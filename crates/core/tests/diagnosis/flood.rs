@@ -1,4 +1,5 @@
-//! A listener under a SYN flood, and one that is only busy: traces too long to write by hand.
+//! A listener under a SYN flood, and one that is only busy, in traces that are too long to write by
+//! hand.
 
 use crate::diagnosis::diagnose;
 use crate::language::{Place, parse};

@@ -72,7 +72,8 @@ const EXCHANGE: &str = r#"0 > S
 +0.2  < P. "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 +0.06 > ."#;
 
-/// A client that is served, and one at `address` that is refused at another port, so many times.
+/// A client that is served, and a client at `address` that is refused at another port, `times`
+/// times.
 fn refused(address: &str, times: u16) -> Vec<String> {
     let attempt = |number: u16| {
         let lines = format!("{} > S\n+0.06 < R.", 50 + 500 * number);
@@ -99,7 +100,7 @@ fn a_known_client_or_one_that_tries_again_or_all_there_is_was_refused() {
     }
 }
 
-/// The server's half of so many connections, each behind its SYN-ACK with `rest`.
+/// The server's half of `count` connections, each with its SYN-ACK and then `rest`.
 fn answers(count: u16, rest: &str) -> Vec<String> {
     let trace = |number: u16| {
         let client = format!("10.{}.{}.1:40000", 1 + number / 200, number % 200);
@@ -124,7 +125,7 @@ fn answers_of_which_the_server_goes_on_with_most_are_no_flood() {
     assert_eq!(faults(&report), []);
 }
 
-/// So many requests of one client, each on a connection of its own over 10 ms, `pause_ms` apart.
+/// `count` requests of one client, each on a separate connection over 10 ms, `pause_ms` apart.
 fn visits(count: u16, pause_ms: f64) -> Vec<String> {
     let visit = |number: u16| {
         let at_ms = f64::from(number) * (21.0 + pause_ms);

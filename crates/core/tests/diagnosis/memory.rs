@@ -149,7 +149,7 @@ fn payload_behind_holes_has_a_bound_over_all_connections() {
     assert_eq!(tracker.memory_bytes() / SHARE_BYTES, 0, "nothing is left of what is over");
 }
 
-/// Each port is a server, and a report has room for so many.
+/// Each port is a server, and a report has room for a limited number.
 #[test]
 fn servers_too_many_to_tell_apart_are_told_together() {
     const SERVERS: u16 = 5_000;

@@ -53,7 +53,7 @@ impl Traffic {
         self.put(after_ns, frame);
     }
 
-    /// A connection of its own: set up, one request, its answer in `parts` after a while, the end.
+    /// A separate connection: set-up, one request, its answer in `parts` after a while, the end.
     fn connection(
         &mut self,
         (port, to): (u16, SocketAddr),
@@ -174,7 +174,7 @@ fn a_resolver_that_is_late_again_is_slow() {
     assert_eq!(causes, [Cause::DnsSlow]);
 }
 
-/// Requests to two servers, each after a look-up by a resolver of its own that takes 200 ms.
+/// Requests to two servers, each after a look-up by a different resolver that takes 200 ms.
 fn two_servers(resolvers: [[u8; 4]; 2]) -> Vec<Finding> {
     let mut traffic = Traffic::default();
     for (port, resolver) in (40_001..).zip(resolvers) {
@@ -282,7 +282,8 @@ fn unanswered_queries_are_counted_for_the_resolver_that_is_named() {
     }
 }
 
-/// Two queries without an answer, after one that its resolver answered with `reply`: whose fault that is.
+/// Returns the culprit of two queries without an answer, after one that the resolver answered with
+/// `reply`.
 fn unanswered_behind(reply: impl FnOnce(&mut Traffic)) -> Role {
     let mut traffic = Traffic::default();
     traffic.datagram(0, (CLIENT, RESOLVER), &message(QUERY, None));
@@ -310,7 +311,8 @@ fn a_host_that_says_that_its_port_is_closed_has_answered_no_query() {
         traffic.put(MS, frame);
     });
     assert_eq!(refused, Role::Resolver);
-    // The twin: it answers, and what it does not answer later was lost on the way.
+    // The twin: the resolver answers, so queries that it does not answer later were lost on the
+    // path.
     let answered = unanswered_behind(|traffic| {
         traffic.datagram(MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
     });

@@ -11,7 +11,7 @@ use tcpwhy_core::report::json;
 /// A captured frame.
 type Stamped = (u64, Packet);
 
-/// Lines of the language in the order of time, as they pass `place`; what is sent again has equal bytes.
+/// Lines of the language in the order in which they pass `place`; repeated lines have equal bytes.
 fn traffic(mut lines: Vec<(f64, String)>, place: Place) -> Vec<Stamped> {
     lines.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let text: Vec<_> = lines.iter().map(|(at, line)| format!("{at:.3} {line}")).collect();

@@ -5,7 +5,7 @@ use tcpwhy_core::findings::{Floors, Tally, assemble};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::tcp::{Connection, Exchange, Sink, Tracker};
 
-/// Counts each exchange by itself.
+/// Counts each exchange individually.
 #[derive(Default)]
 struct OneByOne(Tally);
 

@@ -186,7 +186,7 @@ fn connections_after_a_copy_are_told() {
     let mut all = twice(&outer, &trace, |packet| behind(packet, trace.server, container));
     let others = 200;
     for other in 1..=others {
-        // Once it is forgotten, and all of them at once.
+        // After the copy is forgotten, and with all copies at once.
         let later_ns = 10_000_000_000 + u64::from(other) * 1_000_000;
         let client = SocketAddr::new(trace.client.ip(), 20_000 + other);
         let another = |(at_ns, packet): &Stamped| {
@@ -202,7 +202,7 @@ fn connections_after_a_copy_are_told() {
     assert_eq!(report.totals.exchanges, 1 + u64::from(others));
 }
 
-/// A proxy says the same to its backend, on a connection with numbers of its own.
+/// A proxy sends the same bytes to its backend, on a connection with other sequence numbers.
 #[test]
 fn connections_that_say_the_same_are_no_copies() {
     let trace = held_bodies();

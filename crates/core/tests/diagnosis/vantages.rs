@@ -413,7 +413,8 @@ fn a_syn_that_both_ends_saw_was_dropped_behind_the_server_s_capture() {
     assert_eq!(lost.findings[0].cause.id(), "syn_retransmit");
     assert_eq!(join(&lost).crossings[0].lost_packets, 1);
     let seen = both_ends(&parse(&text("")), AHEAD_NS);
-    // Dropped it was on the server's host; that its listener was full does not show: nobody waits.
+    // The SYN was dropped on the server's host. That the listener was full does not show, since no
+    // connection waits in its queue.
     assert_eq!(seen.findings[0].cause.id(), "syn_retransmit");
     assert_eq!(join(&seen).crossings[0].lost_packets, 0);
 }

@@ -6,7 +6,7 @@ use tcpwhy_core::findings::arrange;
 use tcpwhy_core::model::{Cause, Fact, Observation, Owner, Report, Role};
 use tcpwhy_core::report::{json, text};
 
-/// A fault that is next to nothing beside what the server takes.
+/// A fault that costs almost nothing compared with the server's own time.
 fn slight() -> Report {
     let mut report = fixtures::nagle();
     let mut cost = report.findings[0].clone();
@@ -173,7 +173,7 @@ fn nothing_of_what_was_asked_for_is_not_nothing_at_all() {
     assert!(!text.contains("No fault"), "{text}");
 }
 
-/// One direction only was captured: nobody can say that nothing was wrong.
+/// Only one direction was captured, so the absence of faults cannot be shown.
 #[test]
 fn where_nothing_can_be_told_no_health_is_claimed() {
     let mut report = fixtures::nagle();

@@ -186,7 +186,7 @@ pub enum TreatError {
     NoResolverFile {
         /// The namespace.
         netns: String,
-        /// Path that a file of its own would have.
+        /// Path that a separate file would have.
         path: PathBuf,
     },
     /// The file has no nameserver that a cache could ask.

@@ -23,9 +23,9 @@ pub struct Repair {
     pub unseen: bool,
     /// If it is a retransmission: no later data had been sent.
     pub tail: bool,
-    /// It was overtaken by others.
+    /// It was overtaken by later packets.
     pub overtaken: bool,
-    /// Time since the first of these, ns.
+    /// Time since the first of the packets that overtook it, ns.
     pub late_ns: u64,
 }
 
