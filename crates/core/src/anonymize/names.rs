@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nobody_stays() {
+    fn addresses_of_no_host_are_kept() {
         for stays in ["127.0.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.251"] {
             let stays = u32::from(stays.parse::<Ipv4Addr>().unwrap());
             assert_eq!(names().ipv4(stays), stays);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_other_clients_do_not_reach_either_is_told_by_itself() {
+    fn a_server_that_no_client_reaches_has_its_own_finding() {
         let mut all = unreached(6, None);
         for client in 1..=9 {
             all[0].1.callers.add([client; 16], 1);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_hosts_or_an_obstacle_that_names_itself_are_told_by_themselves() {
+    fn few_hosts_and_explicit_refusals_have_separate_findings() {
         let router = Endpoint { address: [50; 16], port: 0 };
         for all in [unreached(3, None), unreached(9, Some(router))] {
             let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_many_at_once_do_not_tell_who_waits_for_whom() {
+    fn concurrent_requests_show_no_upstream_wait() {
         let outer = waits(1, false, (0..60).map(|index| (1_000 + 2 * index, 1_300 + 2 * index)));
         let inner = waits(2, true, (0..60).map(|index| (1_001 + 2 * index, 1_285 + 2 * index)));
         assert!(!Pairs::of(server(3128), &outer, &inner).is_link());

@@ -33,7 +33,7 @@ fn drawn_ns(ladder: &Ladder, owner: Owner) -> u64 {
 }
 
 #[test]
-fn nobody_is_drawn_to_have_more_than_is_counted() {
+fn no_owner_is_drawn_with_more_time_than_counted() {
     let mut wrong = Vec::new();
     for (name, trace) in traces() {
         for &place in &trace.vantages {

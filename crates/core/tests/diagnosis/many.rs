@@ -111,7 +111,7 @@ fn answers(count: u16, rest: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_flood_is_known_by_the_answers_that_nobody_confirms() {
+fn a_flood_is_recognised_by_unconfirmed_answers() {
     let report = report(&answers(150, "\n+1000 < S. seq 0"), Place::Server);
     assert_eq!(faults(&report), [Cause::SynFlood]);
     let facts = &report.findings[0].facts;

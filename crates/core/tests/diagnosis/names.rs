@@ -164,7 +164,7 @@ fn look_ups(count: usize) -> Report {
 }
 
 #[test]
-fn one_late_answer_that_nobody_is_seen_to_wait_for_is_a_name_that_was_not_cached() {
+fn one_late_answer_without_a_waiting_exchange_is_an_uncached_name() {
     assert!(look_ups(1).findings.is_empty(), "{:#?}", look_ups(1).findings);
 }
 
@@ -259,7 +259,7 @@ fn asked_in_vain(answers: bool, connects: bool) -> Finding {
 }
 
 #[test]
-fn a_client_that_no_resolver_answers_and_nobody_else_has_no_way_out() {
+fn a_client_without_any_answer_is_isolated() {
     let has = |finding: &Finding, fact: &str| finding.facts.iter().any(|(name, _)| *name == fact);
     let alone = asked_in_vain(false, false);
     assert_eq!(alone.culprit.role, Role::Network);

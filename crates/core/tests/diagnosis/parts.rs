@@ -139,7 +139,7 @@ fn what_is_sent_again_with_the_same_bytes_proves_no_second_place() {
 
 /// The twins: the same traffic, seen at two places by clocks that agree.
 #[test]
-fn a_flood_and_a_scan_seen_at_two_places_are_told_once() {
+fn a_flood_and_a_scan_seen_at_two_places_are_counted_once() {
     for (name, frames) in [("flood", flood(230.0)), ("scan", scan())] {
         let later = |(at_ns, packet): &Stamped| {
             let to_server = packet.destination < packet.source;

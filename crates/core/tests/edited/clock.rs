@@ -79,7 +79,7 @@ fn span_ns(report: &Report) -> u64 {
 }
 
 #[test]
-fn a_step_of_the_clock_is_nobodys_time() {
+fn a_step_of_the_clock_has_no_owner() {
     let mut wrong = Vec::new();
     for (name, frames) in captures() {
         let was = report(&frames);

@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn the_short_way_leaves_what_the_long_one_does(
+    fn the_fast_path_leaves_the_same_state(
         steps in prop::collection::vec(step(), 1..40),
         speech in prop::sample::select(vec![Speech::Http, Speech::Redis, Speech::Other]),
         path_ns in prop_oneof![Just(5_000_u64), Just(2_000_000), Just(30_000_000)],
