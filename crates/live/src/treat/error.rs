@@ -180,8 +180,8 @@ pub enum TreatError {
     },
     /// A namespace uses the file of the host.
     #[error(
-        "network namespace {netns} has no {path}: its processes are told what those of the host are; \
-         name the file that they see with --file"
+        "network namespace {netns} has no {path}: its processes use the file of the host; \
+         name the file with --file"
     )]
     NoResolverFile {
         /// The namespace.
