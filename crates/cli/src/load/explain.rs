@@ -59,11 +59,9 @@ impl Explainer {
 
 fn note(error: &LiveError) -> String {
     match error {
-        LiveError::NetRaw(_) => {
-            "finding the causes of slow requests needs a capture of their \
+        LiveError::NetRaw(_) => "finding the causes of slow requests needs a capture of their \
             packets: run it with sudo, or once: sudo setcap cap_net_raw+ep $(command -v tcpwhy)"
-                .to_owned()
-        }
+            .to_owned(),
         other => format!("the causes of slow requests cannot be found: {other}"),
     }
 }
