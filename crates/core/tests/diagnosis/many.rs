@@ -126,8 +126,8 @@ fn answers_of_which_the_server_goes_on_with_most_are_no_flood() {
 }
 
 /// `count` requests of one client, each on a separate connection over 10 ms, `pause_ms` apart.
-fn visits(count: u16, pause_ms: f64) -> Vec<String> {
-    let visit = |number: u16| {
+fn short_connections(count: u16, pause_ms: f64) -> Vec<String> {
+    let connection = |number: u16| {
         let at_ms = f64::from(number) * (21.0 + pause_ms);
         let lines = format!(
             "one_way 5\n{at_ms} > S\n+5 < S.\n+5 > .\n\
@@ -137,13 +137,13 @@ fn visits(count: u16, pause_ms: f64) -> Vec<String> {
         );
         between(&format!("10.0.0.1:{}", 40_000 + number), "10.0.0.2:80", &lines)
     };
-    (0..count).map(visit).collect()
+    (0..count).map(connection).collect()
 }
 
 #[test]
 fn requests_on_connections_of_their_own_add_up_where_they_follow_each_other() {
     let in_row = |pause_ms, place| {
-        let report = report(&visits(30, pause_ms), place);
+        let report = report(&short_connections(30, pause_ms), place);
         assert_eq!(faults(&report), []);
         let mut facts = report.findings.iter().flat_map(|finding| &finding.facts);
         facts.find(|(name, _)| *name == "in_row").map(|(_, fact)| fact.clone())
