@@ -10,7 +10,7 @@ use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage}
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// SYNs kept, the earliest; what later ones held up is not counted.
+/// Number of SYNs kept, the earliest ones; delays by later ones are not reported.
 const KEPT_MAX: usize = 1 << 10;
 
 /// Number of clients that went on to another address.
@@ -25,7 +25,7 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
-    /// Builds the record of a connection whose only SYN was never answered.
+    /// Returns the fallback that `connection` shows, if it is one.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
         let setup = &connection.setup;
         if setup.syns != 1 || setup.syn_acks != 0 || setup.refused {

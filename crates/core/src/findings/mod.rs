@@ -1,7 +1,8 @@
-//! From ledgers to findings: sums by endpoint, cause and culprit, and what they show.
+//! From ledgers to findings: sums by endpoint, cause and culprit, and the findings that follow from
+//! them.
 //!
-//! [`Tally`] adds up exchanges, [`assemble()`] makes findings of the sums. What is peculiar to a
-//! cause stands in its row and its file in `causes`, with its manual beside it.
+//! [`Tally`] adds up exchanges, [`assemble()`] makes findings of the sums. The rules and the proof
+//! of each cause are in its row and its file in `causes`, with its manual beside it.
 
 mod app_flow_control;
 mod assemble;

@@ -29,7 +29,7 @@ impl Proof {
         self.see(part, gap.last);
     }
 
-    /// Adds the frame that ended it: as `part`, if the silent sender went on.
+    /// Adds the segment that ended the silence; `part` is its role if the silent sender sent it.
     pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
         self.see(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
     }
@@ -49,8 +49,8 @@ impl Proof {
         self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
     }
 
-    /// Adds the chain of a sender that was held back until an ACK came. The last part says that it
-    /// went on at once only if that ACK is shown and released it.
+    /// Adds the usual chain of a sender that was held until an ACK came. The text says that the
+    /// next segment followed at once only if the ACK is shown and released that segment.
     pub fn see_held(&mut self, gap: &Gap) {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");
@@ -76,7 +76,7 @@ impl Proof {
         }
     }
 
-    /// Corrects the proof of a loss that later D-SACKs showed to be none.
+    /// Shows the lost frames as originals, because later D-SACKs showed that nothing was lost.
     pub fn was_needless(&mut self) {
         for (_, link) in &mut self.links {
             if link.part == "lost" {
@@ -101,7 +101,7 @@ impl Proof {
     }
 }
 
-/// Sums over the instances of a cause, by the name of the fact.
+/// Facts shared by the instances of a cause, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     counts: BTreeMap<&'static str, u64>,
@@ -116,7 +116,7 @@ impl Shown {
         }
     }
 
-    /// Adds a value to those whose median is a fact.
+    /// Adds a value to the fact; the report shows the median.
     pub fn measure(&mut self, name: &'static str, value: u64) {
         self.medians.entry(name).or_default().record(value);
     }

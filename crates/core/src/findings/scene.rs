@@ -29,9 +29,9 @@ impl Scene<'_> {
         &self.connection.senders[self.chain.gap.sender as usize]
     }
 
-    /// Returns for how long the receiver kept back the ACK that ended it, ns, if that is a
-    /// substantial part. What is left of a round trip is none; and if no ACK on the path was
-    /// prompt, all of the delay is taken for the path.
+    /// Time by which the receiver delayed the ACK that ended the silence, if it is worth reporting.
+    /// The rest of a round trip is no such delay; if no ACK on the path was prompt, all of it is
+    /// attributed to the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
         let delay_ns = self.gap().acks.last?.delay_ns?;
         (delay_ns >= self.gap().len_ns() / LATE_ACK_PART).then_some(delay_ns)

@@ -1,7 +1,8 @@
-//! Observations on waits that have the name of a fault in the ledger and are no finding.
+//! Waits that look like faults in the ledger but are none: which side is waited for, and why it is
+//! not at fault.
 //!
-//! An owner with the name of a fault that takes much of the time raises the question what is wrong.
-//! Where no finding answers it, an observation says who was waited for, and why that is no fault.
+//! A cost below its floors needs no explanation. But if an owner with the name of a fault takes
+//! much of the time and no finding explains it, an observation does.
 
 use crate::findings::assemble::Part;
 use crate::findings::buffer_limits::{self, Bearable};
@@ -54,7 +55,7 @@ pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> 
     once.iter().map(observation).collect()
 }
 
-/// Returns the time that exchanges waited for all these culprits, ns, and its observation.
+/// Returns the observation about the time waited for all these culprits, ns.
 fn observation(
     parts: &[Part<'_>],
     tally: &Tally,
@@ -65,7 +66,7 @@ fn observation(
     let endpoint = tally.endpoints.get(&key.server)?;
     let lost_ns: u64 = parts.iter().map(|(_, cause)| cause.lost_ns).sum();
     let exchanges: u64 = parts.iter().map(|(_, cause)| cause.exchanges).sum();
-    // One that waited for two of them is one.
+    // An exchange that waited for two of them counts once.
     let exchanges = exchanges.clamp(1, endpoint.all.exchanges.max(1));
     let share = lost_ns as f64 / wall_ns.max(1) as f64;
     if share < DOMINANT_FACTOR * floors.fault_share || lost_ns / exchanges < floors.cost_ns {

@@ -35,7 +35,7 @@ pub struct Words {
     pub message: Vec<&'static str>,
     /// Names of a frame's part in the chain: id and words.
     pub evidence: Vec<(&'static str, &'static str)>,
-    /// Why a look-alike is not it: its cause, the sentence's id, the sentence.
+    /// Reason to exclude a look-alike: its cause, the sentence's id, the sentence.
     pub ruled_out: Vec<(&'static str, &'static str, &'static str)>,
     /// The change.
     pub fixes: Vec<FixRow>,
@@ -44,8 +44,8 @@ pub struct Words {
 /// A row of a manual's `## Fix` table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixRow {
-    /// When it applies: software, protocol and role names, facts that must be known (`?fact`) or
-    /// unknown (`!fact`), joined by `+`, or `any`.
+    /// Condition of the fix: software, protocol and role names, facts that must be known (`?fact`)
+    /// or unknown (`!fact`), joined by `+`, or `any`.
     pub applies: &'static str,
     /// The place of the change.
     pub place: &'static str,

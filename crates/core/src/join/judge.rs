@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_told_by_the_place_next_to_who_was_silent() {
+    fn a_silence_is_judged_at_the_place_next_to_the_silent_side() {
         let (timer, think) = (Cause::RetransmissionTimeout, Cause::ServerThink);
         let of = |sender, timer_ns, think_ns| {
             account(2_540, &[(timer, sender, timer_ns), (think, Side::Server, think_ns)])
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_place_can_prove_is_told_by_it() {
+    fn a_finding_that_one_place_can_prove_comes_from_it() {
         let syn = account(11_222, &[(Cause::SynRetransmit, Side::Client, 11_222)]);
         let full = account(11_220, &[(Cause::AcceptQueueOverflow, Side::Client, 11_220)]);
         assert_eq!(better(&syn, &full), 1, "the listener that was full");

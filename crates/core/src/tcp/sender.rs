@@ -198,7 +198,7 @@ impl Sender {
         self.trouble.as_deref().unwrap_or(Trouble::none())
     }
 
-    /// The same, to be added to.
+    /// Returns the loss state for changes; creates it if there is none.
     #[cold]
     #[inline(never)]
     pub fn trouble_mut(&mut self) -> &mut Trouble {

@@ -29,7 +29,7 @@ pub struct Shared {
     pub early: EarlyBytes,
     /// The gap that the current departure ended.
     pub(super) silence: Gap,
-    /// The same for a response on the fast path.
+    /// The reusable gap for a response on the fast path.
     pub(super) answered: Gap,
 }
 
@@ -39,7 +39,7 @@ impl Shared {
         Self { window, ..Self::default() }
     }
 
-    /// The same, with a log in each exchange of what changes its ledger later.
+    /// Makes each exchange log the changes of its ledger.
     pub fn logging_revisions(mut self) -> Self {
         self.spare.logs_revisions = true;
         self

@@ -8,7 +8,7 @@ use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 
-/// How it is summed at an endpoint.
+/// Rule for its sum at an endpoint.
 pub(super) const COST: Cost =
     Cost { sender: Side::Client, show: Some(Cost::see_ends), ..Cost::PLAIN };
 

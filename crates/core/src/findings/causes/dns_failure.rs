@@ -5,7 +5,7 @@ use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact};
 
-/// How it is told from a look-up.
+/// Rule for recognising it in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules { prove, ..LookupRules::PLAIN };
 
 /// Returns whether a look-up came to nothing, however quickly that was said, or took long.

@@ -7,7 +7,7 @@ use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
 use crate::wire::dns_message::rcode;
 
-/// How it is told from a look-up. Search domains are the client's.
+/// Rule for recognising it in a look-up. Search domains are the client's.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: |query| query.rcode == Some(rcode::NXDOMAIN),
     count: |lookup| u64::from(lookup.search_steps),

@@ -4,7 +4,7 @@ use super::lookup::{LookupRules, LookupScene};
 use crate::findings::proof::Proof;
 use crate::model::Cause;
 
-/// How it is told from a look-up.
+/// Rule for recognising it in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: |query| query.answered_ns.is_some(),
     is_wait: true,

@@ -5,8 +5,8 @@ use crate::dns::{Lookup, Query};
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
 
-/// How it is told from a look-up. A server that answers others of its kind and not this one: a
-/// packet was lost on the way; one that answers none is itself to blame.
+/// Rule for recognising it in a look-up. If a server answers other queries of the same type, a
+/// packet was lost on the path; if it answers none, the server itself is at fault.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: Query::is_unheard,
     count: unheard,
@@ -19,14 +19,14 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
     prove,
 };
 
-/// It was answered after its client had asked for the same again.
+/// Returns whether the answer came after the client had repeated the query.
 fn is_late(lookup: &Lookup, query: &Query) -> bool {
     let again = |other: &&Query| other.qtype == query.qtype && other.sent_ns > query.sent_ns;
     let next = lookup.queries.iter().find(again);
     next.is_some_and(|next| query.answered_ns > Some(next.sent_ns))
 }
 
-/// Proves a silent server: the query, what the client asked next, and who else was silent.
+/// Proves a silent server: the query, the client's next query, and the other silent servers.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let (lookup, query, known) = (scene.lookup, scene.query, scene.known);
     let asked = if query.is_answered() { "asked" } else { "query" };

@@ -37,7 +37,8 @@ pub(super) fn count(cause: &CauseTally) -> u64 {
 
 /// Returns whether quick repairs are a finding: they are what TCP is for.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
-    // One that takes a quarter of a transfer, and as long as a cost has to take to matter.
+    // A single repair counts if it takes a quarter of a transfer, and as long as a cost has to
+    // take.
     let of_one = case.cause.share_max >= REPAIR_FACTOR * case.floors.fault_share;
     let felt = case.cause.share_max_ns >= case.floors.cost_ns;
     is_often_or_long(case) || case.is_broad() && felt && of_one

@@ -1,7 +1,7 @@
-//! What the causes of slow and failed look-ups share: the frames of queries and answers, and the
-//! values that all of them show.
+//! Common parts of the causes of slow and failed look-ups: the frames of queries and answers, and
+//! the values that all of them show.
 //!
-//! They are recognised in `dns/lookup.rs`, where a look-up ends; `findings/lookups.rs` joins it
+//! The causes are recognised in `dns/lookup.rs` when a look-up ends; `findings/lookups.rs` joins it
 //! with the exchanges that waited for it.
 
 use super::rules;
@@ -16,7 +16,7 @@ use crate::model::{Cause, Fact, LookupMessage, LookupReport, Role, Sighting, Van
 use crate::wire::Endpoint;
 use crate::wire::dns_message::qtype;
 
-/// How a cause of look-ups is told from a look-up and its queries.
+/// Rules for recognising a cause in a look-up and its queries.
 pub(in crate::findings) struct LookupRules {
     /// Returns whether a query shows the cause.
     pub shows: fn(&Query) -> bool,
@@ -32,12 +32,12 @@ pub(in crate::findings) struct LookupRules {
     pub prove: fn(&LookupScene<'_>, &mut Proof),
 }
 
-/// What else is known of the server of a query.
+/// Other knowledge about the server of a query.
 #[derive(Clone, Copy)]
 pub(in crate::findings) struct Heard {
-    /// It is a program on the client's host: nothing is lost on the way.
+    /// The server is a program on the client's host, so no packet is lost on the path.
     pub is_local: bool,
-    /// It answers other queries of the same type.
+    /// The server answers other queries of the same type.
     pub answers: bool,
 }
 
@@ -106,7 +106,8 @@ pub(in crate::findings) struct Others<'a> {
     pub others: u64,
     /// Query that its server was waiting for itself.
     pub upstream: Option<&'a Query>,
-    /// Number of resolvers that its client asked, if none answered and nothing else came to it.
+    /// Number of resolvers that the client asked, if none answered and the client received nothing
+    /// else either.
     pub cut_off: Option<u64>,
 }
 
@@ -116,7 +117,7 @@ pub(in crate::findings) struct LookupScene<'a> {
     pub lookup: &'a Lookup,
     /// The query.
     pub query: &'a Query,
-    /// What other queries say.
+    /// Knowledge from other queries.
     pub known: &'a Others<'a>,
 }
 
@@ -251,7 +252,7 @@ pub(super) fn see_answer(query: &Query, part: &'static str, proof: &mut Proof) {
 /// Messages of a look-up that are drawn.
 const MESSAGES_MAX: usize = 32;
 
-/// The look-up as it is drawn before the connection that waited for it.
+/// Returns the look-up as it is drawn before the connection that waited for it.
 pub(in crate::findings) fn report(lookup: &Lookup) -> LookupReport {
     let mut messages = Vec::new();
     for query in lookup.queries.iter().take(MESSAGES_MAX / 2) {

@@ -1,8 +1,8 @@
-//! Packets above a size vanish and nobody says so (RFC 2923 §2.1).
+//! Packets above a size are lost, and no ICMP error reports it (RFC 2923 §2.1).
 //!
-//! Recognised when the exchange is over (`name_losses` in `tcp/connection/ending.rs`), from the
-//! sizes of all segments of a direction ([`crate::tcp::Sender::sizes_stop_short`]): one silence
-//! does not tell it from another loss.
+//! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/ending.rs`),
+//! from the sizes of all segments of a direction ([`crate::tcp::Sender::sizes_stop_short`]): a
+//! single silence does not distinguish it from another loss.
 
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;

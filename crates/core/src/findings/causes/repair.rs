@@ -27,7 +27,7 @@ pub(super) fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
         None if gap.repair.unseen || !gap.repair.is_retransmission() => {
             Some("between the sender and the capture")
         }
-        // It did come here, and it is too long ago to know in which frame.
+        // The original passed the vantage, but too long ago for its frame to be known.
         None => None,
     };
     if let Some(place) = place.filter(|_| repeats) {

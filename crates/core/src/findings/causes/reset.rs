@@ -69,7 +69,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         let last_ns =
             connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
         if last_ns > 0 {
-            // How old a connection is that was open before the capture began, no packet shows.
+            // No packet shows the age of a connection that was open before the capture began.
             if let Some(open_ns) = connection.setup.established_ns() {
                 proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(open_ns)));
             }

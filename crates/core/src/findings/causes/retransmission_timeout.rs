@@ -24,7 +24,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(told) = scene.connection.rejects(gap.sender) {
         see_icmp(told, proof);
     }
-    // As the frames shown have it.
+    // The time between the frames that are shown.
     let sent = gap.repair.original.unwrap_or(gap.last);
     if sent.known().is_some() {
         proof.fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
@@ -34,7 +34,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     let half = scene.sender();
     proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
-    // What the other side acknowledges is seen only where what it sends is.
+    // ACKs of the other side are seen only if its packets are.
     let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
     let unneeded = half.trouble().dsacks > 0;
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);

@@ -5,7 +5,7 @@ use crate::dns::Query;
 use crate::findings::proof::Proof;
 use crate::model::Cause;
 
-/// How it is told from a look-up.
+/// Rule for recognising it in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: Query::is_unheard,
     count: unheard,

@@ -1,4 +1,4 @@
-//! What a row of the table of causes states.
+//! The content of a row in the table of causes.
 
 use super::lookup::LookupRules;
 use crate::app::Side;
@@ -13,20 +13,20 @@ use crate::model::{Cause, Finding, Owner, RuledOut};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// What findings know of a cause.
+/// Rules for the findings of a cause.
 pub(in crate::findings) struct Rules {
     /// The cause.
     pub cause: Cause,
-    /// Its manual, Markdown. The tables of the manual are the words of the report.
+    /// Its manual, in Markdown. The tables of the manual are the words of the report.
     pub manual: &'static str,
     /// Proves one instance to the reader: its frames, the values for its words, and the look-alikes
     /// that it is not.
     pub prove: fn(&Scene<'_>, &mut Proof),
     /// Adds an instance to what all of them have in common.
     pub add_up: fn(&Scene<'_>, &mut Shown),
-    /// How it is told from a look-up, for causes of look-ups.
+    /// Rule for recognising it in a look-up, for causes of look-ups.
     pub lookup: Option<&'static LookupRules>,
-    /// How it is summed at an endpoint, for costs that the owners of time show.
+    /// Rule for its sum at an endpoint, for costs that the owners of time show.
     pub cost: Option<&'static Cost>,
     /// Returns the host that packets show to be at fault in place of the usual culprit, where
     /// that side was silent.
@@ -45,7 +45,7 @@ pub(in crate::findings) struct Rules {
     pub ruled_out: fn(&CauseTally, Option<&EndpointTally>) -> Option<RuledOut>,
     /// The owner whose time at the endpoint it explains, so that no cost is found in that.
     pub covers: Option<Owner>,
-    /// Its clients are counted: it is a matter of single connection attempts.
+    /// `true` if clients are counted, for causes that concern single connection attempts.
     pub counts_clients: bool,
     /// The party that exchanges wait for, by its name in observations.
     pub waits_for: &'static str,
@@ -79,21 +79,21 @@ impl Rules {
     }
 }
 
-/// How a cost is summed at an endpoint.
+/// Rule for the sum of a cost at an endpoint.
 pub(in crate::findings) struct Cost {
     /// The side that takes the time.
     pub sender: Side,
-    /// It is worth a word from so many times the least cost on.
+    /// The cost is reported from this many times the least cost on.
     pub floor_factor: u64,
     /// Many small ones in a sequence of requests count like a long one.
     pub adds_up: bool,
-    /// What is tallied under the cause is only a part of it.
+    /// `true` if the tally of the cause contains only a part of the cost.
     pub is_partly_tallied: bool,
     /// Shows the exchange to which it mattered most; `None` where a tallied instance does.
     pub show: Option<fn(&Sample, &mut Proof)>,
     /// Returns the time of its owners that is of something else, ns.
     pub other_ns: fn(&EndpointTally) -> u64,
-    /// Returns what is known of the endpoint as a whole.
+    /// Returns facts about the whole endpoint.
     pub facts: fn(&mut Finding, Endpoint, &EndpointTally, &Tally) -> Facts,
     /// Returns the look-alikes that the endpoint as a whole excludes.
     pub ruled_out: fn(Endpoint, &EndpointTally, &Tally) -> Vec<RuledOut>,

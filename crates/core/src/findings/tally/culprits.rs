@@ -48,7 +48,7 @@ impl Key {
         Self { server, cause, sender, culprit }
     }
 
-    /// Returns the key among the sums of `server`, which stands for many.
+    /// Returns the key in the row of `server`, which may stand for many servers.
     pub(in crate::findings) fn within(mut self, server: Endpoint) -> Self {
         if self.server != server {
             if self.culprit.endpoint == self.server {
@@ -79,7 +79,7 @@ pub struct CauseTally {
     pub lost_ns: u64,
     /// Wall time of the exchanges with it.
     pub now: Histogram,
-    /// Their wall time without it.
+    /// Durations without the cause.
     pub without: Histogram,
     /// The longest silence of each exchange.
     pub waits: Histogram,
@@ -97,7 +97,7 @@ pub struct CauseTally {
     pub shown: Shown,
     /// The clients, of causes of connection attempts.
     pub callers: Callers,
-    /// Time of owners that it explains, where costs are told from the same owners.
+    /// Time of owners that the cause explains, for costs that are computed from the same owners.
     pub covers: Ledger,
 }
 
@@ -112,7 +112,7 @@ pub struct Instance {
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
-    /// Its number among the connection's exchanges, from 1; 0 where it is of none.
+    /// Number of the exchange on its connection, from 1; 0 if it belongs to none.
     pub exchange: u64,
     /// Its vantage.
     pub vantage: Vantage,
@@ -190,14 +190,14 @@ impl CauseTally {
         }
     }
 
-    /// Returns whether an instance of that rank is clearer than what is known.
+    /// Returns whether an instance with this rank is clearer than the present one.
     pub(super) fn wants(&self, rank: Rank) -> bool {
         self.worst.as_ref().is_none_or(|worst| rank > worst.rank)
     }
 }
 
 impl Scene<'_> {
-    /// Returns it as an instance of the cause under `key`.
+    /// Collects the proof of this instance for the finding of `key`.
     #[cold]
     #[inline(never)]
     pub(super) fn instance(&self, key: &Key, rank: Rank) -> Instance {
@@ -216,5 +216,5 @@ impl Scene<'_> {
     }
 }
 
-/// Order of clearness of instances: the longest silence, and the first of equals.
+/// Order of instances by clearness: the longest silence, and the first of equals.
 pub type Rank = ((bool, bool, u64), std::cmp::Reverse<(u64, FrameId)>);

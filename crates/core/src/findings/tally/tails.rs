@@ -1,7 +1,8 @@
-//! The exchanges that costs make slow.
+//! Time that costs take of the exchanges that they make slow.
 //!
-//! A cost may take nothing of a typical exchange and nearly all of a few, which sums and means
-//! hide. So the exchanges are counted in which each cost takes as long as it must to be a finding.
+//! A cost may take nothing of a typical exchange, and nearly all of a few, which sums and means
+//! hide. So for each cost those exchanges are counted in which it takes as long as a cost must take
+//! to be a finding.
 
 use crate::findings::causes::COSTS;
 use crate::findings::thresholds::WAIT_MIN_NS;
@@ -11,18 +12,18 @@ use crate::tcp::{Exchange, OneShot, SimpleExchange};
 /// The exchanges of one endpoint that a cost made slow.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// Time that the cost took of them, ns.
+    /// Time of the cost in them, ns.
     pub ns: u64,
-    /// Time that it took of each.
+    /// Distribution of the time of the cost, ns.
     pub parts: Histogram,
     /// Their wall time.
     pub now: Histogram,
-    /// Their wall time without the cost.
+    /// Distribution of their durations without the cost, ns.
     pub without: Histogram,
 }
 
 impl Tail {
-    /// Returns their number.
+    /// Number of exchanges.
     pub fn count(&self) -> u64 {
         self.parts.count()
     }
@@ -59,7 +60,7 @@ pub const fn slow_ns(cause: Cause) -> u64 {
 pub struct Tails([Option<Box<Tail>>; COSTS.len()]);
 
 impl Tails {
-    /// Returns the tail of `cause`.
+    /// Returns the exchanges of `cause`.
     pub fn of(&self, cause: Cause) -> Option<&Tail> {
         let place = COSTS.iter().position(|cost| cost.cause == cause)?;
         self.0[place].as_deref()

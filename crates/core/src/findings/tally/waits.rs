@@ -1,5 +1,5 @@
-//! Times at which exchanges with a server waited for more than the path. They show whether one
-//! server waits for another.
+//! Exchanges with a server that waited for more than the path, which show whether one server waits
+//! for another.
 
 use crate::app::Side;
 use crate::findings::thresholds::WAIT_MIN_NS;
@@ -13,9 +13,9 @@ const WAITS_MAX: usize = 64;
 /// An exchange that took its time, as it passed the vantage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
-    /// Time at which it was asked for, or its connection, ns.
+    /// Begin of the exchange, or of its connection, ns.
     pub began_ns: u64,
-    /// Time of its request, ns.
+    /// Time at which its request passed, ns.
     pub asked_ns: u64,
     /// Time at which its response began, ns.
     pub answered_ns: u64,
@@ -23,7 +23,7 @@ pub struct Wait {
     pub ended_ns: u64,
     /// The client's address.
     pub client: [u8; 16],
-    /// The capture is at its server, as far as that is known.
+    /// `true` if the capture is known to be at the server.
     pub at_server: bool,
     /// The capture is at its client.
     pub at_client: bool,
@@ -34,7 +34,7 @@ pub struct Wait {
 pub struct Waits(Vec<Wait>);
 
 impl Waits {
-    /// All that are kept.
+    /// Returns all waits that are kept.
     pub fn all(&self) -> &[Wait] {
         &self.0
     }
@@ -59,7 +59,7 @@ impl Waits {
         }
     }
 
-    /// Notes an exchange that only its server kept waiting.
+    /// Adds an exchange in which only the server took time.
     #[inline]
     pub fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) {
         let (asked_ns, answered_ns) = (plain.asked.0, plain.answered.0);
@@ -67,7 +67,7 @@ impl Waits {
         self.add(times, connection.client(), &connection.path);
     }
 
-    /// Notes a one-shot connection.
+    /// Adds the exchange of a one-shot connection.
     #[inline]
     pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
         let [began, asked, answered] = [&one_shot.syn, &one_shot.asked, &one_shot.answered];
