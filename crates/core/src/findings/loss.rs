@@ -56,7 +56,7 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
     // What the other side acknowledges is seen only where what it sends is.
     let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
-    let unneeded = half.trouble().dsacks > 0;
+    let unneeded = half.history().counts.dsacks > 0;
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);
     proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicates.first.is_none());
     proof.not(
@@ -76,7 +76,7 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn prove_recovery(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_repair(scene, proof);
-    let (half, unneeded) = (scene.sender(), scene.sender().trouble().dsacks > 0);
+    let (half, unneeded) = (scene.sender(), scene.sender().history().counts.dsacks > 0);
     // Without SACK a receiver cannot say that something came twice (RFC 2883).
     let told = scene.connection.setup.has_sack() && !unneeded;
     let segments = half.segments_sent();
@@ -98,7 +98,7 @@ pub(super) fn prove_spurious(scene: &Scene<'_>, proof: &mut Proof) {
         None => proof.see_before(gap, "flight_end"),
     }
     proof.see_after(gap, "retransmission");
-    let dsack = scene.sender().trouble().dsacks > 0;
+    let dsack = scene.sender().history().counts.dsacks > 0;
     proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
     proof.not(Cause::FastRecovery, "original_arrived", dsack);
     proof.not(Cause::Reordering, "sent_again", gap.repair.original.is_some());
@@ -116,7 +116,7 @@ pub(super) fn prove_reordering(scene: &Scene<'_>, proof: &mut Proof) {
         "late_ns",
         Fact::Ns(if gap.repair.overtaken { gap.repair.late_ns } else { gap.len_ns() }),
     );
-    let spurious = u64::from(scene.sender().trouble().dsacks);
+    let spurious = u64::from(scene.sender().history().counts.dsacks);
     if spurious > 0 {
         proof.fact("spurious", Fact::Count(spurious));
     }

@@ -145,7 +145,7 @@ impl Scene<'_> {
             }
             Cause::ServerThink if self.gap().turn == Turn::Continues => shown.add(AMID, 1),
             Cause::SpuriousRetransmission => {
-                shown.add("dsack", self.sender().trouble().dsacks.into())
+                shown.add("dsack", self.sender().history().counts.dsacks.into())
             }
             Cause::Bandwidth => {
                 let began = self.exchange.began_at[self.gap().sender as usize];

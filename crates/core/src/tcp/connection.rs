@@ -237,7 +237,7 @@ impl Connection {
                 self.take_up(side, segment, self.first_ns, shared);
             }
             self.senders[side as usize].since_mut().probed(side, segment);
-            self.senders[side as usize].trouble_mut().zero_window_probes += 1;
+            self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {
@@ -321,7 +321,7 @@ impl Connection {
         if by_timer && !arrived {
             self.senders[index].follow_timer(start, segment);
             if self.repeats_what_nobody_hears(side, segment) {
-                let since_ns = self.senders[index].trouble().repeating.first_ns;
+                let since_ns = self.senders[index].history().losses.repeating.first_ns;
                 self.take_up(side, segment, since_ns, shared);
             }
         }

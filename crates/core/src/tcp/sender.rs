@@ -5,27 +5,34 @@ mod bulk;
 mod copies;
 mod departure;
 mod effect;
+mod history;
+mod holes;
 mod in_gap;
+mod loss_state;
 mod losses;
 mod marks;
+mod nagle_history;
 mod pacer;
 mod packet_count;
+mod path_mtu;
 mod pieces;
 mod positions;
+mod repeats;
 mod restart;
 mod scale;
 mod since;
 mod sizes;
 mod spacing;
+mod stamp;
 mod steady;
 mod stream;
-mod trouble;
 mod unread;
 mod waits;
 mod window;
+mod window_history;
 
-pub(super) use losses::{Stamp, too_early};
 pub use since::SinceDeparture;
+pub(super) use stamp::{Stamp, too_early};
 pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
 
@@ -42,12 +49,12 @@ pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
 use copies::LastPacket;
 pub use departure::Departure;
+use history::History;
 use marks::Marks;
+pub use nagle_history::Held;
 pub(super) use packet_count::PacketCount;
 pub(super) use sizes::smss_of;
 use std::num::NonZeroU32;
-pub use trouble::Held;
-use trouble::{Hole, Trouble};
 
 /// Unit of stored round-trip samples, ns: one minute fits into 32 bits.
 const RTT_UNIT_NS: u64 = 16;
@@ -127,7 +134,8 @@ pub struct Sender {
     acked_len_max: u16,
     /// State of a bulk sender, once enough data was in flight.
     pub bulk: Option<Box<Bulk>>,
-    trouble: Option<Box<Trouble>>,
+    /// Losses and other faults, if there were any.
+    history: Option<Box<History>>,
     /// Packets sent.
     packets: u64,
     /// Payload sent, each byte counted once.
@@ -184,42 +192,42 @@ impl Sender {
     /// Returns whether a loss or another fault ever occurred.
     #[inline]
     pub fn is_troubled(&self) -> bool {
-        self.trouble.is_some()
+        self.history.is_some()
     }
 
     /// Returns whether no fault ever occurred and the flight was never large.
     #[inline]
     pub fn is_calm(&self) -> bool {
-        self.trouble.is_none() && self.bulk.is_none()
+        self.history.is_none() && self.bulk.is_none()
     }
 
-    /// State after losses and other faults.
-    pub fn trouble(&self) -> &Trouble {
-        self.trouble.as_deref().unwrap_or(Trouble::none())
+    /// Losses and other faults so far.
+    pub fn history(&self) -> &History {
+        self.history.as_deref().unwrap_or(History::none())
     }
 
     /// The same, to be added to.
     #[cold]
     #[inline(never)]
-    pub fn trouble_mut(&mut self) -> &mut Trouble {
-        self.trouble.get_or_insert_default()
+    pub fn history_mut(&mut self) -> &mut History {
+        self.history.get_or_insert_default()
     }
 
     /// Counts for the report, without sizes and round trips.
     pub fn counts(&self) -> DirectionReport {
-        let trouble = self.trouble();
+        let (counts, window) = (&self.history().counts, &self.history().window);
         DirectionReport {
             packets: self.packets,
-            actual_data_bytes: self.unique_bytes + trouble.repeated_bytes,
+            actual_data_bytes: self.unique_bytes + counts.repeated_bytes,
             unique_bytes: self.unique_bytes,
-            rexmt_data_packets: trouble.rexmt_data_packets,
-            rto_count: trouble.rto_count,
-            fast_retransmissions: trouble.fast_retransmissions,
-            spurious_retransmissions: trouble.spurious_retransmissions,
-            out_of_order_packets: trouble.out_of_order_packets,
-            duplicate_acks: trouble.duplicate_acks,
-            zero_window_advertisements: trouble.zero_window_advertisements,
-            zero_window_probes: trouble.zero_window_probes,
+            rexmt_data_packets: counts.rexmt_data_packets,
+            rto_count: counts.rto_count,
+            fast_retransmissions: counts.fast_retransmissions,
+            spurious_retransmissions: counts.spurious_retransmissions,
+            out_of_order_packets: counts.out_of_order_packets,
+            duplicate_acks: counts.duplicate_acks,
+            zero_window_advertisements: window.zero_advertisements,
+            zero_window_probes: window.probes,
             flight_size_max_bytes: self.flight_max.into(),
             ..DirectionReport::default()
         }
@@ -301,7 +309,7 @@ impl Sender {
             self.expect_copies(segment);
             return true;
         }
-        if self.trouble.is_some() && self.is_copy(segment) {
+        if self.history.is_some() && self.is_copy(segment) {
             return true;
         }
         self.packets += 1;
@@ -317,13 +325,13 @@ impl Sender {
     #[cold]
     #[inline(never)]
     fn expect_copies(&mut self, segment: &Segment) {
-        self.trouble_mut().copies.get_or_insert_with(|| Copies::after(segment));
+        self.history_mut().copies.get_or_insert_with(|| Copies::after(segment));
     }
 
     /// Returns whether `segment` was captured before, on a connection where that happened.
     #[inline(never)]
     fn is_copy(&mut self, segment: &Segment) -> bool {
-        let known = self.trouble.as_deref_mut().and_then(|trouble| trouble.copies.as_mut());
+        let known = self.history.as_deref_mut().and_then(|history| history.copies.as_mut());
         known.is_some_and(|copies| copies.is_copy(segment, self.packet_count.tells_apart()))
     }
 
@@ -384,11 +392,7 @@ impl Sender {
     pub fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()
             + self.since.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
-            + self.trouble.as_ref().map_or(0, |trouble| {
-                size_of::<Trouble>()
-                    + trouble.holes.capacity() * size_of::<Hole>()
-                    + trouble.copies.as_ref().map_or(0, |_| size_of::<Copies>())
-            })
+            + self.history.as_ref().map_or(0, |it| size_of::<History>() + it.heap_bytes())
             + self.sent.heap_bytes()
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
     }

@@ -200,11 +200,11 @@ impl EndpointTally {
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
                 self.rates[side as usize].record(rate);
             }
-            let trouble = sender.trouble();
-            for (sum, count) in self.repeats[side as usize].iter_mut().zip(trouble.repetitions()) {
+            let history = sender.history();
+            for (sum, count) in self.repeats[side as usize].iter_mut().zip(history.repetitions()) {
                 *sum += count;
             }
-            self.late_acks_refuted[side as usize] += u64::from(trouble.waits.are_chance());
+            self.late_acks_refuted[side as usize] += u64::from(history.nagle.waits.are_chance());
             let went_on = bulk.map_or([0; 2], |bulk| bulk.went_on);
             for (sum, count) in self.went_on[side as usize].iter_mut().zip(went_on) {
                 *sum += u64::from(count);
@@ -213,12 +213,12 @@ impl EndpointTally {
             if sender.stood_at_ceiling() {
                 self.ceilings[side as usize] += 1;
                 self.clocked[side as usize] += u64::from(bulk.is_some_and(|it| it.is_clocked()));
-                self.buffer_missed[side as usize] += u64::from(trouble.own_pauses);
+                self.buffer_missed[side as usize] += u64::from(history.nagle.own_pauses);
             }
             let most = self.window_stands[side as usize].iter_mut();
             most.zip(sender.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
             self.nagle_missed[side as usize] +=
-                u64::from(connection.senders[side as usize].trouble().nagle.missed);
+                u64::from(connection.senders[side as usize].history().nagle.evidence.missed);
         }
     }
 

@@ -56,8 +56,8 @@ impl Connection {
             return;
         }
         if slice.cause == Some(Cause::NagleDelayedAck) {
-            let trouble = half.trouble_mut();
-            trouble.nagle.holds = trouble.nagle.holds.saturating_sub(1);
+            let nagle = &mut half.history_mut().nagle.evidence;
+            nagle.holds = nagle.holds.saturating_sub(1);
         }
         let bulk = half.bulk.get_or_insert_default();
         bulk.was_full(&gap);

@@ -104,7 +104,7 @@ impl Connection {
             return;
         };
         let half = &mut self.senders[gap.sender as usize];
-        let first_loss = !half.trouble().after_loss;
+        let first_loss = !half.history().losses.occurred;
         if slice.cause == lost {
             half.lost_unseen(gap.losses.missing.count);
         }

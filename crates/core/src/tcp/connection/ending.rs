@@ -221,7 +221,7 @@ impl Connection {
         for side in Side::ALL {
             let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
             let sender = &mut self.senders[side as usize];
-            if sender.trouble().zero_window_advertisements == 0 {
+            if sender.history().window.zero_advertisements == 0 {
                 continue;
             }
             let mut since = SinceDeparture::default();
@@ -288,7 +288,7 @@ impl Connection {
             self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
             let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
             if held.contains(&chain.cause) {
-                self.senders[chain.sender as usize].trouble_mut().held.add(chain);
+                self.senders[chain.sender as usize].history_mut().nagle.held.add(chain);
             }
         }
         let row = self.totals.row().with(Link {
@@ -314,9 +314,7 @@ impl Connection {
         let bytes = half.nxt.saturating_sub(began.max(ORIGIN));
         let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
         let least_ns = rate.map_or(0, |rate| serialise_ns(bytes, rate));
-        let trouble = half.trouble_mut();
-        let segments = trouble.fast_retransmissions.saturating_sub(trouble.fast_counted);
-        trouble.fast_counted = trouble.fast_retransmissions;
+        let segments = half.history_mut().counts.take_fast();
         let of_loss = [Cause::FastRecovery, Cause::RetransmissionTimeout];
         for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
             if of_loss.contains(&chain.cause) {
@@ -413,9 +411,9 @@ impl Connection {
             .map(|chain| chain.cause);
         let half = &mut self.senders[side as usize];
         if most.is_some() {
-            half.trouble_mut().loss_cause = most;
+            half.history_mut().losses.cause = most;
         }
-        if let Some(cause) = half.trouble().loss_cause {
+        if let Some(cause) = half.history().losses.cause {
             exchange.rename(side, Cause::CongestionWindow, cause);
         }
         // If the other side was not seen, nothing shows that smaller segments arrive.
@@ -426,9 +424,9 @@ impl Connection {
         if answered && small_ones_pass && half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
         }
-        let trouble = half.trouble();
-        if trouble.repeats_for_nothing() {
-            let cause = if trouble.out_of_order_packets > 0 || trouble.late_arrivals > 0 {
+        let history = half.history();
+        if history.repeats_for_nothing() {
+            let cause = if history.has_reordering() {
                 Cause::Reordering
             } else {
                 Cause::SpuriousRetransmission

@@ -30,11 +30,11 @@ impl Connection {
         }
         let [own, peer] = [side, side.peer()].map(|side| side as usize);
         if segment.facts.has(SegmentFlags::ECN_CE) {
-            self.senders[own].trouble_mut().ecn_marked += 1;
+            self.senders[own].history_mut().ecn.marked += 1;
         }
         // On a SYN the flag negotiates ECN (RFC 3168 §6.1.1).
         if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
-            self.senders[peer].trouble_mut().ecn_echoed += 1;
+            self.senders[peer].history_mut().ecn.echoed += 1;
         }
         // A sender reacts to a mark as to a loss, and announces it once (RFC 3168 §6.1.2).
         if segment.flags.has(TcpFlags::CWR) && !segment.flags.has(TcpFlags::SYN) {

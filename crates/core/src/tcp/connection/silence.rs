@@ -279,15 +279,15 @@ impl Connection {
             && !gap.pace.in_pairs
             && (!gap.ack_triggered() || 2 * gap.pace.own_pause_ns >= gap.len_ns());
         if own_pause && half.bulk.is_some() {
-            half.trouble_mut().own_pauses += 1;
+            half.history_mut().nagle.own_pauses += 1;
         }
         if gap.misses_ack() {
-            half.trouble_mut().nagle.missed += 1;
+            half.history_mut().nagle.evidence.missed += 1;
         } else if owned_by(Cause::NagleDelayedAck) || gap.meets_ack() {
-            half.trouble_mut().nagle.holds += 1;
+            half.history_mut().nagle.evidence.holds += 1;
         }
         if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
-            half.trouble_mut().late_acks.note(gap.ack_triggered());
+            half.history_mut().nagle.late_acks.note(gap.ack_triggered());
         }
         half.follow_waits(gap, owned_by(Cause::DelayedAck));
         if owned_by(Cause::ReceiveWindow) {

@@ -4,6 +4,7 @@ use crate::judge::AckTrigger;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::bulk::Near;
+use crate::tcp::sender::history::History;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::sender::{RTT_UNIT_NS, Sender};
@@ -193,7 +194,7 @@ impl Sender {
                 self.sample_rate(&ack);
             }
             self.una = ack.una as u32;
-            if ack.duplicate || self.trouble.is_some() {
+            if ack.duplicate || self.history.is_some() {
                 self.move_on(u32::from(ack.duplicate));
             }
         } else if ack.duplicate {
@@ -210,7 +211,7 @@ impl Sender {
     #[inline(never)]
     fn note_duplicate(&mut self, ack: &Ack, rtt_sender_ns: u64) {
         let seen = ack.sighting(self.side.peer());
-        self.trouble_mut().duplicates.note(seen, ack.seen_ns + rtt_sender_ns);
+        self.history_mut().losses.duplicates.note(seen, ack.seen_ns + rtt_sender_ns);
     }
 
     /// Updates the loss state after SND.UNA advanced; the ACK reports `duplicate_acks` losses
@@ -219,12 +220,9 @@ impl Sender {
     #[inline(never)]
     fn move_on(&mut self, duplicate_acks: u32) {
         let una = self.una();
-        let trouble = self.trouble_mut();
-        trouble.duplicates.move_on(duplicate_acks);
-        trouble.pmtu_reported &= una < trouble.pmtu_reported_end;
-        if una >= trouble.recovery_end {
-            trouble.recovery = None;
-        }
+        let history = self.history_mut();
+        history.losses.advance(una, duplicate_acks);
+        history.mtu.advance(una);
     }
 
     pub(super) fn follow_window(&mut self, since: &mut SinceDeparture, ack: &Ack) {
@@ -238,7 +236,7 @@ impl Sender {
             // Zero is zero at any scale.
             Offer::Field(field) => field == 0,
         };
-        if closed || self.trouble.is_some() {
+        if closed || self.history.is_some() {
             self.note_closed(since, ack, closed);
         }
         match ack.offer {
@@ -255,33 +253,25 @@ impl Sender {
     #[cold]
     #[inline(never)]
     fn note_closed(&mut self, since: &mut SinceDeparture, ack: &Ack, closed: bool) {
-        match (self.trouble().closed_since_ns, closed) {
-            (None, true) => {
-                let closed_by = ack.sighting(self.side.peer());
-                let trouble = self.trouble_mut();
-                trouble.closed_since_ns = Some(ack.seen_ns);
-                trouble.closed_by = Some(closed_by);
-            }
-            (Some(since_ns), false) => {
-                since.closed_ns += ack.seen_ns.saturating_sub(since_ns.max(self.last.time_ns));
-                self.trouble_mut().closed_since_ns = None;
-            }
-            _ => {}
+        if closed {
+            let closed_by = ack.sighting(self.side.peer());
+            self.history_mut().window.close(closed_by);
+        } else if self.closed() {
+            since.closed_ns += self.closed_for_ns(ack.seen_ns);
+            self.history_mut().window.open();
         }
     }
 
     /// Time for which the window has been closed, up to `now_ns`, ns; 0 if it is open.
     pub fn closed_for_ns(&self, now_ns: u64) -> u64 {
-        self.trouble()
-            .closed_since_ns
-            .map_or(0, |since_ns| now_ns.saturating_sub(since_ns.max(self.last.time_ns)))
+        self.history().window.closed_for_ns(self.last.time_ns, now_ns)
     }
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // A sender that never has more than a few segments in flight shows its own pace.
         let few = u64::from(self.flight_max) <= 3 * self.smss();
         let timed = self.times(ack.payload_bytes == 0);
-        let in_recovery = self.trouble().recovery.is_some();
+        let in_recovery = self.history().losses.is_recovering();
         let Some(bulk) = &mut self.bulk else { return };
         bulk.note_reader(ack);
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
@@ -328,7 +318,7 @@ impl Sender {
         let repeated =
             una == una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
-            self.trouble_mut().zero_window_advertisements += 1;
+            self.history_mut().window.zero_advertisements += 1;
         }
         let dsack = segment.sack_count > 0 && is_dsack(segment);
         let (longest, sent_ns) = self.sent.arrived(una);
@@ -358,10 +348,10 @@ impl Sender {
                 paced,
                 tsval,
             };
-            if let Some(trouble) = &mut self.trouble {
-                trouble.reported |= ack.duplicate;
+            if let Some(history) = &mut self.history {
+                history.losses.reported |= ack.duplicate;
             } else if ack.duplicate && segment.sack_count > 0 {
-                self.trouble_mut().reported = true;
+                self.history_mut().losses.reported = true;
             }
             let again = una == una_seen || self.marks.has(Marks::FINISHED);
             if !(again && self.changes_nothing(&ack)) {
@@ -369,17 +359,17 @@ impl Sender {
             }
         }
         let mut sample = None;
-        if segment.sack_count > 0 || self.trouble.is_some() {
+        if segment.sack_count > 0 || self.history.is_some() {
             self.follow_hole(segment, una);
         }
         if dsack {
-            self.trouble_mut().dsacks += 1;
+            self.history_mut().counts.dsacks += 1;
         }
         if una > una_seen {
             self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
             sample = self.move_seen(segment.time_ns, una, self.times(pure && !ends));
         } else if repeated && segment.window == self.acked_window && !ends {
-            self.trouble_mut().duplicate_acks += 1;
+            self.history_mut().counts.duplicate_acks += 1;
         }
         self.acked_window = segment.window;
         (sample, sent_ns)
@@ -435,19 +425,11 @@ impl Sender {
         let sequence = self.sequence;
         let blocks = segment.sack.iter().take(usize::from(segment.sack_count));
         let all = blocks.map(|block| sequence.position(block.right, nxt)).any(|end| end == nxt);
-        if !all && self.trouble.is_none() {
+        if !all && self.history.is_none() {
             return;
         }
-        let trouble = self.trouble_mut();
-        trouble.hole_filled_ns = 0;
-        if una >= nxt {
-            if let Some(since_ns) = trouble.all_but_hole_ns.take() {
-                trouble.hole_filled_ns = segment.time_ns.saturating_sub(since_ns);
-                trouble.late_arrivals += 1;
-            }
-        } else if all && una >= trouble.recovery_end {
-            trouble.all_but_hole_ns.get_or_insert(segment.time_ns);
-        }
+        let History { holes, losses, .. } = self.history_mut();
+        holes.follow_reports(una >= nxt, all && losses.has_recovered(una), segment.time_ns);
     }
 
     /// Skips data that was acknowledged though never seen here, which the capture misses; returns
@@ -471,10 +453,8 @@ impl Sender {
         if una_seen > self.nxt {
             self.go_to(una_seen);
         }
-        if let Some(trouble) = &mut self.trouble {
-            trouble.in_order = una_seen;
-            trouble.holes.retain(|hole| hole.end > una_seen);
-            trouble.settle_in_order();
+        if let Some(history) = &mut self.history {
+            history.holes.skip_to(una_seen);
         }
         Some(self.in_order() - from)
     }

@@ -44,23 +44,23 @@ impl Sender {
         OfferedWindow {
             bytes,
             room,
-            met: bytes.is_some_and(|bytes| self.window_met(bytes)),
+            met: bytes.is_some_and(|bytes| self.history().window.has_met(bytes)),
             closed_ns,
-            closed_by: self.trouble().closed_by.filter(|_| closed_ns > 0),
+            closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
             probes: since.probes,
         }
     }
 
     /// Its losses; `may_have_occurred`: the capture began in the middle.
     pub fn losses_in_gap(&self, since: &SinceDeparture, may_have_occurred: bool) -> Losses {
-        let trouble = self.trouble();
+        let history = self.history();
         Losses {
-            occurred: trouble.after_loss,
-            may_have_occurred: may_have_occurred || trouble.after_loss,
+            occurred: history.losses.occurred,
+            may_have_occurred: may_have_occurred || history.losses.occurred,
             in_recovery: self.in_recovery(),
             missing: since.missing,
             repeated_ns: since.repeated_ns,
-            pmtu_reported: trouble.pmtu_reported,
+            pmtu_reported: history.mtu.reported,
         }
     }
 }

@@ -50,7 +50,7 @@ impl LoneSegment {
 impl Sender {
     /// Returns whether the sender has only the state that the fast path covers.
     fn is_plain(&self) -> bool {
-        let simple = self.trouble.is_none() && self.bulk.is_none() && self.since.is_none();
+        let simple = self.history.is_none() && self.bulk.is_none() && self.since.is_none();
         let knows_window = self.marks.has(Marks::HAS_WINDOW) == self.window_scale.is_some();
         simple && self.last.pushed && knows_window
     }

@@ -4,9 +4,9 @@ use crate::judge::Recovery;
 use crate::judge::thresholds::{RTO_MIN_NS, tail_probe_ns};
 use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::sender::departure::Departure;
+use crate::tcp::sender::holes::Hole;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
-use crate::tcp::sender::trouble::Hole;
 use crate::tcp::sender::{Kind, Sender};
 use crate::tcp::sequence::{Sequence, widen};
 use crate::tcp::thresholds::{
@@ -38,12 +38,11 @@ impl Sender {
         if segment.payload_len <= 1 && end <= self.una_seen() {
             return Kind::Probe;
         }
-        let (probed_from, probed_to) = self.trouble().probed;
-        let was_probe = probed_from <= start && start < probed_to;
-        if self.is_beyond_closed_window(start) || was_probe && end <= probed_to {
+        let probed_to = self.history().window.probed_to(start);
+        if self.is_beyond_closed_window(start) || probed_to.is_some_and(|to| end <= to) {
             return Kind::Probe;
         }
-        if was_probe && self.nxt <= probed_to {
+        if probed_to.is_some_and(|to| self.nxt <= to) {
             // The data of a probe was not accepted, and is sent again with more data.
             return Kind::New;
         }
@@ -51,7 +50,7 @@ impl Sender {
             // Partly new (the sender joined segments): counted as new.
             return if self.retransmits(start) { self.repeats(segment, rtts) } else { Kind::New };
         }
-        match self.trouble().holes.iter().find(|hole| start < hole.end && hole.start < end) {
+        match self.history().holes.overlapped(start, end) {
             Some(hole) => self.fills(hole, segment, rtts),
             None if self.sent_before_repair(segment) => Kind::Late,
             None => self.repeats(segment, rtts),
@@ -67,16 +66,13 @@ impl Sender {
     /// Records data from `start` to `end` if it may be a window probe, whose loss does not count.
     #[inline]
     fn note_probe(&mut self, start: u64, end: u64) {
-        if self.trouble.is_some() && self.is_beyond_closed_window(start) {
-            let trouble = self.trouble_mut();
-            let from = if trouble.probed.1 >= start { trouble.probed.0 } else { start };
-            trouble.probed = (from, trouble.probed.1.max(end));
+        if self.history.is_some() && self.is_beyond_closed_window(start) {
+            self.history_mut().window.probe(start, end);
         }
     }
 
     pub(super) fn retransmits(&self, start: u64) -> bool {
-        let within = |hole: &Hole| hole.start <= start && start < hole.end;
-        start < self.nxt && !self.trouble().holes.iter().any(within)
+        start < self.nxt && self.history().holes.at(start).is_none()
     }
 
     pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
@@ -112,7 +108,7 @@ impl Sender {
     /// Returns whether the sender sent `segment` before its last retransmission: its timestamps
     /// (RFC 7323 §5.4) and packet count never go backward.
     fn sent_before_repair(&self, segment: &Segment) -> bool {
-        let Some((tsval, ip_id)) = self.trouble().repair else { return false };
+        let Some((tsval, ip_id)) = self.history().losses.repair else { return false };
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
         let counted = segment.facts.has(SegmentFlags::IPV4) && self.counts_packets();
         stamped && (segment.tsval.wrapping_sub(tsval) as i32) < 0
@@ -128,12 +124,12 @@ impl Sender {
     pub(super) fn recovery_kind(&self, now_ns: u64, rtts: Rtts) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
-        let trouble = self.trouble();
-        let reported = trouble.duplicates.count > 0
-            || trouble.pmtu_reported
+        let history = self.history();
+        let reported = history.losses.duplicates.count > 0
+            || history.mtu.reported
             || self.loss_reported(now_ns, rtts.sender_ns);
-        match trouble.recovery {
-            Some(recovery) if self.una() < trouble.recovery_end => {
+        match history.losses.recovery_at(self.una()) {
+            Some(recovery) => {
                 // A lost retransmission needs the timer after all.
                 if recovery == Recovery::Fast && silent_ns > rto_ns {
                     Recovery::Timer
@@ -193,8 +189,8 @@ impl Sender {
             pushed,
             apart,
         };
-        if let Some(trouble) = &mut self.trouble {
-            trouble.all_but_hole_ns = None;
+        if let Some(history) = &mut self.history {
+            history.holes.depart();
         }
         self.fill_pipe(segment.time_ns, len);
     }
@@ -277,7 +273,7 @@ impl Sender {
         let now_ns = segment.time_ns;
         let missed = segment.echoes().is_some_and(|it| it.wrapping_sub(peer_tsval) as i32 > 0);
         if !missed && !self.ack_near(small_end, now_ns) && !self.probes_tail(now_ns) {
-            self.trouble_mut().nagle.refuted += 1;
+            self.history_mut().nagle.evidence.refuted += 1;
         }
     }
 
@@ -298,9 +294,9 @@ impl Sender {
     fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
         let mut since = *since;
         let closed = self.closed();
-        let trouble = self.trouble_mut();
-        trouble.zero_window_probes += u64::from(closed);
-        trouble.keep_alives += u64::from(!closed);
+        let history = self.history_mut();
+        history.window.probes += u64::from(closed);
+        history.counts.keep_alives += u64::from(!closed);
         if closed {
             since.probed(self.side, segment);
         }
@@ -358,7 +354,7 @@ impl Sender {
         let tsval = stamped.then_some(segment.tsval);
         let hole = Hole { start, end, noticed_ns, ip_id, tsval };
         self.note_full_segment();
-        self.trouble_mut().notice(hole);
+        self.history_mut().holes.notice(hole);
     }
 
     /// The ACK of a repeated segment cannot be assigned to one transmission (RFC 6298 §3).
@@ -372,20 +368,17 @@ impl Sender {
         let by_timer = recovery == Recovery::Timer;
         let (una, nxt, len) = (self.una(), self.nxt, self.sent.len_of(start));
         self.reduce_window();
-        let trouble = self.trouble_mut();
-        if una >= trouble.recovery_end || by_timer {
-            trouble.recovery = Some(recovery);
-            trouble.recovery_end = nxt;
-        }
+        let history = self.history_mut();
+        history.losses.recover(recovery, una, nxt);
         if by_timer {
-            trouble.timed_out_len_max = trouble.timed_out_len_max.max(len);
+            history.mtu.time_out(len);
             self.sent.clear();
         }
     }
 
     pub(super) fn fill_hole(&mut self, start: u64, end: u64) {
-        if let Some(trouble) = &mut self.trouble {
-            trouble.fill(start, end);
+        if let Some(history) = &mut self.history {
+            history.holes.fill(start, end);
         }
     }
 
@@ -415,12 +408,12 @@ impl Sender {
     fn count(&mut self, len: u64, unique: u64, end: u64) {
         self.unique_bytes += unique;
         if unique < len {
-            self.trouble_mut().repeated_bytes += len - unique;
+            self.history_mut().counts.repeated_bytes += len - unique;
         }
         let flight = self.nxt.max(end).saturating_sub(self.una());
         self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
-        if let Some(trouble) = &mut self.trouble {
-            trouble.flight_after_loss = trouble.flight_after_loss.max(flight);
+        if let Some(history) = &mut self.history {
+            history.losses.flight_since = history.losses.flight_since.max(flight);
         }
     }
 
@@ -434,17 +427,11 @@ impl Sender {
         };
         match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
-                let trouble = self.trouble_mut();
-                trouble.repair = Some((segment.tsval, segment.ip_id));
-                trouble.rexmt_data_packets += 1;
-                match recovery {
-                    // It had arrived: the retransmission was needless, whatever caused it.
-                    _ if end <= una_seen => trouble.spurious_retransmissions += 1,
-                    Recovery::Timer => trouble.rto_count += 1,
-                    Recovery::Fast => trouble.fast_retransmissions += 1,
-                }
+                let history = self.history_mut();
+                history.losses.repair = Some((segment.tsval, segment.ip_id));
+                history.counts.retransmit(recovery, end <= una_seen);
             }
-            Kind::Reordered | Kind::Late => self.trouble_mut().out_of_order_packets += 1,
+            Kind::Reordered | Kind::Late => self.history_mut().counts.out_of_order_packets += 1,
             Kind::New | Kind::Probe => {}
         }
         self.count(len, unique, end);
