@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::{Cause, Class, Owner, Sighting};
 use crate::tcp::connection::Connection;
-use crate::tcp::exchange::{Chain, Exchange, Opening, Outcome};
+use crate::tcp::exchange::{Chain, Change, Exchange, Opening, Outcome};
 use crate::tcp::pipe::serialise_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, SinceDeparture};
@@ -338,10 +338,9 @@ impl Connection {
     /// Makes the decisions that are possible only at the end of an exchange.
     pub(super) fn settle(&mut self, exchange: &mut Exchange) {
         if exchange.connects && self.setup.ignored(&self.path) {
-            exchange.reassign(
-                (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
-                (Owner::Connect, Cause::AcceptQueueOverflow),
-            );
+            let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+            let to = (Owner::Connect, Cause::AcceptQueueOverflow);
+            exchange.revise(&Change::Moved { from, to });
         }
         let one_way = self.senders.iter().any(|sender| !sender.seen());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
@@ -354,7 +353,8 @@ impl Connection {
         if one_way && !proven {
             // It is not seen whether the timer or the other side caused the retransmission, nor
             // whether anything waited.
-            exchange.forget((Owner::RetransmissionTimeout, Cause::RetransmissionTimeout));
+            let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+            exchange.revise(&Change::Unknown { from });
         }
         if exchange.causes() & REVISED != 0 {
             Side::ALL.into_iter().for_each(|side| self.name_losses(side, exchange));
@@ -370,7 +370,7 @@ impl Connection {
         }
         for side in Side::ALL {
             if self.nagle(side).is_refuted() {
-                exchange.refute_nagle(side);
+                exchange.revise(&Change::NoNagle { sender: side });
             }
             self.uncover(side, exchange);
         }
@@ -379,7 +379,7 @@ impl Connection {
     /// Attributes small windows to a slow reader that closes its window again and again.
     fn blame_reader(&self, side: Side, exchange: &mut Exchange) {
         if self.senders[side as usize].is_read_slowly() {
-            exchange.blame_reader(side);
+            exchange.revise(&Change::Reader { sender: side });
         }
     }
 
@@ -414,7 +414,11 @@ impl Connection {
             half.history_mut().losses.cause = most;
         }
         if let Some(cause) = half.history().losses.cause {
-            exchange.rename(side, Cause::CongestionWindow, cause);
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::CongestionWindow,
+                to: cause,
+            });
         }
         // If the other side was not seen, nothing shows that smaller segments arrive.
         let answered = self.senders[side.peer() as usize].seen();
@@ -422,7 +426,11 @@ impl Connection {
         // The segments of a handshake are small ones that arrived.
         let small_ones_pass = !self.mid_stream || half.acked_len_max() > 0;
         if answered && small_ones_pass && half.sizes_stop_short() {
-            exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::RetransmissionTimeout,
+                to: Cause::MtuBlackHole,
+            });
         }
         let history = half.history();
         if history.repeats_for_nothing() {
@@ -431,8 +439,16 @@ impl Connection {
             } else {
                 Cause::SpuriousRetransmission
             };
-            exchange.rename(side, Cause::FastRecovery, cause);
-            exchange.rename(side, Cause::RetransmissionTimeout, cause);
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::FastRecovery,
+                to: cause,
+            });
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::RetransmissionTimeout,
+                to: cause,
+            });
         }
     }
 

@@ -6,6 +6,7 @@ use crate::capture::{FrameId, LATEST_NS, STEP_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Change;
 use crate::tcp::sender::Sender;
 use crate::tcp::thresholds::{CLOCK_STEP_MIN_NS, CLOCK_STEP_SAME_NS};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -127,7 +128,8 @@ impl Connection {
             return;
         }
         let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);
-        self.timeline.revise(queued.sender, queued.frame, queued.slice, unknown);
+        let (sender, frame, was) = (queued.sender, queued.frame, queued.slice);
+        self.timeline.revise(&Change::Slice { sender, frame, was, is: unknown });
         self.senders.iter_mut().for_each(Sender::clock_stepped);
     }
 }

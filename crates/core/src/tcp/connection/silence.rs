@@ -5,6 +5,7 @@ use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Change;
 use crate::tcp::sender::{Kind, SinceDeparture};
 use crate::tcp::thresholds::{
     DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, HANDSHAKE_WAITED_FOR_NS, KERNEL_SEND_NS,
@@ -127,7 +128,7 @@ impl Connection {
         if self.senders[side as usize].bulk.is_some()
             && self.senders[side as usize].infer_scale(gap)
         {
-            self.timeline.reveal_window(side);
+            self.timeline.revise(&Change::OfferedWindow { sender: side });
         }
         gap.repair.overtaken = kind == Kind::Reordered;
         if gap.repair.overtaken {
@@ -244,7 +245,8 @@ impl Connection {
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
             for was in self.senders[gap.sender as usize].take_unread() {
-                self.timeline.revise(gap.sender, gap.next.frame, was, reader(was.ns));
+                let (sender, frame, is) = (gap.sender, gap.next.frame, reader(was.ns));
+                self.timeline.revise(&Change::Slice { sender, frame, was, is });
             }
         } else {
             self.senders[gap.sender as usize].note_unread(gap, &slices);
@@ -267,7 +269,7 @@ impl Connection {
             self.senders[gap.sender as usize].note_steps();
         }
         if owned_by(Cause::SendBuffer) {
-            self.timeline.confirm_ceiling();
+            self.timeline.revise(&Change::SendBuffer);
             self.note_grant(gap);
         }
         self.note_blocked(gap, slices);
