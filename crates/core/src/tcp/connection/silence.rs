@@ -117,33 +117,21 @@ impl Connection {
         if gap.turn == Turn::Continues {
             self.note_queue_delay(side, to_ns);
         }
-        gap.repair.trigger = match kind {
-            Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
-            _ => None,
-        };
-        gap.repair.unseen = matches!(kind, Kind::Fill(_));
-        if !self.setup.confirmed && side == Side::Client && gap.repair.is_retransmission() {
+        let sender = &self.senders[side as usize];
+        gap.repair = sender.repair_in_gap(segment, (start, kind), to_ns);
+        let repeats = gap.repair.is_retransmission();
+        if gap.repair.overtaken || repeats && self.beside_receiver(side) {
+            // What was late was not queued, since later packets were not delayed; and at the
+            // receiver the last original segment has arrived: time after it belongs to the repair.
+            gap.bottleneck.busy_ns = 0;
+        }
+        if !self.setup.confirmed && side == Side::Client && repeats {
             self.setup.ignore_data(segment.time_ns);
         }
         if self.senders[side as usize].bulk.is_some()
             && self.senders[side as usize].infer_scale(gap)
         {
             self.timeline.revise(&Change::OfferedWindow { sender: side });
-        }
-        gap.repair.overtaken = kind == Kind::Reordered;
-        if gap.repair.overtaken {
-            // It was late, and not queued: later ones were not delayed.
-            gap.bottleneck.busy_ns = 0;
-            gap.repair.late_ns = self.senders[side as usize].overtaken_ns(start, to_ns);
-        }
-        if gap.repair.is_retransmission() {
-            let sender = &self.senders[side as usize];
-            gap.repair.original = sender.original(start);
-            gap.repair.tail = start + u64::from(segment.payload_len) >= sender.nxt;
-            if !gap.repair.overtaken && self.beside_receiver(side) {
-                // The last original segment has arrived: time after it belongs to the repair.
-                gap.bottleneck.busy_ns = 0;
-            }
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
             self.doubt_rate(gap, start);

@@ -324,18 +324,8 @@ impl Sender {
         let (longest, sent_ns) = self.sent.arrived(una);
         let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
         self.acked_len_max = self.acked_len_max.max(arrived);
-        let paced = match near {
-            Near::Sender { rtt_ns } if una > una_seen => {
-                let bulk = self.bulk.as_mut();
-                bulk.is_some_and(|bulk| bulk.is_paced(segment.time_ns, sent_ns, rtt_ns))
-            }
-            // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
-            // the path.
-            Near::Receiver if una > una_seen && sent_ns > 0 => {
-                segment.time_ns.saturating_sub(sent_ns) >= HOST_DELAY_MAX_NS
-            }
-            _ => false,
-        };
+        let advances = una > una_seen;
+        let paced = advances && self.is_paced_ack(segment, near, sent_ns);
         // A RST opens no window (RFC 9293 §3.10.7.4), whatever its field says.
         if !segment.flags.has(TcpFlags::RST) {
             let ack = Ack {
@@ -348,11 +338,7 @@ impl Sender {
                 paced,
                 tsval,
             };
-            if let Some(history) = &mut self.history {
-                history.losses.reported |= ack.duplicate;
-            } else if ack.duplicate && segment.sack_count > 0 {
-                self.history_mut().losses.reported = true;
-            }
+            self.note_report(ack.duplicate, segment.sack_count > 0);
             let again = una == una_seen || self.marks.has(Marks::FINISHED);
             if !(again && self.changes_nothing(&ack)) {
                 self.pending.push(&ack);
@@ -365,7 +351,7 @@ impl Sender {
         if dsack {
             self.history_mut().counts.dsacks += 1;
         }
-        if una > una_seen {
+        if advances {
             self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
             sample = self.move_seen(segment.time_ns, una, self.times(pure && !ends));
         } else if repeated && segment.window == self.acked_window && !ends {
@@ -373,6 +359,35 @@ impl Sender {
         }
         self.acked_window = segment.window;
         (sample, sent_ns)
+    }
+
+    /// Returns whether the time of the ACK `segment`, which is `near` one end of the path, does not
+    /// show the pace of the path. It covers data sent last at `sent_ns`.
+    #[inline]
+    fn is_paced_ack(&mut self, segment: &Segment, near: Near, sent_ns: u64) -> bool {
+        match near {
+            Near::Sender { rtt_ns } => {
+                let bulk = self.bulk.as_mut();
+                bulk.is_some_and(|bulk| bulk.is_paced(segment.time_ns, sent_ns, rtt_ns))
+            }
+            // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
+            // the path.
+            Near::Receiver if sent_ns > 0 => {
+                segment.time_ns.saturating_sub(sent_ns) >= HOST_DELAY_MAX_NS
+            }
+            _ => false,
+        }
+    }
+
+    /// Records that the receiver reports missing data, by a `duplicate` ACK. Without earlier faults
+    /// only a report with SACK blocks counts.
+    #[inline]
+    fn note_report(&mut self, duplicate: bool, with_sack: bool) {
+        if let Some(history) = &mut self.history {
+            history.losses.reported |= duplicate;
+        } else if duplicate && with_sack {
+            self.history_mut().losses.reported = true;
+        }
     }
 
     /// Returns whether `ack` will change nothing at the sender. Without earlier losses this holds

@@ -1,7 +1,8 @@
 //! What a sender knew in a gap, by mechanism.
 
-use super::{Sender, SinceDeparture};
-use crate::judge::{Flight, Losses, OfferedWindow, Shape};
+use super::{Kind, Sender, SinceDeparture};
+use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};
+use crate::wire::Segment;
 
 impl Sender {
     /// Flight just before the last ACK of `since`, or now if there was none, bytes.
@@ -61,6 +62,30 @@ impl Sender {
             missing: since.missing,
             repeated_ns: since.repeated_ns,
             pmtu_reported: history.mtu.reported,
+        }
+    }
+
+    /// How `segment` of `kind`, which ends a gap at `end_ns`, relates to earlier data; it begins at
+    /// position `start`.
+    pub fn repair_in_gap(
+        &self,
+        segment: &Segment,
+        (start, kind): (u64, Kind),
+        end_ns: u64,
+    ) -> Repair {
+        match kind {
+            Kind::Retransmission(recovery) | Kind::Fill(recovery) => Repair {
+                trigger: Some(recovery),
+                original: self.original(start),
+                unseen: matches!(kind, Kind::Fill(_)),
+                tail: start + u64::from(segment.payload_len) >= self.nxt,
+                ..Repair::default()
+            },
+            Kind::Reordered => {
+                let late_ns = self.overtaken_ns(start, end_ns);
+                Repair { overtaken: true, late_ns, ..Repair::default() }
+            }
+            Kind::New | Kind::Late | Kind::Probe => Repair::default(),
         }
     }
 }
