@@ -64,7 +64,7 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
         "window_open",
         gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
     );
-    let passes = u64::from(half.acked_len_max()) >= gap.next_len.min(gap.smss);
+    let passes = u64::from(half.sizes.acked_max()) >= gap.next_len.min(gap.smss);
     proof.not(
         Cause::MtuBlackHole,
         "sizes_pass",

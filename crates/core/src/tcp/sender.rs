@@ -19,6 +19,7 @@ mod pieces;
 mod positions;
 mod repeats;
 mod restart;
+mod rtt;
 mod scale;
 mod since;
 mod sizes;
@@ -53,11 +54,10 @@ use history::History;
 use marks::Marks;
 pub use nagle_history::Held;
 pub(super) use packet_count::PacketCount;
+use rtt::RttSamples;
+use sizes::SegmentSizes;
 pub(super) use sizes::smss_of;
 use std::num::NonZeroU32;
-
-/// Unit of stored round-trip samples, ns: one minute fits into 32 bits.
-const RTT_UNIT_NS: u64 = 16;
 
 /// Classification of a segment with payload by its place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +90,8 @@ pub struct Sender {
     pub window_scale: Option<u8>,
     /// Window field of the last ACK seen.
     acked_window: u16,
-    /// MSS announced by the peer, less timestamps; 0 if unknown.
-    smss_announced: u16,
-    /// Length of consecutive full segments, below the announced size.
-    smss_seen: u16,
-    /// SMSS that follows from both; 0 before either is known.
-    smss: u16,
-    /// Half of the greatest window that the receiver has offered, saturating.
-    half_window: u16,
+    /// Lengths of its segments.
+    pub sizes: SegmentSizes,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
     /// Highest position acknowledged as seen at the vantage: its lower half.
@@ -116,12 +110,8 @@ pub struct Sender {
     since: Option<Box<SinceDeparture>>,
     /// End of the last small segment: its lower half.
     small_end: Option<NonZeroU32>,
-    /// The last round-trip samples between the vantage and the receiver, in [`RTT_UNIT_NS`].
-    rtts_last: [u32; 3],
-    /// The segment being timed: lower half of its end, and its time, ns; 0 if there is none
-    /// (Karn's algorithm: reset by a retransmission).
-    timed_end: u32,
-    timed_ns: u64,
+    /// Round-trip samples between the vantage and the receiver.
+    rtts: RttSamples,
     /// Counts packets by their IP identification.
     packet_count: PacketCount,
     last_packet: LastPacket,
@@ -129,9 +119,6 @@ pub struct Sender {
     clock: SenderClock,
     /// The last segments sent; cleared by a timeout.
     sent: SentLog,
-    /// Greatest payload of one acknowledged segment, bytes, up to [`u16::MAX`]; no path has a
-    /// greater MTU.
-    acked_len_max: u16,
     /// State of a bulk sender, once enough data was in flight.
     pub bulk: Option<Box<Bulk>>,
     /// Losses and other faults, if there were any.
@@ -186,7 +173,7 @@ impl Sender {
     /// Handles a step of the capture's clock.
     pub fn clock_stepped(&mut self) {
         self.clock.distrust();
-        self.timed_ns = 0;
+        self.rtts.stop();
     }
 
     /// Returns whether a loss or another fault ever occurred.
@@ -228,7 +215,7 @@ impl Sender {
             duplicate_acks: counts.duplicate_acks,
             zero_window_advertisements: window.zero_advertisements,
             zero_window_probes: window.probes,
-            flight_size_max_bytes: self.flight_max.into(),
+            flight_size_max_bytes: u64::from(self.flight_max),
             ..DirectionReport::default()
         }
     }
@@ -236,13 +223,32 @@ impl Sender {
     /// Reads a word of each part, to load all of them into the cache at once.
     pub fn prefetch(&self) -> u64 {
         let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
-        let known = u64::from(self.una) ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
+        let known = u64::from(self.una) ^ self.rtts.recent_ns() ^ u64::from(self.flight_max);
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
+    }
+
+    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
+    #[inline]
+    pub fn smss(&self) -> u64 {
+        self.sizes.smss()
+    }
+
+    /// The least of the last round-trip samples, ns.
+    pub fn rtt_recent_ns(&self) -> u64 {
+        self.rtts.recent_ns()
     }
 
     /// Payload sent, each byte counted once.
     pub fn sent_bytes(&self) -> u64 {
         self.unique_bytes
+    }
+
+    /// Counts payload: `unique` bytes sent for the first time; `flight` bytes are now
+    /// unacknowledged.
+    #[inline]
+    fn send(&mut self, unique: u64, flight: u64) {
+        self.unique_bytes += unique;
+        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
     }
 
     /// Returns whether any packet of this direction was seen.
@@ -258,11 +264,6 @@ impl Sender {
     /// Records that the sender waits for the ACKs of full segments one or two at a time.
     pub fn note_steps(&mut self) {
         self.marks.note(Marks::STEPS, true);
-    }
-
-    /// Greatest payload of one segment that was acknowledged, bytes.
-    pub fn acked_len_max(&self) -> u32 {
-        self.acked_len_max.into()
     }
 
     /// Time at which the highest ACK passed the vantage, ns.

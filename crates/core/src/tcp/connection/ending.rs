@@ -424,7 +424,7 @@ impl Connection {
         let answered = self.senders[side.peer() as usize].seen();
         let half = &self.senders[side as usize];
         // The segments of a handshake are small ones that arrived.
-        let small_ones_pass = !self.mid_stream || half.acked_len_max() > 0;
+        let small_ones_pass = !self.mid_stream || half.sizes.acked_max() > 0;
         if answered && small_ones_pass && half.sizes_stop_short() {
             exchange.revise(&Change::Renamed {
                 sender: side,

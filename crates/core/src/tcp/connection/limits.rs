@@ -79,7 +79,8 @@ impl Connection {
     /// Counts a segment whose data was truncated, or that consists of joined segments.
     pub(super) fn note_limits(&mut self, side: Side, segment: &Segment) {
         let truncated = segment.captured_len < segment.payload_len;
-        let longer = u64::from(segment.payload_len) > self.senders[side as usize].captured_max();
+        let longer =
+            u64::from(segment.payload_len) > self.senders[side as usize].sizes.captured_max();
         if truncated || longer {
             let faults = self.faults_mut();
             faults.truncated += u64::from(truncated);

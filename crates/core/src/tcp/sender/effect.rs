@@ -3,12 +3,11 @@
 use crate::judge::AckTrigger;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::tcp::acks::{Ack, Offer};
+use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
 use crate::tcp::sender::history::History;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
-use crate::tcp::sender::{RTT_UNIT_NS, Sender};
-use crate::tcp::sequence::widen;
 use crate::tcp::thresholds::{
     ACK_EARLY_MAX_NS, ACK_TRAIN_NS, RTT_MARGIN_NS, SILENCE_BY_CHANCE_FACTOR, WINDOW_MAX_BYTES,
 };
@@ -120,20 +119,13 @@ impl Sender {
         self.keep_since(since);
     }
 
-    /// The least of the last round-trip samples, ns, so that a delayed ACK among them does not
-    /// count.
-    pub fn rtt_recent_ns(&self) -> u64 {
-        u64::from(self.rtts_last.into_iter().min().unwrap_or(0)) * RTT_UNIT_NS
-    }
-
     /// Time of the last ACK and the last round-trip sample, ns; a sample far longer than the
     /// previous one is limited, since it may include a repair. `None` if the sample says nothing
     /// about the path: during recovery or a closed window, or if the flight is too small for
     /// immediate ACKs.
     pub fn clocked_ns(&self) -> Option<(u64, u64)> {
-        let [last, before, _] = self.rtts_last;
         let clocked = self.flight() > 4 * self.smss();
-        let rtt_ns = u64::from(last.min(before.saturating_mul(2))) * RTT_UNIT_NS;
+        let rtt_ns = self.rtts.last_ns();
         let tells = clocked && rtt_ns > 0 && !self.in_recovery() && !self.closed();
         tells.then_some((self.una_seen_ns, rtt_ns))
     }
@@ -229,7 +221,7 @@ impl Sender {
         let closed = match ack.offer {
             Offer::Edge(edge) => {
                 let window = edge.saturating_sub(ack.una);
-                self.note_window(window);
+                self.sizes.note_window(window);
                 // With less room than a full segment a sender waits (RFC 9293 §3.8.6.2.1).
                 window < self.smss()
             }
@@ -322,8 +314,7 @@ impl Sender {
         }
         let dsack = segment.sack_count > 0 && is_dsack(segment);
         let (longest, sent_ns) = self.sent.arrived(una);
-        let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
-        self.acked_len_max = self.acked_len_max.max(arrived);
+        self.sizes.acknowledge(longest);
         let advances = una > una_seen;
         let paced = advances && self.is_paced_ack(segment, near, sent_ns);
         // A RST opens no window (RFC 9293 §3.10.7.4), whatever its field says.
@@ -408,28 +399,18 @@ impl Sender {
     /// its round-trip sample, ns.
     #[inline]
     pub(super) fn move_seen(&mut self, now_ns: u64, una: u64, timed: bool) -> Option<u64> {
-        let mut sample = None;
-        if self.timed_ns > 0 && una >= widen(self.timed_end, una) {
-            let rtt_ns = now_ns.saturating_sub(self.timed_ns);
-            self.timed_ns = 0;
+        let sample = self.rtts.end(una, now_ns);
+        if let Some(rtt_ns) = sample {
             if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.nxt) {
                 bulk.rtt_clocked_ns = rtt_ns;
             }
             if timed {
-                self.take_round(rtt_ns);
+                self.rtts.take(rtt_ns);
             }
-            sample = Some(rtt_ns);
         }
         self.una_seen = una as u32;
         self.una_seen_ns = now_ns;
         sample
-    }
-
-    /// Records a round-trip sample.
-    #[inline]
-    pub(super) fn take_round(&mut self, rtt_ns: u64) {
-        let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
-        self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
     }
 
     /// Recognises late packets by SACK (RFC 2018): if a hole was all that the receiver missed, and

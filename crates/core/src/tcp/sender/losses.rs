@@ -113,7 +113,7 @@ impl Sender {
     /// window nor the sender's buffer was smaller.
     pub fn flight_reached(&self) -> u64 {
         let losses = &self.history().losses;
-        if losses.occurred { losses.flight_since } else { self.flight_max.into() }
+        if losses.occurred { losses.flight_since } else { u64::from(self.flight_max) }
     }
 
     /// Records that the timer repeats `segment`, which begins at `start`.
@@ -176,7 +176,7 @@ impl Sender {
     /// Records that the timer repaired a loss of `packets` before the vantage.
     pub fn lost_unseen(&mut self, packets: u32) {
         // A short message that passed whole was not too long for the path.
-        let (last, passed) = (self.last, self.acked_len_max());
+        let (last, passed) = (self.last, self.sizes.acked_max());
         let whole = last.pushed && last.len <= passed;
         self.note_full_segment();
         self.history_mut().losses.lose_unseen(if whole { 0 } else { packets });

@@ -80,14 +80,14 @@ impl Sender {
         let Some(history) = &self.history else { return false };
         let (mtu, losses) = (&history.mtu, &history.losses);
         let lost = mtu.timed_out_len_max;
-        let seen_lost = lost > self.acked_len_max()
+        let seen_lost = lost > self.sizes.acked_max()
             && u64::from(lost) > MSS_DEFAULT_BYTES
             && history.counts.rto_count >= 2
             && self.size_is_known(lost.into())
             && !self.misses_small_ones(lost.into());
         // Behind the loss only the retransmissions are seen: all shorter than the earlier
         // segments, after packets that never arrived.
-        let longest = u64::from(self.acked_len_max);
+        let longest = u64::from(self.sizes.acked_max());
         let never_full = longest * 20 < mtu.full_bytes * 19;
         let much = longest >= FULL_SEGMENT_MIN_BYTES || self.unseen_bytes() >= self.smss();
         let vanished = losses.unseen_timeouts >= 1 && losses.unseen_packets >= 3;
@@ -99,7 +99,7 @@ impl Sender {
     /// Returns whether `lost` bytes were one packet and the size of acknowledged packets is known.
     /// If the capture joins segments (receive offload), they are several of a size that arrives.
     fn size_is_known(&self, lost: u64) -> bool {
-        let passed = u64::from(self.acked_len_max);
+        let passed = u64::from(self.sizes.acked_max());
         let joined = passed >= FULL_SEGMENT_MIN_BYTES && lost.is_multiple_of(passed);
         let acked_unsized = passed == 0 && self.una_seen() > ORIGIN + 1;
         !joined && !acked_unsized
@@ -117,9 +117,9 @@ impl Sender {
     /// Size limit of the path: the greatest payload that arrived and the least known to be lost,
     /// bytes.
     pub fn size_bracket(&self) -> (u64, u64) {
-        let passed = u64::from(self.acked_len_max);
+        let passed = u64::from(self.sizes.acked_max());
         let lost = u64::from(self.history().mtu.timed_out_len_max);
-        (passed, if lost > passed { lost } else { self.smss_announced.into() })
+        (passed, if lost > passed { lost } else { self.sizes.announced() })
     }
 }
 

@@ -157,7 +157,7 @@ impl Sender {
     ) {
         let len = u64::from(segment.payload_len);
         let end = start + len;
-        let small = self.small(len);
+        let small = self.sizes.ends_small(len);
         if matches!(kind, Kind::New | Kind::Probe) {
             self.note_probe(start, end);
         }
@@ -167,7 +167,12 @@ impl Sender {
             if small && !segment.flags.has(TcpFlags::FIN) {
                 self.follow_small(segment, (start, end), since.peer_tsval);
             }
-            self.learn_smss(segment, since);
+            let back_to_back =
+                since.acks.count == 0 && segment.payload_len == self.last.len && !self.last.pushed;
+            if back_to_back {
+                let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+                self.sizes.learn(segment.payload_len, stamped);
+            }
             if since.acks.count == 0 && !self.last.small {
                 self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
             }
@@ -218,7 +223,7 @@ impl Sender {
         self.count_again(segment, kind, end);
         match kind {
             Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
-                self.time_no_more(start);
+                self.rtts.repeat(start);
                 // Unacknowledged data waits for its ACK; no ACK was lost.
                 let unheard = recovery == Recovery::Timer && end <= self.una_seen();
                 let repeated_ns = if unheard { segment.time_ns } else { since.repeated_ns };
@@ -228,7 +233,7 @@ impl Sender {
                 return false;
             }
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
-                self.time_no_more(start);
+                self.rtts.repeat(start);
                 if kind == Kind::Fill(Recovery::Timer) {
                     self.note_cut_down(start, len);
                 }
@@ -305,9 +310,7 @@ impl Sender {
 
     pub(super) fn extend(&mut self, segment: &Segment, start: u64, end: u64) {
         self.reach(segment, start, end);
-        if self.timed_ns == 0 {
-            (self.timed_end, self.timed_ns) = (end as u32, segment.time_ns);
-        }
+        self.rtts.time(end, segment.time_ns);
     }
 
     /// Processes the position of a segment without data: earlier data that was not seen was lost
@@ -357,13 +360,6 @@ impl Sender {
         self.history_mut().holes.notice(hole);
     }
 
-    /// The ACK of a repeated segment cannot be assigned to one transmission (RFC 6298 §3).
-    fn time_no_more(&mut self, start: u64) {
-        if start < widen(self.timed_end, start) {
-            self.timed_ns = 0;
-        }
-    }
-
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
         let by_timer = recovery == Recovery::Timer;
         let (una, nxt, len) = (self.una(), self.nxt, self.sent.len_of(start));
@@ -406,12 +402,11 @@ impl Sender {
     /// Counts `len` bytes up to `end`, `unique` of them for the first time.
     #[inline]
     fn count(&mut self, len: u64, unique: u64, end: u64) {
-        self.unique_bytes += unique;
         if unique < len {
             self.history_mut().counts.repeated_bytes += len - unique;
         }
         let flight = self.nxt.max(end).saturating_sub(self.una());
-        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
+        self.send(unique, flight);
         if let Some(history) = &mut self.history {
             history.losses.flight_since = history.losses.flight_since.max(flight);
         }

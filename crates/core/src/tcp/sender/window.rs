@@ -63,6 +63,6 @@ impl Sender {
     /// height, and at any.
     pub fn window_stands(&self) -> [u32; 2] {
         let end = self.window().unwrap_or(0);
-        self.history().window.stands(end, self.flight_max.into(), self.smss())
+        self.history().window.stands(end, u64::from(self.flight_max), self.smss())
     }
 }
