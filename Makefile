@@ -14,7 +14,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz web web-check picture install deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check picture install deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -55,6 +55,10 @@ bench-active: build ## `load` beside wrk: requests a second for each core, perce
 fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	@scripts/setup.sh fuzz
 	fuzz/run.sh $(FUZZ_SECONDS)
+
+# Half an hour on two cores.
+pins: ## measure which traces and tests depend on each threshold, and write them into docs/thresholds.md (python3; PIN="NAME…")
+	scripts/pin-thresholds.py $(PIN)
 
 web: web/node_modules/.package-lock.json ## build the page of `tcpwhy report` from web/ (node), to be committed
 	cd web && npm run --silent build

@@ -1,18 +1,24 @@
 #!/bin/bash
-# How fast the diagnosis is beside tools that read the same capture, in one run on this machine.
+# How fast the diagnosis is beside tools that read the same captures, on several mixes of traffic, in
+# one run on this machine.
 #
-# Usage: bench.sh [CAPTURE]     Makes a capture of its own if none is given (needs root).
-# TCPWHY and MULTIPLY name the built programs; REPEATS is how often each is run (the best counts).
+# Usage: bench.sh [CAPTURE…]     Makes captures of the mixes of traffic.sh if none is given (needs root).
+# TCPWHY and MULTIPLY name the built programs; MIXES chooses mixes; REPEATS is how often each program is
+# run (the best counts); PACKETS is how many packets a mix has at most, PART of how many the slow programs
+# read the beginning. The targets are for every mix; none of them fails the run.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 : "${TCPWHY:?the tcpwhy to measure}" "${MULTIPLY:?the program that makes large captures}"
-repeats=${REPEATS:-3}
+read -ra mixes <<<"${MIXES:-small pages tls bulk redis middle faults}"
+repeats=${REPEATS:-3} part=${PART:-100000}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-declare -A packages=([tcptrace]=tcptrace [tshark]=tshark [tcpdump]=tcpdump [taskset]=util-linux
+declare -A packages=([tcptrace]=tcptrace [tshark]=tshark [valgrind]=valgrind [taskset]=util-linux
     [capinfos]=wireshark-common [editcap]=wireshark-common [/usr/bin/time]=time)
-[ $# -gt 0 ] || packages+=([nginx]=nginx [wrk]=wrk [ip]=iproute2 [curl]=curl)
+[ $# -gt 0 ] || packages+=([nginx]=nginx-light [wrk]=wrk [redis-benchmark]=redis-tools
+    [redis-server]=redis-server [ip]=iproute2 [tc]=iproute2 [nft]=nftables [tcpdump]=tcpdump
+    [openssl]=openssl)
 missing=()
 for program in "${!packages[@]}"; do
     command -v "$program" >/dev/null || missing+=("${packages[$program]}")
@@ -47,80 +53,103 @@ once() {
     run_mb=$(($(tail -1 "$work/memory") / 1024))
 }
 
-# row NAME PACKETS REFERENCE_CPU_S: what was measured last, and how many times the reference.
-row() {
-    awk -v name="$1" -v packets="$2" -v reference="$3" -v s="$elapsed_s" -v cpu="$cpu_s" \
-        -v mb="$peak_mb" 'BEGIN {
-        printf "%-30s %8.3f s %8.2f s CPU %7.2f M packets/s %6d MiB %7.2f x\n", name, s, cpu,
-            packets / cpu / 1e6, mb, cpu / reference }'
-}
-
-capture=${1:-}
-if [ -z "$capture" ]; then
-    capture=$work/capture.pcap
-    echo 'capturing nginx and wrk in network namespaces, 45 s to 4 min ...'
-    "$here/traffic.sh" "$capture"
+# Prints how many instructions a program takes: of the processor's counter where there is one.
+if perf stat -e instructions:u true 2>&1 | grep -q '[0-9].*instructions'; then
+    counter=perf
+    instructions() {
+        perf stat -x, -o "$work/counter" -e instructions:u "$@" >/dev/null 2>&1 || true
+        awk -F, '/instructions/ { print $1 }' "$work/counter"
+    }
+else
+    counter=callgrind
+    instructions() {
+        valgrind --tool=callgrind --callgrind-out-file=/dev/null --log-file="$work/counter" "$@" \
+            >/dev/null 2>&1 || true
+        awk '/Collected/ { print $NF }' "$work/counter"
+    }
 fi
-packets=$(capinfos -Mc "$capture" | awk '/Number of packets/ { print $NF }')
-bytes=$(stat -c %s "$capture")
-cat "$capture" >/dev/null
-printf '%s packets, %s bytes each; %s; best of %s\n\n' \
-    "$packets" $((bytes / packets)) "$(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo)" \
-    "$repeats"
 
-echo '-- one core, the whole capture; CPU time as a multiple of that of tcpwhy'
-one="taskset -c 0"
-# shellcheck disable=SC2086
-{
-    measure $one "$TCPWHY" --threads 1 "$capture"; reference=$cpu_s alone_s=$elapsed_s
-    row 'tcpwhy FILE' "$packets" "$reference"
-    measure $one tcpdump -r "$capture" -w /dev/null
-    row 'tcpdump -r FILE -w /dev/null' "$packets" "$reference"
-    measure $one tcptrace -n -l -r "$capture"
-    row 'tcptrace -n -l -r FILE' "$packets" "$reference"
-    measure $one dd if="$capture" of=/dev/null bs=128k
-    row 'dd: reading it, no more' "$packets" "$reference"
+# with_threads COUNT CAPTURE: sets elapsed_s and cpu_s of the diagnosis on so many cores.
+with_threads() { measure taskset -c "$(seq -s, 0 $(($1 - 1)))" "$TCPWHY" --threads "$1" "$2"; }
+
+one='taskset -c 0'
+# compare NAME CAPTURE: a row of the table.
+compare() {
+    local name=$1 capture=$2 packets bytes part_packets
+    packets=$(capinfos -Mc "$capture" | awk '/Number of packets/ { print $NF }')
+    bytes=$(stat -c %s "$capture")
+    editcap -F pcap -r "$capture" "$work/part.pcap" "1-$part"
+    part_packets=$((packets < part ? packets : part))
+    local own other own_cpu other_cpu own_mb own_part alone_s
+    # shellcheck disable=SC2086
+    {
+        own=$(instructions "$TCPWHY" --threads 1 "$work/part.pcap")
+        other=$(instructions tcptrace -n -l -r "$work/part.pcap")
+        with_threads 1 "$capture"; own_cpu=$cpu_s own_mb=$peak_mb alone_s=$elapsed_s
+        measure $one tcptrace -n -l -r "$capture"; other_cpu=$cpu_s
+        measure $one "$TCPWHY" --threads 1 "$work/part.pcap"; own_part=$cpu_s
+        measure $one tshark -r "$work/part.pcap" -q -z expert
+    }
+    local tshark_cpu=$cpu_s
+    with_threads 2 "$capture"
+    awk -v name="$name" -v packets="$packets" -v bytes="$bytes" -v part="$part_packets" \
+        -v own="$own" -v other="$other" -v own_cpu="$own_cpu" -v other_cpu="$other_cpu" \
+        -v own_part="$own_part" -v tshark="$tshark_cpu" -v alone="$alone_s" -v two="$elapsed_s" \
+        -v two_cpu="$cpu_s" -v mb="$own_mb" 'BEGIN {
+        printf "%-9s %8d %6d %8d %8d %6.1f x %7d %7d %6.1f x %6.0f x %6.2f x %6.2f x %5d\n", name,
+            packets, bytes / packets, own / part, other / part, other / own, own_cpu * 1e9 / packets,
+            other_cpu * 1e9 / packets, other_cpu / own_cpu, tshark / own_part, alone / two,
+            2 * own_cpu / two_cpu, mb }'
+    for threads in 1 2; do
+        "$TCPWHY" --threads "$threads" "$capture" >"$work/answer.$threads" || true
+    done
+    cmp "$work/answer.1" "$work/answer.2" || echo "$name: two threads give another answer"
 }
 
-echo
-part_packets=$((packets < 600000 ? packets : 600000))
-echo "-- one core, $part_packets of its packets: from its beginning, middle and end"
-third=$((part_packets / 3)) middle=$((packets / 2))
-editcap -r "$capture" "$work/part.pcap" "1-$third" "$((middle + 1))-$((middle + third))" \
-    "$((packets - third + 1))-$packets"
-# shellcheck disable=SC2086
-{
-    measure $one "$TCPWHY" --threads 1 "$work/part.pcap"; part=$cpu_s
-    row 'tcpwhy FILE' "$part_packets" "$part"
-    measure $one tshark -r "$work/part.pcap" -q -z expert
-    row 'tshark -r FILE -q -z expert' "$part_packets" "$part"
-}
+cat <<END
+$(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo); best of $repeats runs
+Instructions a packet ($counter) and the ratio to tshark are those of the first $part packets, CPU time a
+packet (ns) and the rest those of the whole capture. Two cores: by the clock, and by CPU time, which
+is what idle cores would give.
+Targets for each mix: 2.5 x tcptrace in instructions, 2 x in CPU time, 25 x tshark, two cores 1.5 x, 64 MiB.
+
+END
+printf '%-9s %8s %6s %17s %8s %15s %8s %8s %17s %5s\n' '' '' 'bytes' 'instructions' '' 'CPU ns' '' '' \
+    'two cores' ''
+printf '%-9s %8s %6s %8s %8s %8s %7s %7s %8s %8s %8s %8s %5s\n' mix packets each tcpwhy tcptrace \
+    ratio tcpwhy tcptrace ratio tshark clock CPU MiB
+if [ $# -gt 0 ]; then
+    for capture in "$@"; do
+        compare "$(basename "$capture" .pcap)" "$capture"
+    done
+    grown=$1
+else
+    for mix in "${mixes[@]}"; do
+        "$here/traffic.sh" "$mix" "$work/$mix.pcap"
+        compare "$mix" "$work/$mix.pcap"
+        [ "$mix" = "${mixes[0]}" ] || rm "$work/$mix.pcap"
+    done
+    grown=$work/${mixes[0]}.pcap
+fi
 
 echo
-echo '-- two cores; where others use them too, CPU time tells what idle ones would do'
+echo '-- two cores: what this machine has to give'
 side_by_side() {
-    for core in 0 1; do taskset -c "$core" "$TCPWHY" --threads 1 "$capture" & done
+    for core in 0 1; do taskset -c "$core" "$TCPWHY" --threads 1 "$1" & done
     wait
 }
-measure taskset -c 0,1 "$TCPWHY" --threads 2 "$capture"
-awk -v s="$elapsed_s" -v cpu="$cpu_s" -v mb="$peak_mb" -v alone="$alone_s" -v one="$reference" 'BEGIN {
-    printf "%-30s %8.3f s %8.2f s CPU %25d MiB\n", "tcpwhy FILE", s, cpu, mb
-    printf "%.2f x as fast as on one by the clock, %.2f x by CPU time\n", alone / s, 2 * one / cpu }'
 export -f side_by_side
-export TCPWHY capture
-measure bash -c side_by_side
-awk -v s="$elapsed_s" -v cpu="$cpu_s" -v alone="$alone_s" -v one="$reference" 'BEGIN {
-    printf "what this machine has to give: two on one core each, which share nothing, make %.2f x, %.2f x by CPU time\n",
+export TCPWHY
+with_threads 1 "$grown"; alone_s=$elapsed_s alone_cpu_s=$cpu_s
+measure bash -c "side_by_side '$grown'"
+awk -v s="$elapsed_s" -v cpu="$cpu_s" -v alone="$alone_s" -v one="$alone_cpu_s" 'BEGIN {
+    printf "two processes on one core each, which share nothing: %.2f x by the clock, %.2f x by CPU time\n",
         2 * alone / s, 2 * 2 * one / cpu }'
-for threads in 1 2; do
-    "$TCPWHY" --threads "$threads" "$capture" >"$work/answer.$threads" || true
-done
-cmp "$work/answer.1" "$work/answer.2" && echo 'the answer is the same, byte for byte'
 
 echo
 echo '-- a small file: start to end'
-editcap -r "$capture" "$work/small.pcap" 1-100
-measure "$TCPWHY" "$work/small.pcap"
+editcap -r "$grown" "$work/small-file.pcap" 1-100
+measure "$TCPWHY" "$work/small-file.pcap"
 awk -v s="$elapsed_s" 'BEGIN { printf "%-30s %8.1f ms\n", "tcpwhy, 100 packets", s * 1e3 }'
 
 # CPU time, because the input comes through a pipe from a program that makes it up.
@@ -136,12 +165,12 @@ grow() {
 }
 
 echo
-echo '-- growth with packets: the capture over and over, later and from other clients'
+echo '-- growth with packets: the first capture over and over, later and from other clients'
 for count in 200000 2000000 20000000; do
-    grow "$count packets" repeat "$capture" "$count"
+    grow "$count packets" repeat "$grown" "$count"
 done
 echo
-echo '-- growth with connections: all open at once, 6 million packets'
+echo '-- growth with connections: all open at once, 6 million packets; target: 64 MiB + 1 KiB each'
 for count in 100 10000 1000000; do
     grow "$count connections" open "$count" 6000000
 done

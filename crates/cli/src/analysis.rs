@@ -90,7 +90,8 @@ pub fn analyse(
         first_look(sources, again, asked, progress, interrupted)?;
     let mut answer = Answer { report, ladder: None, why: None, note: None, complete, options };
     if draws {
-        let set = || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.place(again()?))?) };
+        let set =
+            || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.assign_sites(again()?))?) };
         let (connection, at) = match wanted.why {
             Some(Some(number)) => {
                 let frame = FrameId::new(0, number);
@@ -182,7 +183,7 @@ fn read_again(
     interrupted: &AtomicBool,
     mut take: impl FnMut(&Block),
 ) -> Result<bool, Error> {
-    let mut capture = CaptureSet::new(survey.place(again()?))?;
+    let mut capture = CaptureSet::new(survey.assign_sites(again()?))?;
     let mut block = Block::default();
     let go_on = || !interrupted.load(Ordering::Relaxed);
     while go_on() && capture.next_block(&mut block)? {
@@ -213,7 +214,7 @@ fn first_look(
     let go_on = || !interrupted.load(Ordering::Relaxed);
     let survey = survey(&sources, again, vantages, &go_on)?;
     options.is_translated = survey.is_translated;
-    let mut capture = CaptureSet::new(survey.place(sources))?;
+    let mut capture = CaptureSet::new(survey.assign_sites(sources))?;
     options.sites = Sites::of(&capture);
     options.first_ns = capture.first_ns().unwrap_or(0);
     // A random seed that only this system knows: somebody who makes a capture must not know which

@@ -53,7 +53,7 @@ const EXIT_FAILED: u8 = 2;
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse_from(args::with_command(std::env::args_os())) {
         Ok(arguments) => arguments,
-        Err(words) => return told(&words),
+        Err(words) => return print_parser_output(&words),
     };
     let done = match arguments.command {
         Some(Command::Explain(explain)) => explain::run(&explain),
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints help, the version, or what is wrong with the arguments.
-fn told(words: &clap::Error) -> ExitCode {
+fn print_parser_output(words: &clap::Error) -> ExitCode {
     match words.print().and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             eprintln!("{}", error::Error::Write(error).sentences());

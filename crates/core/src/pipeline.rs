@@ -119,7 +119,7 @@ impl Decoder {
                 segment.note_clock(entry.clock_set);
                 let (hash, begins) = (segment.flow_hash, translated::is_syn_ack(segment));
                 if begins {
-                    batch.samples.push(batch.place());
+                    batch.samples.push(batch.index());
                 }
                 batch.take_slot(hash);
             } else {
@@ -127,7 +127,7 @@ impl Decoder {
             }
         }
         batch.last_ns = last_ns;
-        batch.counts.tcp += u64::from(batch.place());
+        batch.counts.tcp += u64::from(batch.index());
     }
 
     /// Decodes any frame of `block` into `batch`.
@@ -142,10 +142,10 @@ impl Decoder {
                 let (hash, of_names) = (segment.flow_hash, dns::concerns(segment));
                 let is_sample = translated::is_sample(segment);
                 if of_names {
-                    batch.asides.push(Aside::Segment(batch.place()));
+                    batch.asides.push(Aside::Segment(batch.index()));
                 }
                 if is_sample {
-                    batch.samples.push(batch.place());
+                    batch.samples.push(batch.index());
                 }
                 batch.take_slot(hash);
             }
@@ -215,7 +215,7 @@ impl Shard {
             tracker.is_one_of(trackers);
             tracker.shows_values = options.show_values;
             tracker.go_long_way(options.disable_fast_path);
-            tracker.tell_of(window);
+            tracker.limit_to(window);
         }
         let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);
         for tally in [&mut shard.tally].into_iter().chain(accounts) {
@@ -374,9 +374,9 @@ impl Analysis {
         found.take_control(&mut control);
         let mut report = found.report(&self.options, control.joiner, control.translated, inputs);
         if let (Some(joint), Some(other)) = (joint, other) {
-            let mut told = Report::default();
-            findings::assemble(other, &self.options.floors, &mut told);
-            joint.agree(&mut report, &told, &self.options.sites);
+            let mut others = Report::default();
+            findings::assemble(other, &self.options.floors, &mut others);
+            joint.agree(&mut report, &others, &self.options.sites);
         }
         self.options.narrow(&mut report);
         report

@@ -29,7 +29,7 @@ impl<S: Sink> SecondPass<S> {
             tracker.is_one_of(SHARDS);
             tracker.shows_values = options.show_values;
             tracker.go_long_way(true);
-            tracker.tell_of(options.window());
+            tracker.limit_to(options.window());
             tracker
         };
         Self {

@@ -1,7 +1,7 @@
 //! `docs/thresholds.md` lists every constant of the files `thresholds.rs` with its value, its source
-//! and what it decides, as these files state them.
+//! and what it decides, as these files state them, and traces or tests that exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ struct Threshold {
 }
 
 impl Threshold {
-    /// Its row in the table.
+    /// Its row in the table, without the traces and tests that pin it.
     fn row(&self, values: &BTreeMap<String, f64>) -> String {
         let (decides, source) = self.doc.rsplit_once(" Source: ").unwrap_or_default();
         let source = source.trim_end_matches('.').replace('|', "\\|");
@@ -116,15 +116,20 @@ fn grouped(value: f64) -> String {
     groups.map(|group| str::from_utf8(group).expect("digits")).collect::<Vec<_>>().join(",")
 }
 
+/// A row of the table without its last column, and that column.
+type Row = (String, String);
+
 /// The rows of the table by the section that they are in.
-fn rows() -> BTreeMap<String, Vec<String>> {
+fn rows() -> BTreeMap<String, Vec<Row>> {
     let path = source().join("../../../docs/thresholds.md");
     let (mut rows, mut section) = (BTreeMap::<_, Vec<_>>::new(), String::new());
     for line in read(&path).lines() {
         if let Some(layer) = line.strip_prefix("## ") {
             section = layer.to_owned();
         } else if line.starts_with("| `") {
-            rows.entry(section.clone()).or_default().push(line.to_owned());
+            let (row, pinned) = line.trim_end_matches(" |").rsplit_once(" | ").expect("columns");
+            let row = (format!("{row} |"), pinned.to_owned());
+            rows.entry(section.clone()).or_default().push(row);
         }
     }
     rows
@@ -138,7 +143,8 @@ fn table_lists_every_threshold_with_its_value() {
     for layer in LAYERS {
         let of_layer = thresholds.iter().filter(|it| it.layer == layer);
         let stated: Vec<_> = of_layer.map(|it| it.row(&values)).collect();
-        let listed = rows.remove(layer).unwrap_or_default();
+        let listed = rows.remove(layer).unwrap_or_default().into_iter();
+        let listed: Vec<_> = listed.map(|(row, _)| row).collect();
         let missing: Vec<_> = stated.iter().filter(|row| !listed.contains(row)).collect();
         let extra: Vec<_> = listed.iter().filter(|row| !stated.contains(row)).collect();
         assert!(
@@ -148,6 +154,43 @@ fn table_lists_every_threshold_with_its_value() {
         assert_eq!(listed, stated, "docs/thresholds.md, {layer}: the order of the file");
     }
     assert!(rows.is_empty(), "docs/thresholds.md: rows in sections of no layer: {rows:#?}");
+}
+
+/// The names of all traces and of all test functions of the core.
+fn tests() -> BTreeSet<String> {
+    let (mut names, mut folders) = (BTreeSet::new(), vec![source().to_owned()]);
+    folders.push(source().join("../tests"));
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                _ if path.is_dir() => folders.push(path),
+                Some("trace") => drop(names.insert(stem)),
+                Some("rs") => {
+                    let text = read(&path);
+                    let functions = text.lines().filter_map(|line| {
+                        line.trim_start().strip_prefix("fn ")?.strip_suffix("() {")
+                    });
+                    names.extend(functions.map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn table_names_traces_and_tests_that_exist() {
+    let tests = tests();
+    for (row, pinned) in rows().into_values().flatten() {
+        let names = pinned.split(", ").filter(|&name| name != "no test");
+        for name in names.map(|name| name.trim_matches('`')) {
+            let function = name.rsplit("::").next().expect("a name");
+            assert!(tests.contains(function), "{row}: there is no trace or test {name}");
+        }
+    }
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub fn render(judged: &Judged, verify: &str, page: &mut Page<'_>) {
 
 /// Returns the culprit's role and endpoint: who has to change something.
 fn culprit(finding: &Finding) -> String {
-    let at = place(finding);
+    let at = endpoint_of(finding);
     match finding.culprit.role {
         Role::Network => format!("network to {at}"),
         role => format!("{} {at}", role.id()),
@@ -56,7 +56,7 @@ fn culprit(finding: &Finding) -> String {
 }
 
 /// Formats the finding's endpoint; port 0 means any port and is left out.
-fn place(finding: &Finding) -> String {
+fn endpoint_of(finding: &Finding) -> String {
     let endpoint = &finding.culprit.endpoint;
     if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
 }
@@ -75,7 +75,7 @@ pub fn document(judged: &Judged, verify: &str) -> Value {
         "cause": finding.cause.id(),
         "class": finding.cause.class().id(),
         "headline": phrases.headline,
-        "culprit": { "role": finding.culprit.role.id(), "endpoint": place(finding) },
+        "culprit": { "role": finding.culprit.role.id(), "endpoint": endpoint_of(finding) },
         "owners": finding.cause.owners().iter().map(|it| it.id()).collect::<Vec<_>>(),
         "lost_ns": finding.lost_ns,
         "share": finding.share,

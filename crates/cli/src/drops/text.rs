@@ -118,7 +118,7 @@ fn show(line: &Line, look: &Look, page: &mut Page) {
     let what = line.cause.map_or_else(|| line.subject.title(), |cause| cause.id());
     page.line(&format!("{}  {}", look.paint(paint, word), look.paint(Paint::Bold, what)));
     page.paragraph(None, &format!("{}.", line.sentence), 2);
-    let place = place(line);
+    let place = location(line);
     if !place.is_empty() {
         page.listed("where", &place);
     }
@@ -142,7 +142,7 @@ fn show(line: &Line, look: &Look, page: &mut Page) {
     }
 }
 
-fn place(line: &Line) -> Vec<String> {
+fn location(line: &Line) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(socket) = line.socket {
         parts.push(format!("socket {socket}"));

@@ -78,7 +78,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
             "holds": holds, "shares": shares, "judged": judged, "not_run": not_run,
         }))?;
     } else {
-        output::print(&told(&judged, &shares, &not_run))?;
+        output::print(&render(&judged, &shares, &not_run))?;
     }
     Ok(ExitCode::from(u8::from(!holds)))
 }
@@ -170,7 +170,7 @@ fn wrong(it: &Judged) -> String {
     format!("{} {}: {named}", it.user, it.variant)
 }
 
-fn told(judged: &[Judged], shares: &Shares, not_run: &[String]) -> String {
+fn render(judged: &[Judged], shares: &Shares, not_run: &[String]) -> String {
     let mut text =
         format!("{:<32} {:<20} {:>8} {:>8} {:>8}\n", "case", "cause", "nobody", "root", "healthy");
     let mut rows: Vec<&str> = judged.iter().map(|it| &*it.label).collect();

@@ -33,12 +33,12 @@ fn up(stage: &Stage, case: &str) {
         server: stage.server.name().to_owned(),
         interface: tcpwhy_lab::stage::INTERFACE.to_owned(),
     };
-    let told = cleanup::keep(stage.dir(), case).and_then(|()| {
+    let announced = cleanup::keep(stage.dir(), case).and_then(|()| {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{}", serde_json::to_string(&held)?)?;
         out.flush()
     });
-    if let Err(error) = told {
+    if let Err(error) = announced {
         eprintln!("tcpwhy: the stage cannot be kept: {error}");
         cleanup::end(1);
     }

@@ -124,10 +124,10 @@ fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
         page.labelled("after", &fill(knob.healthy, &labels.params));
         page
     };
-    let mut told = page.finish();
+    let mut text = page.finish();
     if let Some(compared) = &outcome.comparison {
-        told += "\n";
-        told += &comparison::tables(compared, look);
+        text += "\n";
+        text += &comparison::tables(compared, look);
     }
     let mut page = Page::new(look);
     let healthy = &outcome.result.healthy;
@@ -139,7 +139,7 @@ fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
         page.labelled("failed", &format!("{} → {} requests", failed(labels), failed(healthy)));
     }
     predicted(&mut page, outcome);
-    told + &page.finish()
+    text + &page.finish()
 }
 
 /// Compares the latency that the capture with the fault predicted with the latency after the fix.
@@ -154,12 +154,12 @@ fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     }
     let now = &outcome.result.healthy.latency_ns;
     let pairs = [("p50", then.p50_ns, now.p50_ns), ("p99", then.p99_ns, now.p99_ns)];
-    let told = pairs.map(|(name, predicted_ns, measured_ns)| {
+    let lines = pairs.map(|(name, predicted_ns, measured_ns)| {
         let [predicted, measured] = [predicted_ns, measured_ns].map(units::duration);
         let off = (predicted_ns as f64 / measured_ns.max(1) as f64 - 1.0) * 100.0;
         format!("{name} {predicted} predicted, {measured} measured ({off:+.0} %)")
     });
-    page.listed("prediction", &told);
+    page.listed("prediction", &lines);
 }
 
 fn verdict(outcome: &Outcome<'_>, look: &Look) -> String {

@@ -222,7 +222,7 @@ pub fn verify(asked: &VerifyArgs) -> Result<ExitCode, Error> {
             Err(error) => not_run.push((task, error)),
         }
     }
-    output::print(&told(asked.json, &rows, &not_run)?)?;
+    output::print(&render(asked.json, &rows, &not_run)?)?;
     let is_for_want =
         |(_, error): &(&Task, Error)| matches!(error, Error::Lab(LabError::Missing { .. }));
     let works = !rows.is_empty() && not_run.iter().all(is_for_want);
@@ -248,16 +248,16 @@ fn row(task: &Task, options: &RunOptions, run: &CaseResult) -> Result<Row, Error
     row
 }
 
-fn told(as_json: bool, rows: &[Row], not_run: &[(&Task, Error)]) -> Result<String, Error> {
+fn render(as_json: bool, rows: &[Row], not_run: &[(&Task, Error)]) -> Result<String, Error> {
     if as_json {
         let why = |(task, error): &(&Task, Error)| json!({ "case": task.case.name, "seed": task.seed, "why": error.to_string() });
-        let told = json!({
+        let document = json!({
             "schema_version": 1,
             "tool_version": env!("CARGO_PKG_VERSION"),
             "cases": rows.iter().map(Row::json).collect::<Value>(),
             "not_run": not_run.iter().map(why).collect::<Value>(),
         });
-        return Ok(serde_json::to_string_pretty(&told)? + "\n");
+        return Ok(serde_json::to_string_pretty(&document)? + "\n");
     }
     let columns = rows.iter().map(|row| row.case.name.len() + 4).max().unwrap_or(0).max(12);
     let mut text = format!(

@@ -124,7 +124,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     let score = Score::of(&judged);
     let names_only = asked.short || asked.live;
     let score = if names_only { score.requires_names_only() } else { score };
-    output::print(&told(asked, &score, &judged, &not_run, &run_again)?)?;
+    output::print(&render(asked, &score, &judged, &not_run, &run_again)?)?;
     let works = !judged.is_empty() && not_run.iter().all(NotRun::is_for_want_of_a_program);
     Ok(ExitCode::from(u8::from(!score.holds() || !works)))
 }
@@ -213,7 +213,7 @@ fn shown_duration(time: Duration) -> String {
     units::duration(time.as_secs().saturating_mul(1_000_000_000))
 }
 
-fn told(
+fn render(
     asked: &VerifyArgs,
     score: &Score,
     judged: &[Judged],

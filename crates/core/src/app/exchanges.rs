@@ -58,8 +58,8 @@ pub(super) struct Exchanges {
     response_header_given: bool,
     software_given: [bool; 2],
     /// `true` if the pushed bytes come in the middle of a message of the other side, see
-    /// [`super::Framer::set_amid`].
-    pub amid: bool,
+    /// [`super::Framer::set_overlapping`].
+    pub overlapping: bool,
     /// About the current push: `spoke` if a part of it belongs to an exchange, `set_aside` if a
     /// part belongs to none.
     pub spoke: bool,
@@ -113,7 +113,7 @@ impl Exchanges {
     /// Returns whether no request is under way or waiting, and the next one would not come in the
     /// middle of another one's response.
     pub fn is_at_rest(&self) -> bool {
-        !self.amid && !self.sending && self.anticipated.is_none() && self.waiting.is_empty()
+        !self.overlapping && !self.sending && self.anticipated.is_none() && self.waiting.is_empty()
     }
 
     /// Begins and ends a request whose kind is known. Returns `false` and changes nothing if the
@@ -199,7 +199,7 @@ impl<'a> Feed<'a> {
     pub fn turn(&mut self, from: Side) {
         self.exchanges.spoke = true;
         // The start was marked; the next bytes of this side begin another message.
-        if self.was_anticipated(from) || self.exchanges.amid {
+        if self.was_anticipated(from) || self.exchanges.overlapping {
             return;
         }
         let waiting = !self.exchanges.waiting.is_empty();

@@ -227,8 +227,8 @@ impl Framer {
     /// Sets whether the following pushes come in the middle of a message of the other side, which
     /// does not stop for them. If their protocol is unknown, they begin and end no message.
     #[inline]
-    pub fn set_amid(&mut self, amid: bool) {
-        self.exchanges.amid = amid;
+    pub fn set_overlapping(&mut self, overlapping: bool) {
+        self.exchanges.overlapping = overlapping;
     }
 
     /// Returns whether the last push belongs to no exchange: it was not requested and is not waited
@@ -306,7 +306,7 @@ impl Framer {
     /// recognised.
     fn begin_http<'k>(&mut self, bytes: &[u8], known: &'k KnownHeaders) -> Option<Mark<'k>> {
         let from = Side::Client;
-        if !self.exchanges.is_at_rest() || !known.tell_http(from, bytes) {
+        if !self.exchanges.is_at_rest() || !known.identifies_http(from, bytes) {
             return None;
         }
         let http = Http::after(known);
@@ -412,7 +412,7 @@ impl Framer {
                 Machine::Turns if may_sniff && self.last != Some(from) => {
                     self.last = Some(from);
                     feed.anticipate(from);
-                    if feed.known.tell_http(from, feed.rest()) {
+                    if feed.known.identifies_http(from, feed.rest()) {
                         self.protocol = Protocol::Http1;
                         self.machine = Machine::Http(Http::after(known));
                         continue;

@@ -205,7 +205,7 @@ impl Frames {
                 let wanted = self.streams.wanted(&frame) as usize;
                 let reading = Reading { frame, bytes: Vec::new(), wanted };
                 self.reading = (wanted > 0).then_some(reading);
-                self.streams.tell(&frame, feed)
+                self.streams.take_server_frame(&frame, feed)
             }
         };
         self.readers[from as usize].ends_response = ends_response;

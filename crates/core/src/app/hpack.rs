@@ -11,7 +11,7 @@ const NAME: [&[u8]; 2] = [b"content-type", b"\x21\xea\x49\x6a\x4a\xc9\xf5\x59\x7
 const STATIC_ENTRIES: u32 = 61;
 
 /// Maximum number of remembered entries of one connection; a server has few.
-const TOLD_MAX: usize = 16;
+const ANNOUNCED_MAX: usize = 16;
 
 /// The way in which a response body is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct ContentTypes {
     /// Number of entries inserted into the dynamic table.
     inserted: u32,
     /// Entries with a relevant type, each with the number of entries inserted before it.
-    told: Vec<(u32, Content)>,
+    announced: Vec<(u32, Content)>,
     /// `true` once a block was not read: the content of the dynamic table is unknown from then on.
     lost: bool,
 }
@@ -51,7 +51,7 @@ impl ContentTypes {
 
     /// Returns the bytes of heap memory in use.
     pub fn heap_bytes(&self) -> usize {
-        self.told.capacity() * size_of::<(u32, Content)>()
+        self.announced.capacity() * size_of::<(u32, Content)>()
     }
 
     /// Reads a complete header block; returns the content that it announces.
@@ -79,18 +79,18 @@ impl ContentTypes {
             return Some(Content::Whole);
         }
         let is_kept = first & 0x40 != 0;
-        let is_told = match integer(rest, if is_kept { 6 } else { 4 })? {
+        let is_content_type = match integer(rest, if is_kept { 6 } else { 4 })? {
             0 => NAME.contains(&string(rest)?.0),
             name => name == CONTENT_TYPE,
         };
         let (value, is_coded) = string(rest)?;
-        let content = if is_told { content(value, is_coded) } else { Content::Whole };
+        let content = if is_content_type { content(value, is_coded) } else { Content::Whole };
         if is_kept {
             if content != Content::Whole {
-                if self.told.len() == TOLD_MAX {
-                    self.told.remove(0);
+                if self.announced.len() == ANNOUNCED_MAX {
+                    self.announced.remove(0);
                 }
-                self.told.push((self.inserted, content));
+                self.announced.push((self.inserted, content));
             }
             self.inserted = self.inserted.wrapping_add(1);
         }
@@ -101,8 +101,8 @@ impl ContentTypes {
     fn known(&self, index: u32) -> Content {
         let Some(back) = index.checked_sub(STATIC_ENTRIES) else { return Content::Whole };
         let place = self.inserted.wrapping_sub(back);
-        let told = self.told.iter().find(|(entry, _)| back > 0 && *entry == place);
-        told.map_or(Content::Whole, |(_, content)| *content)
+        let announced = self.announced.iter().find(|(entry, _)| back > 0 && *entry == place);
+        announced.map_or(Content::Whole, |(_, content)| *content)
     }
 }
 

@@ -199,7 +199,7 @@ impl MessageReader {
         let begin = feed.pos;
         message_start(from, feed);
         feed.pos = begin + known.start_end;
-        known.start.tell(from, feed);
+        known.start.mark(from, feed);
         if let Some(line) = known.software.clone().filter(|_| !feed.exchanges.knows_software(from))
         {
             feed.pos = begin + line.end;
@@ -225,9 +225,9 @@ impl MessageReader {
             feed.pos = base + begin;
             match self.state {
                 State::StartLine => {
-                    let told = StartLine::take(from, line, feed)?;
-                    (header.status, self.state) = (told.status, State::Fields);
-                    start = Some((told, begin));
+                    let start_line = StartLine::take(from, line, feed)?;
+                    (header.status, self.state) = (start_line.status, State::Fields);
+                    start = Some((start_line, begin));
                 }
                 _ if !line.is_empty() => {
                     if field_line(&mut header, from, line, feed) {
@@ -245,7 +245,7 @@ impl MessageReader {
                             stated: software.clone().and_then(|line| stated_in(bytes, line)),
                             software,
                             header,
-                            tells_protocol: begins_http(from, bytes),
+                            identifies_http: begins_http(from, bytes),
                             plain: header.extent(from, start_end, bytes.len()),
                         });
                     }
@@ -265,8 +265,8 @@ impl MessageReader {
         };
         match self.state {
             State::StartLine => {
-                let told = StartLine::take(from, line, feed)?;
-                (header.status, self.state) = (told.status, State::Fields);
+                let start_line = StartLine::take(from, line, feed)?;
+                (header.status, self.state) = (start_line.status, State::Fields);
             }
             State::Fields if line.is_empty() => {
                 let header = *header;
@@ -373,7 +373,7 @@ fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>)
 impl StartLine {
     fn take(from: Side, line: &[u8], feed: &mut Feed<'_>) -> Result<Self, Lost> {
         let start = Self::parse(from, line, feed.exchanges.shows_values).ok_or(Lost)?;
-        start.tell(from, feed);
+        start.mark(from, feed);
         Ok(start)
     }
 
@@ -391,7 +391,7 @@ impl StartLine {
     }
 
     /// Marks the kind of a request.
-    fn tell(&self, from: Side, feed: &mut Feed<'_>) {
+    fn mark(&self, from: Side, feed: &mut Feed<'_>) {
         if from == Side::Client {
             feed.request_flags(self.flags);
             feed.kind(&self.kind);

@@ -38,7 +38,7 @@ pub(super) struct Known {
     pub stated: Option<Stated>,
     pub header: Header,
     /// `true` if the header identifies HTTP in the first message of a connection.
-    pub tells_protocol: bool,
+    pub identifies_http: bool,
     /// The ends of the message's parts, if it is no special case and states its length.
     pub plain: Option<Extent>,
 }
@@ -65,8 +65,8 @@ impl KnownHeaders {
     /// Returns whether `rest` begins with the header that `from` sent last on any of the
     /// connections, and that header identifies HTTP.
     #[inline]
-    pub(super) fn tell_http(&self, from: Side, rest: &[u8]) -> bool {
-        self.get(self.last(from), from, rest).is_some_and(|known| known.tells_protocol)
+    pub(super) fn identifies_http(&self, from: Side, rest: &[u8]) -> bool {
+        self.get(self.last(from), from, rest).is_some_and(|known| known.identifies_http)
     }
 
     /// Returns the header at `slot` if `bytes` are one complete simple message that begins with it.

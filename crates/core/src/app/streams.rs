@@ -99,7 +99,7 @@ impl Streams {
     }
 
     /// Takes a frame of the server. Returns whether the response that is waited for ends with it.
-    pub fn tell(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
+    pub fn take_server_frame(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         match frame.kind {
             DATA | HEADERS | CONTINUATION if !self.is_unasked(frame) => feed.turn(Side::Server),
             _ => feed.aside(),

@@ -133,7 +133,7 @@ impl Pcap {
                 break;
             }
             let id = run.next(time_ns);
-            let offset = chunk.place(chunk.bytes.len() - behind.len());
+            let offset = chunk.position(chunk.bytes.len() - behind.len());
             let clock_set = false;
             entries.push(FrameEntry {
                 time_ns,
@@ -185,7 +185,7 @@ impl Pcap {
         let entry = FrameEntry {
             time_ns,
             id: chunk.frame(tally.frame(time_ns)),
-            offset: chunk.place(data),
+            offset: chunk.position(data),
             captured_len,
             original_len: original_len.max(captured_len),
             link: self.link,

@@ -188,7 +188,7 @@ impl Pcapng {
             }
             let id = run.next(time_ns);
             let at = chunk.bytes.len() - rest.len();
-            let offset = chunk.place(at + HEAD_BYTES + ENHANCED_DATA_AT);
+            let offset = chunk.position(at + HEAD_BYTES + ENHANCED_DATA_AT);
             let link = known.link;
             let clock_set = false;
             entries.push(FrameEntry {
@@ -298,7 +298,7 @@ impl Pcapng {
         entries.push(FrameEntry {
             id: chunk.frame(number),
             time_ns,
-            offset: chunk.place(body.at + packet.data_at),
+            offset: chunk.position(body.at + packet.data_at),
             captured_len: packet.captured_len,
             original_len: packet.original_len.max(packet.captured_len),
             link: interface.link,

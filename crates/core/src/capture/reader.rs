@@ -31,7 +31,7 @@ pub(super) struct Chunk<'a> {
 impl Chunk<'_> {
     /// Returns the position in the block of byte `at`.
     #[inline(always)]
-    pub(super) fn place(&self, at: usize) -> u32 {
+    pub(super) fn position(&self, at: usize) -> u32 {
         (self.start + at) as u32
     }
 

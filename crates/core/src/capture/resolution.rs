@@ -65,8 +65,8 @@ impl Resolution {
             Unit::PowerOfTwo(exponent) => (time * NS_PER_S) >> exponent,
         };
         let ns = ns as i128 + self.offset_ns;
-        let told = u64::try_from(ns).ok().filter(|&ns| ns <= LATEST_NS);
-        told.ok_or(if ns < 0 { 0 } else { LATEST_NS })
+        let exact = u64::try_from(ns).ok().filter(|&ns| ns <= LATEST_NS);
+        exact.ok_or(if ns < 0 { 0 } else { LATEST_NS })
     }
 }
 
@@ -81,8 +81,8 @@ mod tests {
                 for offset in [i64::MIN, -1, 0, 1, i64::MAX] {
                     let resolution =
                         Resolution::DEFAULT.with_tsresol(tsresol).with_offset_s(offset);
-                    let told = resolution.nanoseconds(time);
-                    assert!(told.unwrap_or_else(|nearest_ns| nearest_ns) <= LATEST_NS);
+                    let exact = resolution.nanoseconds(time);
+                    assert!(exact.unwrap_or_else(|nearest_ns| nearest_ns) <= LATEST_NS);
                 }
             }
         }

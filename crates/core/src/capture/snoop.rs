@@ -118,7 +118,7 @@ impl Snoop {
         let entry = FrameEntry {
             time_ns,
             id: chunk.frame(tally.frame(time_ns)),
-            offset: chunk.place(at + RECORD_HEADER_BYTES),
+            offset: chunk.position(at + RECORD_HEADER_BYTES),
             captured_len,
             original_len: original_len.max(captured_len),
             link: self.link,

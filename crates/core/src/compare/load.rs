@@ -137,7 +137,7 @@ mod tests {
         load
     }
 
-    fn told(before: &Load, after: &Load) -> Vec<(&'static str, u16, Option<String>)> {
+    fn only_in(before: &Load, after: &Load) -> Vec<(&'static str, u16, Option<String>)> {
         let all = differences(before, after).into_iter();
         all.map(|it| (it.run, it.port, it.kind)).collect()
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn another_port_is_another_load() {
         let (one, other) = (load(&[(80, &[("GET /", 40)])]), load(&[(81, &[("GET /", 40)])]));
-        assert_eq!(told(&one, &other), [("after", 81, None), ("before", 80, None)]);
+        assert_eq!(only_in(&one, &other), [("after", 81, None), ("before", 80, None)]);
         assert!(is_another(&differences(&one, &other)));
         assert!(differences(&one, &one).is_empty() && !is_another(&[]));
     }
@@ -155,7 +155,7 @@ mod tests {
         let one = load(&[(80, &[("GET /", 1000)])]);
         let few = load(&[(80, &[("GET /", 991), ("GET /a", 9)])]);
         let many = load(&[(80, &[("GET /", 990), ("GET /a", 10)])]);
-        assert_eq!(told(&one, &few), [("after", 80, Some("GET /a".into()))]);
+        assert_eq!(only_in(&one, &few), [("after", 80, Some("GET /a".into()))]);
         assert!(!is_another(&differences(&one, &few)));
         assert!(is_another(&differences(&one, &many)) && is_another(&differences(&many, &one)));
     }
@@ -165,15 +165,21 @@ mod tests {
         let one = load(&[(80, &[("GET /", 40)])]);
         for kinds in [[("", 40)], [("(other)", 40)], [("under way", 40)], [("connect", 40)]] {
             let other = load(&[(80, &kinds)]);
-            assert!(told(&one, &other).is_empty() && told(&other, &one).is_empty(), "{kinds:?}");
+            assert!(
+                only_in(&one, &other).is_empty() && only_in(&other, &one).is_empty(),
+                "{kinds:?}"
+            );
         }
         let more = load(&[(80, &[("GET /", 40), ("(other)", 9), ("greeting", 9)])]);
-        assert!(told(&one, &more).is_empty());
+        assert!(only_in(&one, &more).is_empty());
     }
 
     #[test]
     fn a_clients_own_durations_have_no_load() {
         let one = load(&[(80, &[("GET /", 40)])]);
-        assert!(told(&Load::default(), &one).is_empty() && told(&one, &Load::default()).is_empty());
+        assert!(
+            only_in(&Load::default(), &one).is_empty()
+                && only_in(&one, &Load::default()).is_empty()
+        );
     }
 }

@@ -155,9 +155,9 @@ impl Drawing<'_> {
 
     /// Returns the rungs in `window`, and those of exchanges that overlap it.
     pub fn told_of(&self, window: &Window) -> Range<usize> {
-        let told = |rung: &Rung| window.contains(rung.time_ns);
-        let start = self.rungs.iter().position(told).unwrap_or(self.rungs.len());
-        let end = self.rungs.iter().rposition(told).map_or(start, |last| last + 1);
+        let is_shown = |rung: &Rung| window.contains(rung.time_ns);
+        let start = self.rungs.iter().position(is_shown).unwrap_or(self.rungs.len());
+        let end = self.rungs.iter().rposition(is_shown).map_or(start, |last| last + 1);
         let exchanges = self.exchanges.iter().map(|exchange| self.range_of(exchange));
         exchanges.fold(start..end, |all, one| all.start.min(one.start)..all.end.max(one.end))
     }
@@ -237,7 +237,7 @@ impl Drawing<'_> {
             settled::settle(&mut silences, self.ledger, self.exchanges);
         }
         let mut gaps = HashMap::new();
-        silences.iter().for_each(|silence| self.place(silence, &mut gaps));
+        silences.iter().for_each(|silence| self.draw(silence, &mut gaps));
         gaps
     }
 
@@ -254,11 +254,11 @@ impl Drawing<'_> {
             let index = rungs.partition_point(|rung| rung.frame < frame);
             rungs.get(index).map_or(0, |rung| rung.time_ns)
         };
-        let mut told: Vec<_> =
+        let mut spans: Vec<_> =
             silences.iter().map(|it| (it.start_ns, at_ns(it.next_frame))).collect();
-        told.sort_unstable();
+        spans.sort_unstable();
         // The latest end of all that began until then.
-        told.iter_mut().fold(0, |until_ns, it| {
+        spans.iter_mut().fold(0, |until_ns, it| {
             it.1 = it.1.max(until_ns);
             it.1
         });
@@ -266,8 +266,8 @@ impl Drawing<'_> {
             if self.set_up(&pair[0], &pair[1]).is_some() {
                 return false;
             }
-            let begun = told.partition_point(|&(from_ns, _)| from_ns < pair[1].time_ns);
-            told[..begun].last().is_none_or(|&(_, until_ns)| until_ns <= pair[0].time_ns)
+            let begun = spans.partition_point(|&(from_ns, _)| from_ns < pair[1].time_ns);
+            spans[..begun].last().is_none_or(|&(_, until_ns)| until_ns <= pair[0].time_ns)
         };
         let length_ns = |pair: &[Rung]| pair[1].time_ns.saturating_sub(pair[0].time_ns);
         let mut pauses: Vec<_> = rungs.windows(2).filter(is_free).collect();
@@ -287,10 +287,10 @@ impl Drawing<'_> {
         lacking.into_iter().filter_map(silence).collect()
     }
 
-    /// Places the slices of a silence, one after the other, at their times. The peer may have sent
+    /// Draws the slices of a silence, one after the other, at their times. The peer may have sent
     /// segments meanwhile: a slice is drawn in the pause that contains most of it, with a note of
     /// its extent beyond that.
-    fn place(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
+    fn draw(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
         let last = self.rungs.partition_point(|rung| rung.frame < silence.next_frame);
         let first = last.saturating_sub(PEERS_MAX);
         let within = self.rungs.get(first..=last).unwrap_or(&[]);

@@ -96,7 +96,7 @@ fn cost(
     let (key, tallied) = match known {
         Some((key, tallied)) => (key.clone(), tallied.clone()),
         None => {
-            let sample = Sample::place(cause).and_then(|place| endpoint.samples[place].as_ref());
+            let sample = Sample::index_of(cause).and_then(|place| endpoint.samples[place].as_ref());
             let client = sample.map(|it| Endpoint { port: 0, ..it.client }).unwrap_or_default();
             let culprit = culprit(cause, sender, client, server);
             (Key { cause, sender, server, culprit }, CauseTally::default())
@@ -172,7 +172,7 @@ fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
 
 /// The exchange to which it mattered most, as evidence.
 fn show(cause: Cause, endpoint: &EndpointTally, finding: &mut Finding) {
-    let Some(Some(sample)) = Sample::place(cause).map(|place| &endpoint.samples[place]) else {
+    let Some(Some(sample)) = Sample::index_of(cause).map(|place| &endpoint.samples[place]) else {
         return;
     };
     let mut proof = Proof::default();

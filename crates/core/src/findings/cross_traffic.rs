@@ -91,7 +91,7 @@ pub(super) fn settle(tally: &mut Tally) {
         if wait.behind.is_none() && !of_connection.is_some_and(UnexplainedDelay::is_queue) {
             continue;
         }
-        let place = tally.place(small.server);
+        let place = tally.row_of(small.server);
         give(small, wait, place, tally);
         let cause = tally.causes.at(&key(small).within(place));
         cause.add_wait(small, wait);

@@ -93,7 +93,7 @@ fn hold_up(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     let waited_ns = first.start_ns - attempt.syn.time_ns;
     let mut ledger = Ledger::default();
     ledger.add(Owner::SynRetransmit, waited_ns);
-    let server = tally.place(first.server);
+    let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
     first.wall_ns += waited_ns;

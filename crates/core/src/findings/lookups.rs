@@ -206,7 +206,7 @@ fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
     ledger.add(Owner::Client, first.start_ns.saturating_sub(lookup.end_ns));
     let wall_ns = first.wall_ns + ledger.total_ns();
-    let server = tally.place(first.server);
+    let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
     // An answer's way on to the client, which the vantage did not see, is in the pause after it.
@@ -217,7 +217,7 @@ fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
 
 /// The server's time was the resolver's.
 fn within(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
-    let server = tally.place(first.server);
+    let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
     endpoint.transfer(first.kind, Owner::Server, Owner::Dns, looked_up_ns);

@@ -112,7 +112,7 @@ impl<'a> Firsts<'a> {
     pub(super) fn of(tally: &'a Tally) -> Self {
         let mut all: HashMap<_, Vec<_>> = HashMap::new();
         for first in tally.firsts.iter().filter(|first| first.answered) {
-            all.entry(tally.place(first.server)).or_default().push(first);
+            all.entry(tally.row_of(first.server)).or_default().push(first);
         }
         for firsts in all.values_mut() {
             firsts.sort_by_key(|first| (first.client, first.start_ns, first.frame));

@@ -256,13 +256,13 @@ impl Sink for Tally {
             self.first(connection, exchange);
         }
         if Legs::is_open(connection) {
-            let place = self.place(connection.server());
+            let place = self.row_of(connection.server());
             self.legs.exchange(connection, exchange, place);
         }
         if self.runs.take(connection, exchange) {
             return;
         }
-        let place = self.place(connection.server());
+        let place = self.row_of(connection.server());
         self.endpoints.entry_ref(&place).or_default().exchange(connection, exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
@@ -299,7 +299,7 @@ impl Sink for Tally {
         self.worst.connection(connection);
         self.legs.connection(connection);
         self.queues.connection(connection);
-        let place = self.place(connection.server());
+        let place = self.row_of(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
         if self.count_quiet(connection) {
@@ -320,7 +320,7 @@ impl Tally {
     /// The sums of `server`.
     #[inline(never)]
     fn at(&mut self, server: Endpoint) -> &mut EndpointTally {
-        let place = self.place(server);
+        let place = self.row_of(server);
         self.endpoints.entry(place).or_default()
     }
 
@@ -371,7 +371,7 @@ impl Tally {
     /// Where what concerns `server` is added up: a capture may name more servers than memory has
     /// room for, and those that come last are told together: those of one host under its port 0,
     /// and once there are too many hosts as well, all of them.
-    pub(super) fn place(&self, server: Endpoint) -> Endpoint {
+    pub(super) fn row_of(&self, server: Endpoint) -> Endpoint {
         let known = self.endpoints.len();
         if known < ENDPOINTS_MAX || self.endpoints.contains_key(&server) {
             return server;
@@ -443,7 +443,7 @@ impl Tally {
     }
 
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
-        let place = self.place(connection.server());
+        let place = self.row_of(connection.server());
         let key = Key::of(chain.cause, chain.sender, connection).within(place);
         let tally = self.causes.at(&key);
         tally.add(exchange, chain);

@@ -45,7 +45,7 @@ pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> 
             ("cause", Fact::Text(key.cause.id().into())),
             ("lost_ns", Fact::Ns(cause.lost_ns)),
             ("share", Fact::Share(share)),
-            ("server", Fact::Text(units::place(&key.server))),
+            ("server", Fact::Text(units::endpoint_or_others(&key.server))),
         ];
         let evidence = cause.worst.as_ref().map(|instance| instance.proof.evidence());
         let frames = evidence.unwrap_or_default().iter().map(|it| it.frame).collect();

@@ -56,7 +56,7 @@ impl Joint {
     /// Adds to `tally` the connections that both places saw, each as seen by the better place;
     /// returns the account of the other place.
     pub fn split(&mut self, tally: &mut Tally) -> Tally {
-        tally.merge(std::mem::take(&mut self.settled.told));
+        tally.merge(std::mem::take(&mut self.settled.reported));
         std::mem::take(&mut self.settled.other)
     }
 

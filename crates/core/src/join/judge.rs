@@ -31,7 +31,7 @@ pub struct Accounts {
 #[derive(Default)]
 pub struct Settled {
     /// Each connection as seen by the place that sees it better.
-    pub told: Tally,
+    pub reported: Tally,
     /// The same connections as seen by the other place.
     pub other: Tally,
     /// Time lost to each cause at each place, ns, however little.
@@ -54,7 +54,7 @@ impl Accounts {
 
     /// Returns all tallies that keep a list of connections.
     pub fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
-        self.crowd.iter_mut().chain([&mut self.settled.told, &mut self.settled.other])
+        self.crowd.iter_mut().chain([&mut self.settled.reported, &mut self.settled.other])
     }
 
     /// Judges a connection whose end both places have seen.
@@ -78,15 +78,15 @@ impl Settled {
     /// Judges the accounts of both places of the same connections.
     fn take(&mut self, mut both: [Tally; 2]) {
         both.iter_mut().for_each(Tally::settle);
-        let teller = teller(&both);
+        let reporter = reporter(&both);
         for (place, tally) in both.iter().enumerate() {
             for (key, cause) in tally.causes.iter() {
                 self.lost_ns.entry((key.cause, key.culprit)).or_default()[place] += cause.lost_ns;
             }
         }
         let [mut first, mut second] = both;
-        self.told_by[teller] += first.connections;
-        if teller == 1 {
+        self.told_by[reporter] += first.connections;
+        if reporter == 1 {
             self.missing_bytes[0] += first.notes.missing_bytes();
             // The vantage of the first place remains that of the report.
             std::mem::swap(&mut first.vantages, &mut second.vantages);
@@ -97,13 +97,13 @@ impl Settled {
         } else {
             self.missing_bytes[1] += second.notes.missing_bytes();
         }
-        self.told.merge(first);
+        self.reported.merge(first);
         self.other.merge(second);
     }
 
     /// Adds the results of another shard.
     pub fn merge(&mut self, theirs: Self) {
-        self.told.merge(theirs.told);
+        self.reported.merge(theirs.reported);
         self.other.merge(theirs.other);
         for (key, lost_ns) in theirs.lost_ns {
             let mine = self.lost_ns.entry(key).or_default();
@@ -134,7 +134,7 @@ fn defect(tally: &Tally) -> impl Ord + use<> {
 }
 
 /// Returns the place whose account is used for connections that both saw.
-fn teller(both: &[Tally; 2]) -> Place {
+fn reporter(both: &[Tally; 2]) -> Place {
     let [first, second] = both.each_ref();
     match defect(second).cmp(&defect(first)) {
         std::cmp::Ordering::Less => return 1,

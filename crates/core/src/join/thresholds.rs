@@ -1,6 +1,6 @@
 //! Every number that decides how two vantages are joined, with its unit and its source.
 
-/// Number of windows from which on a drift is told apart from queues that grow. Source:
+/// Number of windows from which on a drift is distinguished from queues that grow. Source:
 /// judgement.
 pub const DRIFT_WINDOWS: usize = 8;
 

@@ -90,9 +90,13 @@ fn withheld(gap: &Gap) -> bool {
 /// there is some (RFC 8985 §7.3): one segment of a sender that had more, without an ACK of the data
 /// in flight.
 pub fn may_be_probe(gap: &Gap) -> bool {
-    let told = gap.duplicates.any_since(gap.start_ns);
+    let reported = gap.duplicates.any_since(gap.start_ns);
     let lone = !gap.repair.is_retransmission() && gap.next_len <= gap.smss && !gap.last_small;
-    gap.unsent.probe_due && lone && !told && !gap.holed && !gap.window.limits(gap.next_segment())
+    gap.unsent.probe_due
+        && lone
+        && !reported
+        && !gap.holed
+        && !gap.window.limits(gap.next_segment())
 }
 
 /// Returns whether a silence that seems to be the application's is long enough for a loss before
@@ -109,9 +113,9 @@ pub fn is_time_for_timer(silent_ns: u64, rtt_base_ns: u64) -> bool {
 
 /// New data in the middle of a recovery: the sender was held back by it.
 pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Answer {
-    let told = gap.ack_triggered() || gap.duplicate_triggered();
+    let ended_with_ack = gap.ack_triggered() || gap.duplicate_triggered();
     need(gap.losses.in_recovery, "the sender was not repairing a loss")?;
-    need(told, "no ACK ended it")?;
+    need(ended_with_ack, "no ACK ended it")?;
     Ok(found(gap, rest_ns))
 }
 

@@ -108,7 +108,7 @@ pub fn endpoint(endpoint: &Endpoint) -> String {
 }
 
 /// Formats an endpoint in a sentence; the default endpoint means several servers in one row.
-pub fn place(at: &Endpoint) -> String {
+pub fn endpoint_or_others(at: &Endpoint) -> String {
     if *at == Endpoint::default() { "other servers".into() } else { endpoint(at) }
 }
 

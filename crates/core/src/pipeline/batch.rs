@@ -98,13 +98,13 @@ impl Batch {
     }
 
     /// Returns the index of the segment in the [`slot`](Self::slot).
-    pub(super) fn place(&self) -> u32 {
+    pub(super) fn index(&self) -> u32 {
         self.filled as u32
     }
 
-    /// Returns the segment with an index from [`place`](Self::place).
-    pub(super) fn at(&self, place: u32) -> Option<&Segment> {
-        self.segments.get(place as usize)
+    /// Returns the segment with an index from [`index`](Self::index).
+    pub(super) fn at(&self, index: u32) -> Option<&Segment> {
+        self.segments.get(index as usize)
     }
 
     /// Returns the frame of a packet that is kept.

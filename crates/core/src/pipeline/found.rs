@@ -84,8 +84,8 @@ impl Found {
     ) -> Report {
         let mut report = Report { inputs: inputs.to_vec(), ..Report::default() };
         let window = options.window();
-        let told = self.lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
-        report.totals.lookups = told.count() as u64;
+        let within = self.lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
+        report.totals.lookups = within.count() as u64;
         report.totals.segments = self.segments;
         findings::link(self.lookups, &window, &mut self.tally);
         let joined = joiner.finish();

@@ -68,7 +68,7 @@ impl Print {
     }
 
     /// Returns its index among the sightings.
-    fn place(&self) -> usize {
+    fn bucket(&self) -> usize {
         let [seq, ack] = self.numbers;
         let mixed = (seq ^ ack.rotate_left(7)).wrapping_mul(0x85eb_ca6b);
         (mixed >> 8) as usize % SIGHTINGS
@@ -141,7 +141,7 @@ impl Translated {
         if self.sightings.is_empty() {
             self.sightings.resize(SIGHTINGS, None);
         }
-        let kept = self.sightings.get_mut(now.print.place())?;
+        let kept = self.sightings.get_mut(now.print.bucket())?;
         let before = kept.replace(now)?;
         let elapsed_ns = now.time_ns.saturating_sub(before.time_ns);
         let is_same = before.print == now.print && now.print.is_telling();
@@ -150,16 +150,16 @@ impl Translated {
         }
         // Segments from the client are captured with its own addresses first, segments to it last.
         let client_sent = !is_syn_ack(segment) && sent_by_client(&before, &now);
-        let (told, copy) = if client_sent { (before, now) } else { (now, before) };
-        *kept = Some(told);
-        if self.copies.contains(&told.flow) || self.copies.contains(&copy.flow) {
+        let (counted, copy) = if client_sent { (before, now) } else { (now, before) };
+        *kept = Some(counted);
+        if self.copies.contains(&counted.flow) || self.copies.contains(&copy.flow) {
             return None;
         }
         if self.copies.len() >= COPIES_MAX {
             self.copies.clear();
         }
         self.copies.insert(copy.flow);
-        let changed = Changed::between(&copy, &told, client_sent);
+        let changed = Changed::between(&copy, &counted, client_sent);
         if self.example.is_none_or(|known| changed.is_server && !known.is_server) {
             self.example = Some(changed);
         }
@@ -172,7 +172,7 @@ impl Translated {
         let facts = vec![
             ("connections", Fact::Count(connections)),
             ("copy", Fact::Text(example.copy.to_string())),
-            ("told", Fact::Text(example.told.to_string())),
+            ("told", Fact::Text(example.counted.to_string())),
         ];
         Some(Observation { id: "translated_copies", facts, frames: Vec::new() })
     }
@@ -189,15 +189,15 @@ fn sent_by_client(before: &Sighting, now: &Sighting) -> bool {
 #[derive(Clone, Copy)]
 struct Changed {
     copy: Endpoint,
-    told: Endpoint,
+    counted: Endpoint,
     is_server: bool,
 }
 
 impl Changed {
-    fn between(copy: &Sighting, told: &Sighting, client_sent: bool) -> Self {
+    fn between(copy: &Sighting, counted: &Sighting, client_sent: bool) -> Self {
         let server = usize::from(client_sent);
-        let is_server = copy.ends()[server] != told.ends()[server];
+        let is_server = copy.ends()[server] != counted.ends()[server];
         let end = if is_server { server } else { 1 - server };
-        Self { copy: copy.ends()[end], told: told.ends()[end], is_server }
+        Self { copy: copy.ends()[end], counted: counted.ends()[end], is_server }
     }
 }

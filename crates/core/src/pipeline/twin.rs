@@ -94,7 +94,7 @@ impl Sink for Route<'_> {
         }
     }
 
-    fn untold(&mut self, connection: &Connection) {
+    fn uncounted(&mut self, connection: &Connection) {
         self.pairs.end(self.place, &connection.key);
     }
 }

@@ -49,7 +49,8 @@ pub fn summary(report: &Report) -> String {
 
 /// Names a finding by its cause and culprit.
 fn about(finding: &Finding) -> String {
-    let (role, at) = (finding.culprit.role.id(), units::place(&finding.culprit.endpoint));
+    let (role, at) =
+        (finding.culprit.role.id(), units::endpoint_or_others(&finding.culprit.endpoint));
     format!("{} ({role} {at})", finding.cause.id())
 }
 

@@ -56,8 +56,8 @@ fn runs(page: &mut Page<'_>, comparison: &Comparison) {
         page.labelled(label, &format!("{} · {exchanges}", units::printable(&run.name)));
     }
     let places = [&before.vantage, &after.vantage];
-    let told = places.iter().all(|place| !place.is_empty() && *place != "unknown");
-    if told && places[0] != places[1] {
+    let are_known = places.iter().all(|place| !place.is_empty() && *place != "unknown");
+    if are_known && places[0] != places[1] {
         page.warning(&format!(
             "captured at different places ({} and {}): what one of them cannot see differs too",
             before.vantage, after.vantage

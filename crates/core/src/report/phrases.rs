@@ -131,7 +131,7 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
         None => "message",
     };
     let mut facts = BTreeMap::from([
-        ("culprit", Fact::Text(units::place(&finding.culprit.endpoint))),
+        ("culprit", Fact::Text(units::endpoint_or_others(&finding.culprit.endpoint))),
         ("role", text(finding.culprit.role.id())),
         ("peer", text(peer)),
         ("sender", side(sender, "sender")),

@@ -71,7 +71,7 @@ fn changes(revision: &Revision) -> String {
 }
 
 /// Returns the place in the code that made a revision, relative to the sources of this crate.
-fn place(revision: &Revision) -> String {
+fn code_location(revision: &Revision) -> String {
     let file = revision.by.file();
     let below = file.rsplit_once("src/").map_or(file, |(_, below)| below);
     format!("{below}:{}", revision.by.line())
@@ -202,7 +202,7 @@ fn render_exchange(page: &mut Page<'_>, number: u64, exchange: &Exchange) {
     let mut has_any = false;
     for revision in revisions {
         has_any = true;
-        let text = format!("{}: {} ({})", changes(revision), revision.why, place(revision));
+        let text = format!("{}: {} ({})", changes(revision), revision.why, code_location(revision));
         page.paragraph(None, &text, 2);
     }
     if !has_any {
@@ -253,7 +253,7 @@ fn revision_json(revision: &Revision) -> Value {
     let owners = revision.owners.iter().map(|(owner, ns)| (owner.id(), json!(ns)));
     let causes = revision.causes.iter().map(|(cause, ns)| (cause.id(), json!(ns)));
     json!({
-        "by": place(revision),
+        "by": code_location(revision),
         "why": revision.why,
         "owners_ns": owners.collect::<Value>(),
         "causes_ns": causes.collect::<Value>(),

@@ -73,7 +73,7 @@ impl Survey {
     }
 
     /// Returns the sources with their sites.
-    pub fn place(&self, sources: Vec<Source>) -> Vec<Source> {
+    pub fn assign_sites(&self, sources: Vec<Source>) -> Vec<Source> {
         let sites = self.sites.iter().copied().chain(std::iter::repeat(Site::default()));
         sources.into_iter().zip(sites).map(|(source, site)| source.at(site)).collect()
     }

@@ -28,22 +28,22 @@ pub struct Pauses {
     longest_ns: u64,
 }
 
-/// How the server of a connection answers, as far as seen.
+/// The pattern in which the server of a connection sends, from its responses so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
-    /// It has answered without a pause, or sent messages that no client waited for.
+pub struct ServerPattern {
+    /// The server has answered without a pause, or sent messages that no client waited for.
     whole: bool,
-    /// Responses in several parts after which the client went on at once.
+    /// Number of responses in several parts after which the client continued at once.
     in_parts: u8,
-    /// Responses with pauses after which the client did not go on at once.
+    /// Number of responses with pauses after which the client did not continue at once.
     apart: u8,
-    /// Messages that no client waited for.
+    /// Number of messages that no client waited for.
     pub unasked: u32,
     /// The client has sent a request without a rest within it.
     pub asked_at_once: bool,
 }
 
-impl Manner {
+impl ServerPattern {
     /// Counts a response in several parts, interrupted for a reason that is not the application's.
     pub fn held(&mut self) {
         self.in_parts = self.in_parts.saturating_add(1);
@@ -115,24 +115,24 @@ impl Exchange {
         next_ns: Option<u64>,
         rtt_client_ns: u64,
         position: u64,
-        manner: &mut Manner,
+        pattern: &mut ServerPattern,
     ) {
         let Some(pauses) = self.pauses.take() else {
-            manner.whole |= self.response_seen;
+            pattern.whole |= self.response_seen;
             return;
         };
         let idle_ns = next_ns.map(|at_ns| at_ns.saturating_sub(self.end_ns + rtt_client_ns));
         let waited = idle_ns.is_some_and(|idle_ns| idle_ns <= pauses.longest_ns / 10);
         let sent_bytes = position.saturating_sub(pauses.position);
         if waited || sent_bytes > INITIAL_WINDOW_BYTES * u64::from(pauses.count) {
-            manner.in_parts = manner.in_parts.saturating_add(1);
+            pattern.in_parts = pattern.in_parts.saturating_add(1);
             return;
         }
-        manner.apart = manner.apart.saturating_add(1);
+        pattern.apart = pattern.apart.saturating_add(1);
         let is_stream = pauses.count >= STREAM_PAUSES;
-        if is_stream || manner.whole && manner.apart > manner.in_parts {
-            manner.whole = true;
-            manner.unasked = manner.unasked.saturating_add(pauses.count);
+        if is_stream || pattern.whole && pattern.apart > pattern.in_parts {
+            pattern.whole = true;
+            pattern.unasked = pattern.unasked.saturating_add(pauses.count);
             pauses.before_first.restore(self);
         }
     }

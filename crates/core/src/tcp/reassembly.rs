@@ -324,7 +324,7 @@ mod tests {
     /// Pushes segments of which the first bytes were captured, first those at `starts`, then all
     /// from the beginning of the stream to the last of them. Returns by how much the delivered
     /// position differs from the end of the stream, and the number of captured bytes delivered.
-    fn told(starts: impl Iterator<Item = u64>) -> (u64, usize) {
+    fn counts(starts: impl Iterator<Item = u64>) -> (u64, usize) {
         const SEGMENT: u64 = 1448;
         let (mut reassembly, mut given, mut captured) = (Reassembly::default(), ORIGIN, 0);
         let mut room = EarlyBytes::default();
@@ -348,15 +348,15 @@ mod tests {
 
     #[test]
     fn behind_a_hole_the_stream_goes_on_where_only_beginnings_of_packets_were_captured() {
-        let (beyond, captured) = told(1..4 * WAITING_MAX as u64);
+        let (beyond, captured) = counts(1..4 * WAITING_MAX as u64);
         assert_eq!(beyond, 0);
         assert!(captured > 2 * 30, "what there is room for is kept: {captured}");
     }
 
     #[test]
     fn behind_many_holes_the_stream_goes_on() {
-        assert_eq!(told((1..4 * WAITING_MAX as u64).step_by(2)).0, 0);
-        assert_eq!(told((1..2 * WAITING_MAX as u64).rev().map(|index| 2 * index)).0, 0);
+        assert_eq!(counts((1..4 * WAITING_MAX as u64).step_by(2)).0, 0);
+        assert_eq!(counts((1..2 * WAITING_MAX as u64).rev().map(|index| 2 * index)).0, 0);
     }
 
     /// Segments in reverse order, with and without holes between them: each step examines a

@@ -1,7 +1,7 @@
 //! The exchanges of one connection in order, and the attribution of time to them.
 
-mod amid;
 mod asked;
+mod overlap;
 mod pauses;
 mod steady;
 mod unasked;
@@ -11,10 +11,10 @@ use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Change, Exchange, Handshake, Outcome};
-use crate::tcp::pause::Manner;
+use crate::tcp::pause::ServerPattern;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
-pub use amid::{Amid, Passed};
+pub use overlap::{OverlappingMessage, Passed};
 use std::num::NonZeroU64;
 
 /// Most requests in flight on one connection; more are one exchange.
@@ -65,10 +65,10 @@ pub struct Timeline {
     pub rests: bool,
     /// Data pushed last came after a pause of the server.
     pub paused_now: bool,
-    /// The way in which the server answers.
-    pub manner: Manner,
-    /// Data being pushed may come amid the response to an earlier request.
-    pub amid: Amid,
+    /// The pattern in which the server sends.
+    pub pattern: ServerPattern,
+    /// Whether the data being pushed may overlap the response to an earlier request.
+    pub overlap: OverlappingMessage,
     /// An exchange has begun on this connection.
     spoken: bool,
     /// See [`Timeline::is_one_way`].
@@ -292,7 +292,7 @@ impl Timeline {
     }
 
     fn request_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        if self.amid == Amid::GoesOn {
+        if self.overlap == OverlappingMessage::RequestContinues {
             return;
         }
         let after_handshake = self.is_ready() && !self.rests;

@@ -68,7 +68,7 @@ pub trait Sink {
     /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
     /// Receives such a connection that lies wholly outside the time window of the report.
-    fn untold(&mut self, _connection: &Connection) {}
+    fn uncounted(&mut self, _connection: &Connection) {}
 }
 
 /// A connection without a completed handshake is dropped after this many others have begun, so
@@ -135,13 +135,13 @@ const CACHED_MAX: usize = 64;
 
 /// Hash for the table. A connection keeps only the lower half of its hash, while the table needs
 /// bits in the upper half.
-fn place(flow_hash: u64) -> u64 {
+fn table_hash(flow_hash: u64) -> u64 {
     u64::from(flow_hash as u32).wrapping_mul(0x1_0000_0001)
 }
 
 impl Tracker {
     /// Limits the report to what happens in `window`.
-    pub fn tell_of(&mut self, window: Window) {
+    pub fn limit_to(&mut self, window: Window) {
         self.shared.window = window;
     }
 
@@ -187,7 +187,7 @@ impl Tracker {
                 until_ns = segment.time_ns;
             }
             if many || begins {
-                seen ^= look(place(segment.flow_hash), &segment.flow);
+                seen ^= look(table_hash(segment.flow_hash), &segment.flow);
             }
         }
         let over = self.closed.due(until_ns);
@@ -203,7 +203,7 @@ impl Tracker {
 
     #[inline]
     fn take(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
-        let hash = place(segment.flow_hash);
+        let hash = table_hash(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         let Some(connection) = found else { return self.take_other(segment, payload, sink) };
         if connection.goes_on_steadily(segment, payload, &mut self.shared, sink) {
@@ -229,7 +229,7 @@ impl Tracker {
 
     /// Processes a segment of no connection in the table.
     fn take_other(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
-        let hash = place(segment.flow_hash);
+        let hash = table_hash(segment.flow_hash);
         match self.one_shots.goes_on(segment, payload, &mut self.shared) {
             Step::Expected => return,
             Step::Over(over) => return self.closed.add(over),
@@ -252,15 +252,15 @@ impl Tracker {
 
     /// Turns the one-shot connection of `flow`, if it is one, into a tracked connection.
     fn replay(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
-        if let Some(candidate) = self.one_shots.take_of(place(flow_hash), flow) {
+        if let Some(candidate) = self.one_shots.take_of(table_hash(flow_hash), flow) {
             self.follow(candidate, sink);
         }
     }
 
     /// Turns a one-shot connection into a tracked connection in the table.
     fn follow(&mut self, candidate: Box<OneShotConnection>, sink: &mut impl Sink) {
-        let (hash, connection) = (place(candidate.flow_hash), self.followed(candidate, sink));
-        self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
+        let (hash, connection) = (table_hash(candidate.flow_hash), self.followed(candidate, sink));
+        self.table.insert_unique(hash, connection, |connection| table_hash(connection.hash.into()));
     }
 
     /// Turns a one-shot connection into a tracked connection.
@@ -270,7 +270,7 @@ impl Tracker {
         sink: &mut impl Sink,
     ) -> Box<Connection> {
         self.vain = self.vain.saturating_add(1);
-        let mut connection = self.place(Connection::new(&candidate.syn()));
+        let mut connection = self.boxed(Connection::new(&candidate.syn()));
         if self.shows_values {
             connection.show_values();
         }
@@ -292,7 +292,7 @@ impl Tracker {
     /// Processes an ICMP error about a packet of a connection.
     pub fn icmp_error(&mut self, error: &IcmpError, sink: &mut impl Sink) {
         self.replay(&error.flow, error.flow_hash, sink);
-        let hash = place(error.flow_hash);
+        let hash = table_hash(error.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
         let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
         connection.icmp_error(error, &mut self.shared);
@@ -306,13 +306,14 @@ impl Tracker {
     /// still tracked.
     pub fn leave_out(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
         self.replay(flow, flow_hash, sink);
-        let found = self.table.find_mut(place(flow_hash), |connection| connection.key == *flow);
+        let found =
+            self.table.find_mut(table_hash(flow_hash), |connection| connection.key == *flow);
         self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
     }
 
     /// Begins a connection or one-shot connection with `segment`, which may begin one.
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
-        let hash = place(segment.flow_hash);
+        let hash = table_hash(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
         self.expire(segment.time_ns, sink);
         if self.may_be_one_shot(segment, sink) {
@@ -320,7 +321,7 @@ impl Tracker {
                 self.follow(old, sink);
             }
         } else {
-            let mut connection = self.place(Connection::new(segment));
+            let mut connection = self.boxed(Connection::new(segment));
             if self.shows_values {
                 connection.show_values();
             }
@@ -329,7 +330,8 @@ impl Tracker {
                 connection.set_over(segment.time_ns);
                 self.closed.add(Over::of(&connection, hash, segment.time_ns));
             }
-            self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
+            self.table
+                .insert_unique(hash, connection, |connection| table_hash(connection.hash.into()));
         }
         if syn {
             self.begun += 1;
@@ -432,7 +434,7 @@ impl Tracker {
     }
 
     /// Boxes `connection`, in reused memory if there is any.
-    fn place(&mut self, connection: Connection) -> Box<Connection> {
+    fn boxed(&mut self, connection: Connection) -> Box<Connection> {
         match self.spare.pop() {
             Some(mut spare) => {
                 *spare = connection;
@@ -472,8 +474,8 @@ impl Tracker {
             if connection.last.time_ns < since_ns && !connection.has_exchange_under_way() {
                 continue;
             }
-            let hash = place(connection.hash.into());
-            copy.table.insert_unique(hash, connection.clone(), |it| place(it.hash.into()));
+            let hash = table_hash(connection.hash.into());
+            copy.table.insert_unique(hash, connection.clone(), |it| table_hash(it.hash.into()));
         }
         copy.finish(sink);
     }

@@ -14,7 +14,7 @@ fn commented(file: &[u8], numbers: &[u64]) -> (Vec<u8>, Commented) {
 }
 
 /// Offset of `text` in `bytes`.
-fn place(bytes: &[u8], text: &str) -> Option<usize> {
+fn position(bytes: &[u8], text: &str) -> Option<usize> {
     bytes.windows(text.len()).position(|window| window == text.as_bytes())
 }
 
@@ -34,7 +34,7 @@ fn copies_have_the_same_frames_whatever_the_format() {
             assert_eq!(read.frames, expected);
             assert_eq!(read.inputs[0].problems, []);
             for text in ["here is 2", "here is 5", "the whole"] {
-                assert!(place(&copy, text).is_some(), "{text}");
+                assert!(position(&copy, text).is_some(), "{text}");
             }
         }
     }
@@ -84,7 +84,7 @@ fn what_a_block_says_already_stays_and_comes_first() {
             let (copy, done) = commented(&file(&end), &[1]);
             assert_eq!(done.frames, 1);
             let places =
-                ["eth7", "said before", "here is 1", "whatever"].map(|it| place(&copy, it));
+                ["eth7", "said before", "here is 1", "whatever"].map(|it| position(&copy, it));
             assert!(places.is_sorted() && places[0].is_some(), "{places:?}");
             assert_eq!(read(&copy).frames.len(), 1);
         }

@@ -22,7 +22,7 @@ pub fn diagnose_files(files: &[(&str, &[u8])]) -> Report {
 pub fn joined(files: &[(&str, &[u8])]) -> Report {
     let survey = survey(sources(files), false, &|| true).expect("two places at most");
     let options = Options { is_translated: survey.is_translated, ..Options::default() };
-    analyse(survey.place(sources(files)), options)
+    analyse(survey.assign_sites(sources(files)), options)
 }
 
 /// Returns whether several files are recognised as those of two vantages.

@@ -22,7 +22,7 @@ pub struct Directive {
 
 impl Directive {
     /// `FILE:LINE`.
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         format!("{}:{}", self.file.display(), self.line)
     }
 
@@ -286,8 +286,8 @@ impl Nginx {
         }
         let mut seen = Vec::new();
         found.retain(|setting| {
-            let is_new = !seen.contains(&setting.directive.place());
-            seen.push(setting.directive.place());
+            let is_new = !seen.contains(&setting.directive.location());
+            seen.push(setting.directive.location());
             is_new
         });
         found
@@ -366,7 +366,7 @@ mod tests {
                         tcp_nodelay off; # why?\n  include sites/*.conf;\n}\n";
 
     fn places(settings: &[Setting<'_>]) -> Vec<(String, String)> {
-        settings.iter().map(|it| (it.directive.place(), it.block.clone())).collect()
+        settings.iter().map(|it| (it.directive.location(), it.block.clone())).collect()
     }
 
     #[test]

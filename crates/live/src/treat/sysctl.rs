@@ -264,14 +264,14 @@ fn refused(known: &Known, source: io::Error) -> TreatError {
 }
 
 /// The namespace of a change; `None` where it is gone.
-fn place(change: &SysctlChange) -> Option<Netns> {
+fn namespace_of(change: &SysctlChange) -> Option<Netns> {
     Netns::with_inode(change.netns?)
 }
 
 fn write(change: &SysctlChange, value: &str) -> io::Result<()> {
     let known = KNOWN.iter().find(|known| known.name == change.name);
     let known = known.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    let netns = place(change).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let netns = namespace_of(change).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     netns.inside(|| fs::write(known.path(), value)).map_err(io::Error::other)?
 }
 
@@ -284,7 +284,9 @@ pub(super) fn make(change: &SysctlChange) -> Result<(), TreatError> {
 /// Puts the value before back.
 pub(super) fn restore(change: &SysctlChange) -> io::Result<Restored> {
     let known = KNOWN.iter().find(|known| known.name == change.name);
-    let (Some(known), Some(netns)) = (known, place(change)) else { return Ok(Restored::Gone) };
+    let (Some(known), Some(netns)) = (known, namespace_of(change)) else {
+        return Ok(Restored::Gone);
+    };
     let now = netns.inside(|| read(known)).map_err(io::Error::other)??;
     if now == change.before {
         return Ok(Restored::Done);

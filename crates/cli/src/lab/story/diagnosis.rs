@@ -17,10 +17,10 @@ pub fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
         format!("from the capture at the {}, which knows nothing of the above", diagnosis.vantage);
     let page = section(look, "diagnosis", &at);
     let causes = outcome.causes();
-    let mut told = page.finish();
-    told += &text::diagnosis(&diagnosis.report, look, causes.len().clamp(1, FINDINGS_MAX));
+    let mut text = page.finish();
+    text += &text::diagnosis(&diagnosis.report, look, causes.len().clamp(1, FINDINGS_MAX));
     if causes.is_empty() {
-        return told;
+        return text;
     }
     let mut page = Page::new(look);
     for cause in causes {
@@ -47,7 +47,7 @@ pub fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
         };
         page.labelled("other end", &format!("captured at the {}: {found}", other.vantage));
     }
-    told + "\n" + &page.finish()
+    text + "\n" + &page.finish()
 }
 
 /// Says which other cause would produce the same packets.
@@ -73,7 +73,7 @@ fn kernel(labels: &Labels) -> Option<String> {
         let mut sum = tcpwhy_lab::sys::TcpInfo::default();
         sockets.for_each(|socket| sum.add(&socket.tcp_info));
         let time = |us: u64| units::duration(us * 1_000);
-        let told = [
+        let parts = [
             (sum.tcpi_rwnd_limited_us > 0).then(|| {
                 format!("{} limited by the peer's window", time(sum.tcpi_rwnd_limited_us))
             }),
@@ -82,9 +82,9 @@ fn kernel(labels: &Labels) -> Option<String> {
             (sum.tcpi_total_retrans > 0)
                 .then(|| format!("{} segments sent again", sum.tcpi_total_retrans)),
         ];
-        let told: Vec<String> = told.into_iter().flatten().collect();
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
         let busy = time(sum.tcpi_busy_time_us);
-        (!told.is_empty()).then(|| format!("{end} busy for {busy}: {}", told.join(", ")))
+        (!parts.is_empty()).then(|| format!("{end} busy for {busy}: {}", parts.join(", ")))
     });
     let ends: Vec<String> = ends.collect();
     (!ends.is_empty()).then(|| ends.join("; "))

@@ -23,8 +23,9 @@ pub fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
         page.labelled(label, &format!("{}: {faulty}", knob.at));
     }
     page.listed("software", &software(labels));
-    let told = labels.params.iter().filter(|(name, value)| *value > 0 || !IS_SELDOM.contains(name));
-    let params = told.map(|(name, value)| {
+    let shown =
+        labels.params.iter().filter(|(name, value)| *value > 0 || !IS_SELDOM.contains(name));
+    let params = shown.map(|(name, value)| {
         let (name, unit) = option(name);
         format!("{name} {}", unit.show(value))
     });

@@ -69,7 +69,7 @@ fn now_ns() -> u64 {
 /// Returns an `ExportMetricsServiceRequest`.
 fn body(metrics: &[Metric], started_ns: u64, now_ns: u64) -> Value {
     let time = (started_ns.to_string(), now_ns.to_string());
-    let metrics: Vec<_> = metrics.iter().map(|metric| told(metric, &time)).collect();
+    let metrics: Vec<_> = metrics.iter().map(|metric| document(metric, &time)).collect();
     json!({ "resourceMetrics": [{
         "resource": { "attributes": [attribute("service.name", "tcpwhy")] },
         "scopeMetrics": [{
@@ -79,7 +79,7 @@ fn body(metrics: &[Metric], started_ns: u64, now_ns: u64) -> Value {
     }]})
 }
 
-fn told(metric: &Metric, time: &(String, String)) -> Value {
+fn document(metric: &Metric, time: &(String, String)) -> Value {
     let points = |points: &[Point]| -> Vec<Value> {
         let point = |point: &Point| {
             let attributes = point.labels.iter().map(|(name, value)| attribute(name, value));
@@ -109,11 +109,11 @@ fn told(metric: &Metric, time: &(String, String)) -> Value {
     };
     // OTLP has separate fields for unit and kind, so they are removed from the name.
     let name = metric.name.trim_end_matches("_total").trim_end_matches("_seconds");
-    let mut told = json!({
+    let mut document = json!({
         "name": name.replacen('_', ".", 1), "description": metric.help, "unit": metric.unit,
     });
-    told[kind] = data;
-    told
+    document[kind] = data;
+    document
 }
 
 fn attribute(key: &str, value: &str) -> Value {

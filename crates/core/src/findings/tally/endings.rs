@@ -207,7 +207,7 @@ impl Tally {
         let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns() + silent_ns);
         let chain = Chain::of(cause, by, ns, gap);
         self.cause(connection, exchange, &chain);
-        let key = Key::of(cause, by, connection).within(self.place(connection.server()));
+        let key = Key::of(cause, by, connection).within(self.row_of(connection.server()));
         let tally = self.causes.at(&key);
         tally.connections += 1;
         for (owner, ns) in exchange.ledger.ledger().iter() {

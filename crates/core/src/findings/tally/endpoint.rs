@@ -98,7 +98,7 @@ pub struct EndpointTally {
     pub tls: Histogram,
     /// Greatest certificate flight, bytes.
     pub certificate_bytes: u32,
-    /// The exchanges that costs mattered most to, see [`Sample::place`].
+    /// The exchanges that costs mattered most to, see [`Sample::index_of`].
     pub samples: [Option<Box<Sample>>; 4],
     /// Exchanges that included a set-up.
     pub connects: u64,
@@ -255,7 +255,7 @@ impl EndpointTally {
     /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
     fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
         for &(cause, owners) in COSTS {
-            let Some(place) = Sample::place(cause) else { continue };
+            let Some(place) = Sample::index_of(cause) else { continue };
             let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
             if ns > 0 && self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
                 self.keep_sample(place, connection, exchange, ns);
@@ -415,7 +415,7 @@ pub struct Sample {
 
 impl Sample {
     /// Where the sample of a cost stands among an endpoint's.
-    pub const fn place(cause: Cause) -> Option<usize> {
+    pub const fn index_of(cause: Cause) -> Option<usize> {
         match cause {
             Cause::PathRtt => Some(0),
             Cause::TlsHandshake => Some(1),

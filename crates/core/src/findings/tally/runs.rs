@@ -56,9 +56,9 @@ impl Default for Runs {
     }
 }
 
-/// Where the run of `kind` with `server` has its place.
+/// Returns the bucket for the run of `kind` with `server`.
 #[inline]
-fn place(server: &Endpoint, kind: &Label) -> usize {
+fn bucket_of(server: &Endpoint, kind: &Label) -> usize {
     let bits = usize::from(server.address[15]) ^ usize::from(server.port) ^ kind.mixed() as usize;
     bits % RUNS
 }
@@ -116,8 +116,8 @@ impl Runs {
     #[inline]
     pub fn take(&mut self, connection: &Connection, exchange: &Exchange) -> bool {
         let server = connection.server();
-        let place = place(&server, &exchange.kind);
-        let Some(run) = &mut self.kinds[place] else { return false };
+        let bucket = bucket_of(&server, &exchange.kind);
+        let Some(run) = &mut self.kinds[bucket] else { return false };
         if run.server != server || run.kind != exchange.kind {
             return false;
         }
@@ -142,8 +142,8 @@ impl Runs {
     #[inline]
     pub fn take_simple(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
         let server = connection.server();
-        let place = place(&server, plain.kind);
-        let Some(run) = &mut self.kinds[place] else { return false };
+        let bucket = bucket_of(&server, plain.kind);
+        let Some(run) = &mut self.kinds[bucket] else { return false };
         let rank = ((false, false, plain.server_ns), Reverse(plain.answered));
         let worked = plain.server_ns > 0;
         let way = (plain.path_ns, Reverse(plain.asked));
@@ -166,8 +166,8 @@ impl Runs {
     /// The same of a one-shot connection.
     #[inline]
     pub fn take_one_shot(&mut self, one_shot: &OneShot<'_>) -> bool {
-        let place = place(&one_shot.server, one_shot.kind);
-        let Some(run) = &mut self.kinds[place] else { return false };
+        let bucket = bucket_of(&one_shot.server, one_shot.kind);
+        let Some(run) = &mut self.kinds[bucket] else { return false };
         let [asked, answered] =
             [&one_shot.asked, &one_shot.answered].map(|it| Reverse((it.time_ns, it.frame)));
         let rank = ((false, false, one_shot.server_ns), answered);
@@ -198,7 +198,7 @@ impl Runs {
         let server = connection.server();
         let clearest = rank(chain);
         let (longest_way, longest_pause) = (way(exchange), pause(exchange));
-        match &mut self.kinds[place(&server, &exchange.kind)] {
+        match &mut self.kinds[bucket_of(&server, &exchange.kind)] {
             Some(run) if run.server == server && run.kind == exchange.kind => {
                 run.clearest = run.clearest.max(clearest);
                 run.longest_way = run.longest_way.max(longest_way);
@@ -256,7 +256,7 @@ impl Tally {
     fn settle_quiet(&mut self) {
         let (server, connections) = std::mem::take(&mut self.runs.quiet);
         if connections > 0 {
-            let key = think_of(server).within(self.place(server));
+            let key = think_of(server).within(self.row_of(server));
             self.causes.at(&key).connections += connections;
         }
     }
@@ -266,7 +266,7 @@ impl Tally {
         self.settle_quiet();
         for run in std::mem::take(&mut self.runs).kinds.into_iter().flatten() {
             let Run { server, kind, group, connects, one_shots, think, waits, .. } = *run;
-            let place = self.place(server);
+            let place = self.row_of(server);
             let endpoint = self.endpoints.entry_ref(&place).or_default();
             if let Some(one_shots) = one_shots {
                 self.notes.crowded += if place == server { 0 } else { one_shots.connections };

@@ -2,7 +2,7 @@
 
 use super::{counted, join};
 use crate::app::Side;
-use crate::model::units::place;
+use crate::model::units::endpoint_or_others;
 use crate::model::{Class, Evidence, Finding, Report, Role, units};
 use crate::report::layout::{Page, columns_of, left, right};
 use crate::report::phrases::{Phrases, is_from_server};
@@ -87,7 +87,7 @@ pub(super) fn is_fault(finding: &Finding) -> bool {
 
 /// Names the party that has to change something.
 pub(super) fn culprit(finding: &Finding) -> String {
-    let (endpoint, at) = (finding.culprit.endpoint, place(&finding.culprit.endpoint));
+    let (endpoint, at) = (finding.culprit.endpoint, endpoint_or_others(&finding.culprit.endpoint));
     match finding.culprit.role {
         // Data that a server had to retransmit was lost on the way from the server.
         Role::Network if is_from_server(finding) => format!("network from {at}"),

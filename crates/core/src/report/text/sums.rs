@@ -29,8 +29,8 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
 /// Groups the findings by the owners of their time.
 fn sums(findings: &[Finding]) -> Vec<Sum> {
     let mut sums: Vec<Sum> = Vec::new();
-    let told = findings.iter().filter(|it| it.lost_ns > 0 && !it.cause.owners().is_empty());
-    for finding in told {
+    let counted = findings.iter().filter(|it| it.lost_ns > 0 && !it.cause.owners().is_empty());
+    for finding in counted {
         let owners = finding.cause.owners();
         let shared = |sum: &Sum| sum.owners.iter().any(|owner| owners.contains(owner));
         let mut joined = Sum { owners: owners.to_vec(), causes: Vec::new() };

@@ -3,7 +3,7 @@
 use super::counted;
 use super::is_predicted;
 use super::sums;
-use crate::model::units::place;
+use crate::model::units::endpoint_or_others;
 use crate::model::{EndpointReport, Finding, Latency, Ledger, Owner, Report, units};
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::share_of;
@@ -152,7 +152,7 @@ fn shown_times(at: Latency) -> [String; 4] {
 }
 
 fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
-    let mut name = place(&at.endpoint);
+    let mut name = endpoint_or_others(&at.endpoint);
     if let Some(software) = at.software.as_deref().map(units::printable)
         && columns_of(&name) + 2 + columns_of(&software) <= columns.name
     {

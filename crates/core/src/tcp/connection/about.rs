@@ -44,7 +44,7 @@ impl Connection {
 
     /// Number of messages that the server sent unasked.
     pub fn unasked(&self) -> u64 {
-        self.timeline.manner.unasked.into()
+        self.timeline.pattern.unasked.into()
     }
 
     /// Returns whether it was captured inside a tunnel.

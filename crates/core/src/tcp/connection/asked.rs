@@ -68,26 +68,26 @@ impl Connection {
     }
 
     /// Handles unreadable data of the client at a time when it may have the whole response.
-    /// Returns whether it lies amid the response.
-    pub(super) fn speaks_amid(&mut self, segment: &Segment) -> bool {
+    /// Returns whether it overlaps the response.
+    pub(super) fn request_overlaps(&mut self, segment: &Segment) -> bool {
         if self.timeline.is_interrupted() || !self.is_unreadable() {
             return false;
         }
         let (passed, rtt_ns) = (self.passed(Side::Server), self.path.rtt_ns(Side::Server));
         let last_ns = self.senders[Side::Server as usize].last.time_ns;
-        self.timeline.speaks_amid(segment.time_ns, passed, last_ns, rtt_ns)
+        self.timeline.request_overlaps(segment.time_ns, passed, last_ns, rtt_ns)
     }
 
-    /// Returns whether the server sends unreadable data amid a request.
-    pub(super) fn answers_amid(&self) -> bool {
-        self.timeline.answers_amid(self.passed(Side::Client)) && self.is_unreadable()
+    /// Returns whether the server sends unreadable data during a request.
+    pub(super) fn response_overlaps(&self) -> bool {
+        self.timeline.response_overlaps(self.passed(Side::Client)) && self.is_unreadable()
     }
 
     /// Handles unreadable data of the client, which may continue its request.
-    pub(super) fn goes_on_asking(&mut self, segment: &Segment) {
+    pub(super) fn continues_request(&mut self, segment: &Segment) {
         if self.is_unreadable() {
             let (passed, rtt_ns) = (self.passed(Side::Client), self.path.rtt_ns(Side::Client));
-            self.timeline.goes_on_asking(segment.time_ns, passed, rtt_ns);
+            self.timeline.continues_request(segment.time_ns, passed, rtt_ns);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::judge::QueueDelay;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::icmp::IcmpReport;
-use crate::tcp::connection::suspended::{Suspended, ToldLate};
+use crate::tcp::connection::suspended::{AckedLate, Suspended};
 use crate::tcp::connection::{Connection, blocked, doubt, limits};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::trace::Trace;
@@ -40,7 +40,7 @@ pub(super) struct ColdState {
     /// would show that the receiver got both transmissions.
     pub counted: Option<Box<Suspended>>,
     /// Retransmissions by timer after lost ACKs, until it is known whether the sender had waited.
-    pub told_late: Option<Box<ToldLate>>,
+    pub acked_late: Option<Box<AckedLate>>,
     /// The last gap that may yet be attributed to another owner.
     pub doubted: Option<Box<doubt::Doubted>>,
     /// The last response that its timestamp shows to have been queued, until the peer's next
@@ -77,7 +77,7 @@ impl ColdState {
             suspended,
             contested,
             counted,
-            told_late,
+            acked_late,
             doubted,
             queued,
             blocked,
@@ -89,7 +89,7 @@ impl ColdState {
             is_copy: _,
         } = self;
         let held = suspended.is_some() || contested.is_some() || counted.is_some();
-        let repeated = held || told_late.is_some() || !kept.is_empty();
+        let repeated = held || acked_late.is_some() || !kept.is_empty();
         let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
         let other = doubted || queued.is_some() || blocked.is_some() || queue_delay.is_some();
         let other_state =
@@ -103,7 +103,7 @@ impl ColdState {
         let held = self.suspended.is_some() || self.contested.is_some();
         let repeated = held || self.counted.is_some();
         let doubted = self.doubted.is_some() || self.blocked.is_some();
-        repeated || self.told_late.is_some() || doubted
+        repeated || self.acked_late.is_some() || doubted
     }
 }
 

@@ -48,7 +48,7 @@ struct Ended {
     /// [`Shared::silence`] is a gap to be explained.
     explained: bool,
     /// It is data of the server amid a request.
-    amid_request: bool,
+    overlaps_request: bool,
     /// Time of the last data of either side before it, ns.
     spoken_ns: u64,
 }
@@ -171,7 +171,7 @@ impl Connection {
         if self.stays_suspended(side, segment, kind) {
             return true;
         }
-        self.settle_told_late(side, segment.time_ns, since);
+        self.settle_acked_late(side, segment.time_ns, since);
         if kind == Kind::New {
             self.settle_doubt(side, start, segment, since);
             self.settle_blocked(side, segment);
@@ -191,9 +191,9 @@ impl Connection {
         shared: &mut Shared,
     ) -> Ended {
         let &Data { side, segment, start, kind, arrived, .. } = data;
-        let amid_request = data.is_new_of(Side::Server) && self.answers_amid();
+        let overlaps_request = data.is_new_of(Side::Server) && self.response_overlaps();
         if data.is_new_of(Side::Client) {
-            self.goes_on_asking(segment);
+            self.continues_request(segment);
         }
         let keeps_going = data.is_new() && self.keeps_going(side, (start, segment), payload);
         let moves = !keeps_going && self.moves_cursor(side, kind, arrived, start);
@@ -201,7 +201,7 @@ impl Connection {
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
         let spoken_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
-        Ended { moves, explained, amid_request, spoken_ns }
+        Ended { moves, explained, overlaps_request, spoken_ns }
     }
 
     /// The gap before a request that Nagle's algorithm held, if the data is such a request.
@@ -247,7 +247,7 @@ impl Connection {
             && !self.timeline.is_ready()
             || self.timeline.rests
             || unasked
-            || ended.amid_request;
+            || ended.overlaps_request;
         let may_be_unasked = of_server && self.framer.has_unasked();
         let saved = if may_be_unasked { self.timeline.save() } else { None };
         Doubts { unasked, maybe_idle, saved }
@@ -288,8 +288,8 @@ impl Connection {
         let Doubts { unasked, maybe_idle, saved } = doubts;
         self.timeline.request_began = false;
         let before = (self.timeline.cursor_ns, self.timeline.active);
-        let amid = ended.amid_request
-            || maybe_idle && data.is_new_of(Side::Client) && self.speaks_amid(segment);
+        let overlaps = ended.overlaps_request
+            || maybe_idle && data.is_new_of(Side::Client) && self.request_overlaps(segment);
         if ended.moves {
             self.move_cursor(side, segment.time_ns);
             self.timeline.spoke_at(ended.spoken_ns, segment.time_ns);
@@ -297,9 +297,9 @@ impl Connection {
         if data.is_new_of(Side::Client) {
             self.timeline.go_on();
         }
-        self.framer.set_amid(amid);
+        self.framer.set_overlapping(overlaps);
         self.stream(side, start, segment, payload, shared);
-        self.timeline.has_spoken_amid();
+        self.timeline.end_overlap();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
             self.hold(&gap);
         }

@@ -261,19 +261,19 @@ impl Connection {
             Side::ALL.into_iter().for_each(|side| self.settle_rate(side, &mut exchange));
         }
         Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
-        let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
-        if !exchange.counts() || !told || self.is_copy() {
+        let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
+        if !exchange.counts() || !in_window || self.is_copy() {
             return shared.spare.keep(exchange);
         }
         if self.mid_stream {
             let Some(other) = self.keep_back(exchange, shared, sink) else { return };
             exchange = other;
         }
-        self.tell(exchange, shared, sink);
+        self.count(exchange, shared, sink);
     }
 
     /// Counts a finished exchange and passes it to the sink.
-    pub(super) fn tell(
+    pub(super) fn count(
         &mut self,
         exchange: Box<Exchange>,
         shared: &mut Shared,
@@ -519,15 +519,15 @@ impl Connection {
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);
         }
-        self.settle_told();
+        self.settle_icmp_refusal();
         self.attempt(rtt_client_ns);
         self.hand_over(shared, sink);
-        self.tell_kept(shared, sink);
-        let told = !self.is_copy() || self.totals.exchanges > 0;
-        if shared.window.overlaps(self.first_ns, self.last.time_ns) && told {
+        self.count_kept(shared, sink);
+        let is_counted = !self.is_copy() || self.totals.exchanges > 0;
+        if shared.window.overlaps(self.first_ns, self.last.time_ns) && is_counted {
             sink.connection(self);
         } else {
-            sink.untold(self);
+            sink.uncounted(self);
         }
     }
 

@@ -58,7 +58,7 @@ impl Connection {
 
     /// At the end: a SYN that was not repeated after an ICMP error counts as refused by it. (On
     /// Linux, errors that may be transient, such as no route, end a connection attempt as well.)
-    pub(super) fn settle_told(&mut self) {
+    pub(super) fn settle_icmp_refusal(&mut self) {
         let Some(report) = self.icmp_report().copied() else { return };
         let alone = self.setup.syns == 1 && !self.senders[Side::Server as usize].started();
         if alone && report.about_syn && report.about == Side::Client {

@@ -37,20 +37,20 @@ impl Connection {
         let has_room = shared.kept < KEPT_OF_ALL_MAX;
         let waits = has_room && self.awaits_path() && exchange.is_of_applications();
         if !waits {
-            self.tell_kept(shared, sink);
+            self.count_kept(shared, sink);
             return Some(exchange);
         }
         shared.kept += 1;
         let kept = &mut self.cold_mut().kept;
         kept.push(exchange);
         if kept.len() >= KEPT_MAX {
-            self.tell_kept(shared, sink);
+            self.count_kept(shared, sink);
         }
         None
     }
 
     /// Reports the exchanges that were held back, with the path as known now.
-    pub(super) fn tell_kept(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
+    pub(super) fn count_kept(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         let Some(cold) = self.cold.as_mut() else { return };
         let ways_ns = Side::ALL.map(|side| self.path.way_ns(side));
         for mut exchange in std::mem::take(&mut cold.kept) {
@@ -60,7 +60,7 @@ impl Connection {
                 continue;
             }
             exchange.learn_ways(ways_ns);
-            self.tell(exchange, shared, sink);
+            self.count(exchange, shared, sink);
         }
     }
 }

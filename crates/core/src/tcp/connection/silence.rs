@@ -67,7 +67,7 @@ impl Connection {
             || self.timeline.active.is_none_or(|active| active == side)
     }
 
-    /// Returns whether the server repairs data that it had sent after the client closed amid the
+    /// Returns whether the server repairs data that it had sent after the client closed during the
     /// response: nothing waits for that.
     fn repairs_goodbye(&self, side: Side, kind: Kind, start: u64) -> bool {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];

@@ -188,8 +188,8 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) {
-        let was_told = self.tell_plainly(segment, shared, sink);
-        let (arrived, doubted) = if was_told {
+        let was_counted = self.count_simple(segment, shared, sink);
+        let (arrived, doubted) = if was_counted {
             (None, self.doubt_answer())
         } else {
             self.replay(true, &mut shared.spare, &mut shared.answered);
@@ -253,7 +253,7 @@ impl Connection {
     /// Counts the last exchange, whose response has arrived as `segment` shows, if it may be
     /// counted as a simple one; returns whether it was.
     #[inline]
-    fn tell_plainly(
+    fn count_simple(
         &mut self,
         segment: &Segment,
         shared: &mut Shared,

@@ -21,7 +21,7 @@ pub(super) struct Suspended {
 /// Retransmissions by timer of data that had arrived and whose ACKs were lost: the answer to the
 /// retransmission is the first ACK that the sender got.
 #[derive(Clone, Debug)]
-pub(super) struct ToldLate {
+pub(super) struct AckedLate {
     last: Suspended,
     /// The one before it, which was still undecided when the sender went on.
     earlier: Option<Suspended>,
@@ -54,7 +54,7 @@ impl Connection {
         };
         if let Some(held) = suspended.as_deref().filter(|held| tells(held)) {
             let (last, earlier) = (held.clone(), contested.map(|held| *held));
-            self.cold_mut().told_late = Some(Box::new(ToldLate { last, earlier }));
+            self.cold_mut().acked_late = Some(Box::new(AckedLate { last, earlier }));
             return;
         }
         if let Some(held) = contested {
@@ -139,9 +139,9 @@ impl Connection {
     /// the ACK that its timer brought about, it had waited for that. Otherwise it had nothing more
     /// to send, and the time belongs to the application.
     #[inline(never)]
-    pub(super) fn settle_told_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
-        let Some(told) = self.cold.as_mut().and_then(|cold| cold.told_late.take()) else { return };
-        let gap = &told.last.gap;
+    pub(super) fn settle_acked_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
+        let Some(late) = self.cold.as_mut().and_then(|cold| cold.acked_late.take()) else { return };
+        let gap = &late.last.gap;
         let tolerance_ns = gap.trigger_tolerance_ns();
         let goes_on = gap.sender == side
             && self.timeline.active == Some(side)
@@ -149,9 +149,9 @@ impl Connection {
                 ack.effect_ns >= gap.end_ns && now_ns.saturating_sub(ack.effect_ns) <= tolerance_ns
             });
         if goes_on {
-            self.cold_mut().suspended = Some(Box::new(told.last));
+            self.cold_mut().suspended = Some(Box::new(late.last));
             self.resume();
-        } else if let Some(earlier) = told.earlier {
+        } else if let Some(earlier) = late.earlier {
             self.take_back(&earlier.gap);
         }
     }

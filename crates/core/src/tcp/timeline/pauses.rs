@@ -11,7 +11,7 @@ impl Timeline {
         let is_over = self.may_be_over();
         self.paused_now = own_ns >= STREAM_PAUSE_MIN_NS && is_over;
         if own_ns < STREAM_PAUSE_MIN_NS && all_ns >= STREAM_PAUSE_MIN_NS && is_over {
-            self.manner.held();
+            self.pattern.held();
         }
         if let Some(exchange) = self.open.back_mut().filter(|_| self.paused_now) {
             exchange.pause(own_ns, since_ns, position);
@@ -28,7 +28,7 @@ impl Timeline {
     pub fn end_before_pause(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.end_before_pause();
-            self.manner.unasked = self.manner.unasked.saturating_add(1);
+            self.pattern.unasked = self.pattern.unasked.saturating_add(1);
         }
     }
 
@@ -46,16 +46,16 @@ impl Timeline {
     pub fn end_at(&mut self, saved: Saved) {
         if let Some(exchange) = self.open.back_mut() {
             saved.restore(exchange);
-            self.manner.unasked = self.manner.unasked.saturating_add(1);
+            self.pattern.unasked = self.pattern.unasked.saturating_add(1);
         }
     }
 
     /// Decides about the pauses once the client went on at `next_ns` (`None`: never); the server's
     /// stream is at `position`.
     pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
-        let Self { open, manner, open_ended, .. } = self;
+        let Self { open, pattern, open_ended, .. } = self;
         let paused = open.iter_mut().filter(|it| *open_ended || it.endless);
-        paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, manner));
+        paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, pattern));
     }
 
     /// At the end of a connection on which nothing was answered: returns whether its client only

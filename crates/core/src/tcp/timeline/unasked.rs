@@ -21,11 +21,11 @@ impl Timeline {
         if !answers || !self.open_ended {
             return;
         }
-        let asks_at_once = self.manner.asked_at_once;
+        let asks_at_once = self.pattern.asked_at_once;
         let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) else { return };
         let rested = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
         let Some(rest) = rested.filter(|rest| rest.longest_ns >= STREAM_PAUSE_MIN_NS) else {
-            self.manner.asked_at_once = true;
+            self.pattern.asked_at_once = true;
             return;
         };
         let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
@@ -40,7 +40,7 @@ impl Timeline {
     /// Handles a client that left at `left_ns`, before a response to its last message could have
     /// reached it over a round trip of `rtt_ns`: the message was no request.
     pub fn forget_goodbye(&mut self, left_ns: u64, rtt_ns: u64) {
-        if !self.open_ended || !self.manner.asked_at_once {
+        if !self.open_ended || !self.pattern.asked_at_once {
             return;
         }
         let before_answer = |it: &&mut Box<Exchange>| left_ns <= it.first.time_ns + rtt_ns;
@@ -62,7 +62,7 @@ impl Timeline {
     /// frames since the last exchange, there was neither a request nor a response: the connection
     /// was idle.
     pub fn forget_farewell(&mut self, last_bytes: u64, positions: [u64; 2]) {
-        if !self.open_ended || !self.manner.asked_at_once {
+        if !self.open_ended || !self.pattern.asked_at_once {
             return;
         }
         let Some(exchange) = self.open.front_mut() else { return };

@@ -5,7 +5,7 @@ use super::closed::Over;
 use crate::capture::FrameId;
 use crate::tcp::one_shot::OneShotConnection;
 use crate::tcp::shared::Shared;
-use crate::tcp::tracker::{SPARE_MAX, place};
+use crate::tcp::tracker::{SPARE_MAX, table_hash};
 use crate::wire::{FlowKey, Segment};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ impl OneShotConnections {
     ) -> Option<Box<OneShotConnection>> {
         let candidate = OneShotConnection::begin(syn, self.spare.pop(), shows_values);
         self.begun.push_back((hash, candidate.key, candidate.first_frame()));
-        self.table.insert_unique(hash, candidate, |it| place(it.flow_hash));
+        self.table.insert_unique(hash, candidate, |it| table_hash(it.flow_hash));
         if self.begun.len() <= VISITS_MAX {
             return None;
         }
@@ -58,7 +58,7 @@ impl OneShotConnections {
     /// Processes the next segment of a one-shot connection.
     #[inline]
     pub fn goes_on(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) -> Step {
-        let hash = place(segment.flow_hash);
+        let hash = table_hash(segment.flow_hash);
         let Some(candidate) = self.table.find_mut(hash, |it| it.key == segment.flow) else {
             return Step::None;
         };

@@ -135,10 +135,10 @@ fn own_setting(facts: &Facts, listener: &Listener, target: u64) -> (String, Stri
                 "write `{} backlog={target};` in {} and restart nginx (a reload keeps the old \
                  queue on some kernels; its master is pid {})",
                 words.join(" "),
-                listen.directive.place(),
+                listen.directive.location(),
                 nginx.pid
             ),
-            format!("write `{text};` in {} again and restart nginx", listen.directive.place()),
+            format!("write `{text};` in {} again and restart nginx", listen.directive.location()),
         );
     }
     let command = if command.is_empty() { "the program" } else { command };

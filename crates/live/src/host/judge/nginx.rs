@@ -49,7 +49,7 @@ fn stale(nginx: &Nginx) -> String {
 }
 
 fn edit(facts: &Facts, nginx: &Nginx, setting: &Setting<'_>, text: &str) -> Change {
-    let place = setting.directive.place();
+    let place = setting.directive.location();
     let (now, name) = (setting.directive.text(), &setting.directive.name);
     let what = format!(
         "write `{text};` instead of `{now};` in {place} (block {}), then reload",
@@ -92,7 +92,7 @@ fn nodelay(check: &Check, facts: &Facts) -> Vec<Entry> {
             for setting in all.iter().filter(off) {
                 let value = format!(
                     "off for {end}: {}, block {}{}",
-                    setting.directive.place(),
+                    setting.directive.location(),
                     setting.block,
                     stale(nginx)
                 );
@@ -137,7 +137,7 @@ fn keepalive(check: &Check, facts: &Facts) -> Vec<Entry> {
         for nginx in facts.nginx.iter().filter(|it| !it.listens(end).is_empty()) {
             let all = nginx.settings(end, "keepalive_timeout");
             let value = match all.first() {
-                Some(it) => format!("{}: {}", it.directive.text(), it.directive.place()),
+                Some(it) => format!("{}: {}", it.directive.text(), it.directive.location()),
                 None => "75 s (default)".to_owned(),
             };
             let why = "nginx closes a connection that was idle for so long; a request that is on \
@@ -170,7 +170,7 @@ fn connections(check: &Check, facts: &Facts) -> Vec<Entry> {
             .iter()
             .filter(|it| it.arguments.first().is_some_and(|it| it.starts_with("nginx: worker")));
         let Some(most) = workers.filter_map(|it| it.descriptors).max() else { continue };
-        let place = setting.map_or("default".to_owned(), |it| it.place());
+        let place = setting.map_or("default".to_owned(), |it| it.location());
         let value = format!(
             "{} for each worker ({place}); the busiest has {} descriptors open{}",
             count(number),
@@ -215,7 +215,11 @@ fn settings(check: &Check, facts: &Facts) -> Vec<Entry> {
         let mut parts: Vec<String> = Vec::new();
         for name in names {
             for setting in nginx.all(name) {
-                parts.push(format!("{} ({})", setting.directive.text(), setting.directive.place()));
+                parts.push(format!(
+                    "{} ({})",
+                    setting.directive.text(),
+                    setting.directive.location()
+                ));
             }
         }
         if parts.is_empty() {

@@ -1,6 +1,6 @@
-//! Messages sent amid a message of the other side, in protocols that do not show which of them are
-//! requests: SSH and HTTP/2 in TLS send window updates during transfers. What the other side then
-//! continues to send is no response to them.
+//! Messages that overlap one of the other side, in protocols that do not show which messages are
+//! requests: SSH and HTTP/2 in TLS send window updates during transfers. Data that the other side
+//! then continues to send is no response to them.
 
 use crate::app::Side;
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
@@ -8,18 +8,19 @@ use crate::model::Owner;
 use crate::tcp::exchange::Outcome;
 use crate::tcp::timeline::Timeline;
 
-/// Whether the client sends while a message is still on its way.
+/// State of a message of the client that may overlap a message of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Amid {
-    /// No: it has the whole response, as far as known.
+pub enum OverlappingMessage {
+    /// The client has received the whole response, so its message does not overlap.
     #[default]
-    No,
-    /// Perhaps: the next data of the server decides.
-    Perhaps,
-    /// It may have sent amid a response; that exchange is kept open until the server sends.
-    Open,
-    /// It continues its request and has not received the server's data yet.
-    GoesOn,
+    None,
+    /// The client's message may overlap the response: the server's next data decides.
+    Possible,
+    /// A request has begun that may overlap a response; that exchange is kept open until the
+    /// server sends.
+    Undecided,
+    /// The client continues its request and has not received the server's data yet.
+    RequestContinues,
 }
 
 /// Progress of one side's stream.
@@ -46,8 +47,8 @@ impl Passed {
 
 impl Timeline {
     /// Handles data of the client at `now_ns`, when the server's stream had `passed` so far, the
-    /// last of it at `last_ns`. Returns whether it certainly comes amid a response.
-    pub fn speaks_amid(
+    /// last of it at `last_ns`. Returns whether it certainly overlaps a response.
+    pub fn request_overlaps(
         &mut self,
         now_ns: u64,
         passed: Passed,
@@ -61,14 +62,14 @@ impl Timeline {
         }
         let goes_on = now_ns.saturating_sub(last_ns) < rtt_server_ns;
         if goes_on && !passed.is_under_way(begun) && self.done.is_empty() {
-            self.amid = Amid::Perhaps;
+            self.overlap = OverlappingMessage::Possible;
         }
         passed.is_under_way(begun)
     }
 
-    /// Returns whether data of the server, when the client's stream had `passed` so far, comes
-    /// amid the request.
-    pub fn answers_amid(&self, passed: Passed) -> bool {
+    /// Returns whether data of the server, when the client's stream had `passed` so far, overlaps
+    /// the request.
+    pub fn response_overlaps(&self, passed: Passed) -> bool {
         let asked = self.open.only().filter(|it| {
             it.request_seen && !it.response_seen && !it.in_handshake && it.response_end.is_none()
         });
@@ -78,7 +79,7 @@ impl Timeline {
     /// Handles data of the client at `now_ns`, when its stream had `passed` so far. If it cannot
     /// have received the server's data yet, it continues its request, and that data was no
     /// response.
-    pub fn goes_on_asking(&mut self, now_ns: u64, passed: Passed, rtt_client_ns: u64) {
+    pub fn continues_request(&mut self, now_ns: u64, passed: Passed, rtt_client_ns: u64) {
         if self.active != Some(Side::Server) || !self.may_be_over() {
             return;
         }
@@ -87,24 +88,24 @@ impl Timeline {
         if exchange.request_seen && passed.is_transfer(exchange.began_at[Side::Client as usize]) {
             (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
             self.active = Some(Side::Client);
-            self.amid = Amid::GoesOn;
+            self.overlap = OverlappingMessage::RequestContinues;
         }
     }
 
     /// Ends the handling of the client's data.
     #[inline]
-    pub fn has_spoken_amid(&mut self) {
-        if self.amid != Amid::Open {
-            self.amid = Amid::No;
+    pub fn end_overlap(&mut self) {
+        if self.overlap != OverlappingMessage::Undecided {
+            self.overlap = OverlappingMessage::None;
         }
     }
 
-    /// Handles a request that seems to begin amid a response: the response is over only if the
+    /// Handles a request that seems to begin during a response: the response is over only if the
     /// server's next data can be the answer to the request. Returns whether that is left open.
     pub(super) fn interrupt(&mut self) -> bool {
-        let is_open = self.amid == Amid::Perhaps;
+        let is_open = self.overlap == OverlappingMessage::Possible;
         if let Some(answer) = is_open.then(|| self.open.pop_front()).flatten() {
-            self.amid = Amid::Open;
+            self.overlap = OverlappingMessage::Undecided;
             self.done.push_back(answer);
         }
         is_open
@@ -113,7 +114,7 @@ impl Timeline {
     /// Returns whether finished exchanges may be reopened.
     #[inline]
     pub fn is_interrupted(&self) -> bool {
-        self.amid == Amid::Open
+        self.overlap == OverlappingMessage::Undecided
     }
 
     /// Decides about an interrupted response as the server sends at `now_ns` (`None`: it never
@@ -121,7 +122,7 @@ impl Timeline {
     /// trip after the client's continues the response: the client had not asked for more.
     #[inline(never)]
     pub fn settle_interrupted(&mut self, now_ns: Option<u64>, rtts_ns: [u64; 2]) {
-        self.amid = Amid::No;
+        self.overlap = OverlappingMessage::None;
         let Some(mut answer) = self.done.pop_front() else { return };
         let [rtt_client_ns, rtt_server_ns] = rtts_ns;
         let request = self.open.front().map(|it| (it.first.time_ns, it.began_at));
@@ -134,7 +135,7 @@ impl Timeline {
             return;
         }
         let position = positions[Side::Server as usize];
-        answer.settle_pauses(Some(spoke_ns), rtt_client_ns, position, &mut self.manner);
+        answer.settle_pauses(Some(spoke_ns), rtt_client_ns, position, &mut self.pattern);
         answer.outcome = Outcome::Complete;
         answer.ledger.add(Owner::Path, rtt_client_ns);
         self.done.push_back(answer);
