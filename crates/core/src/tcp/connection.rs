@@ -202,11 +202,7 @@ impl Connection {
         if echoes && segment.payload_len == 0 {
             self.echo(side, segment, is_ack_alone(segment), false);
         }
-        let acknowledges = segment.flags.has(TcpFlags::ACK);
-        if acknowledges && !self.acknowledge_plainly(side, segment, shared) {
-            self.acknowledge(side, segment, shared);
-        }
-        self.pure_acks |= is_ack_alone(segment);
+        self.take_acknowledgment(side, segment, shared);
         if segment.payload_len > 0 {
             self.data(side, segment, payload, shared);
             if echoes {
@@ -262,6 +258,16 @@ impl Connection {
         }
         self.set_up(side, segment);
         true
+    }
+
+    /// Processes the acknowledgment field.
+    #[inline]
+    fn take_acknowledgment(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
+        let acknowledges = segment.flags.has(TcpFlags::ACK);
+        if acknowledges && !self.acknowledge_plainly(side, segment, shared) {
+            self.acknowledge(side, segment, shared);
+        }
+        self.pure_acks |= is_ack_alone(segment);
     }
 
     /// Processes the position of a segment without payload, which may be a window probe.
