@@ -21,7 +21,7 @@ Examples:
   wireshark why.pcapng                        comments are green; show them all: filter frame.comment
   tshark -r why.pcapng -Y frame.comment -T fields -e frame.number -e frame.comment
 
-Packets, times and what a pcapng file says of them stay as they are. Exit status: 0 written, 2 it could
+Packets, times and other contents of a pcapng file are kept unchanged. Exit status: 0 written, 2 it could
 not be done.";
 
 /// Number of connections whose silences are commented; those that lost most time come first.

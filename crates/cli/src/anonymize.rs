@@ -22,12 +22,14 @@ use tcpwhy_core::report::Page;
 pub const EXAMPLES: &str = "\
 Examples:
   tcpwhy anonymize slow.pcap -o harmless.pcap
-  tcpwhy anonymize before.pcap -o b.pcap --key-file key     the same names in both: head -c 16 /dev/urandom > key
+  tcpwhy anonymize before.pcap -o b.pcap --key-file key     the same pseudonyms in both: head -c 16 /dev/urandom > key
   tcpwhy harmless.pcap                                      the same diagnosis
 
-Addresses, host names and paths become pseudonyms that keep prefixes and lengths; payload becomes dots, but for
-what tells where messages begin and end and what kind they are. Ports, times, lengths and sequence numbers stay.
-Exit status: 0 written, 2 it could not be done.";
+Addresses, host names and paths become pseudonyms that keep prefixes and lengths; payload
+becomes dots, except for what shows where messages begin and end and of which kind they are.
+Ports, times, lengths and sequence numbers are kept.
+
+Exit status: 0 written, 2 error.";
 
 /// Length of a key, bytes.
 const KEY_BYTES: usize = 16;
@@ -38,15 +40,16 @@ pub struct Anonymize {
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub file: PathBuf,
 
-    /// The file to write: pcap, or pcapng where its name ends so
+    /// The file to write: pcapng if its name ends so, else pcap
     #[arg(short, long, value_name = "OUT.pcap", value_hint = clap::ValueHint::FilePath)]
     pub output: PathBuf,
 
-    /// Take the key from the first 16 bytes of a file, so that other captures get the same names; keep it secret
+    /// Take the key from the first 16 bytes of a file, so that other captures get the same
+    /// pseudonyms; keep the file secret
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub key_file: Option<PathBuf>,
 
-    /// Take this number for a key: anybody who knows it can tell the names
+    /// Use this number as the key: anybody who knows it can undo the pseudonyms
     #[arg(long, value_name = "NUMBER", conflicts_with = "key_file")]
     pub seed: Option<u64>,
 

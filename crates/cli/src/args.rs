@@ -54,7 +54,7 @@ pub enum Command {
     /// Reads captures and names what made them slow (the default)
     #[command(after_help = EXAMPLES, arg_required_else_help = true)]
     Explain(Box<Explain>),
-    /// Walks to a URL or HOST:PORT and says why it is slow: what a URL alone means
+    /// Examines a URL or HOST:PORT step by step and says why it is slow (the default for a URL)
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::doctor::EXAMPLES, arg_required_else_help = true)]
     Doctor(Box<crate::doctor::Doctor>),
@@ -71,27 +71,27 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Writes the report as one HTML page: causes, graphs, ladders, single exchanges
+    /// Writes the report as one HTML page with causes, graphs, ladders and single exchanges
     #[command(after_help = crate::page::EXAMPLES, arg_required_else_help = true)]
     Report(Box<crate::page::ReportPage>),
-    /// Says whether a change helped: latency and causes of two runs, before and after it
+    /// Says whether a change helped: compares latency and causes of two runs, before and after it
     #[command(after_help = COMPARE_EXAMPLES, arg_required_else_help = true)]
     Compare(Box<Compare>),
-    /// Copies a capture with what was found as comments at its frames, for Wireshark
+    /// Copies a capture and adds what was found as comments at its frames, for Wireshark
     #[command(after_help = crate::annotate::EXAMPLES, arg_required_else_help = true)]
     Annotate(Box<crate::annotate::Annotate>),
-    /// Copies a capture without what is private in it: pseudonyms, no payload, the same diagnosis
+    /// Copies a capture with pseudonyms and without payload; the copy gives the same diagnosis
     #[command(after_help = crate::anonymize::EXAMPLES, arg_required_else_help = true)]
     Anonymize(Box<crate::anonymize::Anonymize>),
     /// Lists the TCP sockets of the running system: options, limits, queues, and what they cost
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::sockets::EXAMPLES)]
     Sockets(Box<crate::sockets::Sockets>),
-    /// Watches the running system: live capture, causes as they happen
+    /// Watches the running system: captures live and reports causes as they happen
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::watch::EXAMPLES)]
     Watch(Box<crate::watch::Watch>),
-    /// Audits this host: what explains a symptom measured now, what to change, how to undo it
+    /// Audits this host: says what explains a present symptom, what to change and how to undo it
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::host::EXAMPLES)]
     Host(Box<crate::host::Host>),
@@ -99,7 +99,7 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::drops::EXAMPLES)]
     Drops(Box<crate::drops::Drops>),
-    /// Changes one thing on the running system, measures, and takes it back
+    /// Changes one thing on the running system, measures the effect, and undoes the change
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::treat::EXAMPLES)]
     Treat(Box<crate::treat::Treat>),
@@ -107,20 +107,20 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::dns::EXAMPLES, arg_required_else_help = true)]
     Dns(Box<crate::dns::Dns>),
-    /// Sends HTTP requests, measures, and says what made the slow ones slow
+    /// Sends HTTP requests, measures them, and says what made the slow ones slow
     #[command(after_help = crate::load::EXAMPLES, arg_required_else_help = true)]
     Load(Box<crate::load::Load>),
-    /// Measures the way to a server: round trips, hops, path MTU, TLS and HTTP phases
+    /// Measures the path to a server: round trips, hops, path MTU, TLS and HTTP phases
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::probe::EXAMPLES, arg_required_else_help = true)]
     Probe(Box<crate::probe::Probe>),
-    /// Prints this help, that of a command, or the manual of a cause
+    /// Prints this help, the help of a command, or the manual of a cause
     Help {
         /// A command, or a cause
         #[arg(value_name = "COMMAND|CAUSE")]
         words: Vec<String>,
     },
-    /// Writes the man pages, one of each command, into a folder
+    /// Writes the man pages of all commands into a folder
     Man {
         /// The folder
         #[arg(value_hint = clap::ValueHint::DirPath)]
@@ -135,8 +135,8 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input; or a cause, for its
-    /// manual
+    /// Captures (pcap, pcapng; also gzip or zstd), or `-` for standard input; or the name of a
+    /// cause, to print its manual
     #[arg(value_name = "FILE", required_unless_present = "cause")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
@@ -145,7 +145,7 @@ pub struct Explain {
     #[arg(long)]
     pub json: bool,
 
-    /// Look at a part: host, port, time, cause, as in 'host 10.0.0.1 and port 80 and +2s..+5s'
+    /// Analyse only a part: host, port, time, cause, as in 'host 10.0.0.1 and port 80 and +2s..+5s'
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
     pub filter: Option<Filter>,
 
@@ -153,13 +153,14 @@ pub struct Explain {
     #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
     pub connection: Option<Pick>,
 
-    /// Draw one exchange: its number, from 1, on the --connection, or on the worst one
+    /// Draw one exchange by its number, from 1: of the --connection, or of the one that lost most
+    /// time
     #[arg(long, value_name = "N")]
     pub exchange: Option<u64>,
 
-    /// Explain why a silence was taken for what the report says: the one that frame FRAME ended or
-    /// lies in; without FRAME, those of the --exchange. Facts, each recogniser's answer, later
-    /// changes
+    /// Explain how a silence was judged: the one that frame FRAME ended or lies in, or without
+    /// FRAME those of the --exchange. Prints what the sender knew, each recogniser's answer and
+    /// later changes
     #[arg(long, value_name = "FRAME", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(conflicts_with_all = ["parquet", "all"])]
     pub why: Option<Option<u64>>,
@@ -168,7 +169,7 @@ pub struct Explain {
     #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
     pub cause: Option<String>,
 
-    /// Show HTTP targets as they stand instead of as kinds (`/items/7` for `/items/{id}`)
+    /// Show HTTP targets literally instead of grouped by kind (`/items/7`, not `/items/{id}`)
     #[arg(long)]
     pub show_values: bool,
 
@@ -176,16 +177,16 @@ pub struct Explain {
     #[arg(long)]
     pub all: bool,
 
-    /// Report a cost only where it takes at least this share of the time, in per cent
+    /// Report a cost only if it takes at least this share of the time, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub min_share: Option<f64>,
 
-    /// Report a cost only where it takes at least this long per exchange, as in 20ms
+    /// Report a cost only if it takes at least this long per exchange, as in 20ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub min_lost: Option<u64>,
 
-    /// Weigh the findings with the state of sockets: a file of `tcpwhy sockets --json`, or `live`
-    /// for the sockets of this system as they are now
+    /// Use the state of sockets as further evidence: a file of `tcpwhy sockets --json`, or `live`
+    /// for the sockets of this system now
     #[arg(long, value_name = "FILE|live", value_hint = clap::ValueHint::FilePath)]
     pub sockets: Option<PathBuf>,
 
@@ -195,12 +196,12 @@ pub struct Explain {
     #[arg(conflicts_with_all = ["connection", "exchange"])]
     pub parquet: Option<PathBuf>,
 
-    /// At how many places the files were captured: 1, or 2, whose packets are then joined
-    /// [default: found out from the packets]
+    /// Number of places at which the files were captured: 1, or 2 to join the packets of both
+    /// [default: detected from the packets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub vantages: Option<u8>,
 
-    /// Number of threads; the result is the same with any [default: one per core]
+    /// Number of threads; it does not change the result [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -214,7 +215,7 @@ pub struct Compare {
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub before: PathBuf,
 
-    /// The run after it
+    /// The run after the change
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub after: PathBuf,
 
@@ -222,11 +223,11 @@ pub struct Compare {
     #[arg(long)]
     pub json: bool,
 
-    /// Write it as an HTML page too, with both runs
+    /// Also write the comparison as an HTML page with both runs
     #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// Compare a part of both: host, port, time, cause, as in `tcpwhy --help`
+    /// Compare only a part of both: host, port, time, cause, as in `tcpwhy --help`
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
     pub filter: Option<Filter>,
 
@@ -234,15 +235,15 @@ pub struct Compare {
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
     pub min_change: f64,
 
-    /// Of directories made by the lab, the side whose captures are compared
+    /// The side whose captures are compared, for directories made by the lab
     #[arg(long, value_name = "SIDE", default_value = "client")]
     pub vantage: Side,
 
-    /// Show owners of almost no time as well
+    /// Also show owners of almost no time
     #[arg(long)]
     pub all: bool,
 
-    /// Number of threads; the result is the same with any [default: one per core]
+    /// Number of threads; it does not change the result [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -253,12 +254,12 @@ pub struct Compare {
 /// The server certificates that are trusted.
 #[derive(Clone, Debug, Args)]
 pub struct Trust {
-    /// Trust the certificates in this file (PEM) alone: a server's own, or its issuer's
+    /// Trust only the certificates in this file (PEM): the server's own, or its issuer's
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with = "insecure")]
     pub cacert: Option<PathBuf>,
 
-    /// Take any certificate
+    /// Accept any certificate
     #[arg(short = 'k', long)]
     pub insecure: bool,
 }
@@ -277,7 +278,7 @@ pub struct Display {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
 
-    /// Columns of the report [default: the terminal's, or 80]
+    /// Width of the output in columns [default: the terminal's, or 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(40..=1000))]
     pub width: Option<u16>,
 
@@ -334,12 +335,13 @@ fn is_target(word: &str) -> bool {
 }
 
 pub const FILTER_HELP: &str = "\
-Look at a part. Terms are joined by `and`, all must match; a list `a,b` matches any of its values:
+Analyse only a part. Terms are joined by `and`, all must match; a list `a,b` matches any of its
+values:
   host 10.0.0.1 | host 10.0.0.0/8,2001:db8::/32 | not host …
   port 80 | port 80,8000-8099 | not port …
   after TIME | before TIME | TIME..TIME     TIME: +2s, +150ms, 10:00:05 (UTC),
                                             2026-01-31T10:00:05Z
-    every exchange of which a part happened then counts, as a whole
+    an exchange counts as a whole if a part of it lies in that time
   cause nagle_delayed_ack,send_buffer";
 
 pub fn parse_filter(text: &str) -> Result<Filter, FilterError> {

@@ -50,20 +50,20 @@ pub struct ReportPage {
     #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
     pub output: PathBuf,
 
-    /// Look at a part: host, port, time, cause, as in `tcpwhy --help`
+    /// Show only a part: host, port, time, cause, as in `tcpwhy --help`
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
     pub filter: Option<Filter>,
 
-    /// Show HTTP targets as they stand instead of as kinds (`/items/7` for `/items/{id}`)
+    /// Show HTTP targets literally instead of grouped by kind (`/items/7`, not `/items/{id}`)
     #[arg(long)]
     pub show_values: bool,
 
-    /// At how many places the files were captured: 1, or 2, whose packets are then joined
-    /// [default: found out from the packets]
+    /// Number of places at which the files were captured: 1, or 2 to join the packets of both
+    /// [default: detected from the packets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub vantages: Option<u8>,
 
-    /// Number of threads; the result is the same with any [default: one per core]
+    /// Number of threads; it does not change the result [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 

@@ -256,7 +256,7 @@ fn said(url: &str, trust: &[&str]) -> [String; 3] {
 }
 
 #[test]
-fn a_certificate_that_is_not_accepted_is_told_in_a_sentence() {
+fn a_rejected_certificate_is_reported_in_one_sentence() {
     let mut past = params("127.0.0.1");
     past.not_before = date_time_ymd(2020, 1, 1);
     past.not_after = date_time_ymd(2020, 2, 1);
@@ -277,7 +277,7 @@ fn a_certificate_that_is_not_accepted_is_told_in_a_sentence() {
 }
 
 #[test]
-fn an_unknown_issuer_is_told_and_what_to_do() {
+fn an_unknown_issuer_is_reported_with_what_to_do() {
     let identity = issued(&params("127.0.0.1"));
     let Some(nginx) = Nginx::start(&identity, "") else { return };
     // One of the same name, and one of another.
@@ -295,7 +295,7 @@ fn an_unknown_issuer_is_told_and_what_to_do() {
 }
 
 #[test]
-fn plain_http_and_tls_at_each_others_port_are_told() {
+fn plain_http_and_tls_at_the_wrong_port_are_reported() {
     let Some(nginx) = Nginx::start(&issued(&params("127.0.0.1")), "") else { return };
     let (report, status) = doctor(&[&nginx.url("http")]);
     let verdict = report["doctor"]["verdict"].as_str().expect("a verdict").to_owned();
@@ -310,7 +310,7 @@ fn plain_http_and_tls_at_each_others_port_are_told() {
 }
 
 #[test]
-fn a_file_without_certificates_is_told() {
+fn a_file_without_certificates_is_reported() {
     for (path, part) in [("/nowhere.pem", "/nowhere.pem: no certificate"), ("/dev/null", "none")] {
         for command in ["doctor", "load"] {
             let out = tcpwhy(&[command, "https://127.0.0.1:9/", "--cacert", path]);

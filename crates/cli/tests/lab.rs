@@ -123,7 +123,7 @@ fn lab_names_what_nginx_does_wrong_and_repairs_it() {
 }
 
 #[test]
-fn lab_tells_a_look_alike_apart() {
+fn lab_distinguishes_a_look_alike() {
     let _alone = alone();
     let set = ["--requests", "12", "--connections", "1", "--rtt", "2ms"];
     let Some(story) = story("healthy_nagle_on", &set) else { return };
@@ -132,7 +132,7 @@ fn lab_tells_a_look_alike_apart() {
 }
 
 #[test]
-fn lab_tells_the_story_in_words_and_keeps_the_captures() {
+fn lab_explains_a_case_and_keeps_the_captures() {
     let _alone = alone();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab");
     let out = out.to_str().expect("a path in UTF-8");

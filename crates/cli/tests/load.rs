@@ -116,7 +116,7 @@ fn what_cannot_be_done_is_one_sentence() {
 }
 
 #[test]
-fn redirects_and_bad_answers_are_told() {
+fn redirects_and_bad_answers_are_reported() {
     let moved = b"HTTP/1.1 301 Moved\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n";
     for (answer, words, code) in [
         (&moved[..], "redirect to /there; redirects are not followed", 0),

@@ -141,7 +141,7 @@ fn the_tables_of_every_stored_capture_agree_with_its_report() {
 }
 
 #[test]
-fn of_two_places_and_of_several_captures_each_exchange_stands_once() {
+fn each_exchange_of_several_captures_is_shown_once() {
     let folder = folder("parquet-several");
     let two = ["both_ends-client.pcap", "both_ends-server.pcap"].map(|it| captures().join(it));
     check("two places", &Written::of(&two, &folder));

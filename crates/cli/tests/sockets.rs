@@ -71,7 +71,7 @@ fn options_of_another_process_are_read_and_the_listener_is_known() {
 }
 
 #[test]
-fn data_that_nobody_reads_closes_the_window_and_is_named_at_both_ends() {
+fn unread_data_closes_the_window_and_is_named_at_both_ends() {
     let (listener, mut client, server) = connected();
     client.set_nonblocking(true).expect("an option");
     while client.write(&[0; 65_536]).is_ok() {}

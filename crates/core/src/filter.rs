@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_other_filters_are_answered_with_how_to_write_it() {
+    fn syntax_of_other_filters_is_answered_with_the_right_one() {
         let error = |text: &str| Filter::parse(text).expect_err(text).to_string();
         assert!(error("hsot 10.0.0.1").contains("did you mean `host`?"));
         assert!(error("host 10.0.0.1 or port 80").contains("as in host 10.0.0.1,10.0.0.2"));

@@ -3,7 +3,7 @@
 
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
-use crate::findings::{connection_report, culprit};
+use crate::findings::connection_report;
 use crate::model::{Cause, ConnectionReport, Culprit};
 use crate::picture::{ExchangeRow, exchange_row};
 use crate::pipeline::Options;
@@ -99,7 +99,7 @@ fn stall(connection: &Connection, chain: &Chain) -> Stall {
     Stall {
         cause: chain.cause,
         sender: chain.sender,
-        culprit: culprit(chain.cause, chain.sender, client, server),
+        culprit: chain.cause.culprit(chain.sender, client, server),
         ns: chain.ns,
         count: chain.count,
         longest_ns: chain.longest_ns,

@@ -35,9 +35,9 @@ pub enum LabError {
         /// The Debian package that contains it.
         package: String,
     },
-    /// A visitor replaced the load and has finished.
+    /// Another action replaced the load and has finished.
     #[error("the load was not run")]
-    Visited,
+    LoadReplaced,
     /// There is no case of this name.
     #[error("no case is called `{0}`: `list` shows them")]
     UnknownCase(String),

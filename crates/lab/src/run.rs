@@ -15,7 +15,7 @@ use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
 use crate::on_wire;
 use crate::params::Params;
-use crate::stage::{Link, Stage, StageParams, Visit, versions};
+use crate::stage::{Link, LoadReplacement, Stage, StageParams, versions};
 
 /// Where and how a case is run.
 #[derive(Debug, Clone)]
@@ -178,25 +178,25 @@ pub fn observed<T: Send>(
     })
 }
 
-/// Builds the stage of a case, starts its software, and calls `visit` instead of the load.
+/// Builds the stage of a case, starts its software, and calls `action` instead of the load.
 ///
 /// # Errors A step before the load fails.
-pub fn visited<T: Send + 'static>(
+pub fn replacing_load<T: Send + 'static>(
     case: &Case,
     params: &Params,
     seed: u64,
     variant: Variant,
-    visit: impl FnOnce(&Stage) -> T + Send + Sync + 'static,
+    action: impl FnOnce(&Stage) -> T + Send + Sync + 'static,
 ) -> Result<T, LabError> {
     let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
     stage.is_uncaptured = true;
     let (tell, told) = mpsc::channel();
-    stage.visit = Some(Visit(Box::new(move |stage| {
+    stage.load_replacement = Some(LoadReplacement(Box::new(move |stage| {
         // The receiver is further down in this function.
-        let _ = tell.send(visit(stage));
+        let _ = tell.send(action(stage));
     })));
     match (case.act)(&mut stage, params, variant) {
-        Ok(_) | Err(LabError::Visited) => {}
+        Ok(_) | Err(LabError::LoadReplaced) => {}
         Err(error) => return Err(error),
     }
     told.recv().map_err(|_| LabError::NotReproduced("its load never began".to_owned()))

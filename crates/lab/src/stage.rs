@@ -94,16 +94,16 @@ pub struct Stage {
     pub hold: Option<Hold>,
     /// Notified when all software is up and the load begins.
     pub load_begins: Option<Sender<()>>,
-    /// Called in place of the load: see [`crate::run::visited`].
-    pub visit: Option<Visit>,
+    /// Called in place of the load: see [`crate::run::replacing_load`].
+    pub load_replacement: Option<LoadReplacement>,
 }
 
 /// A function that is called when all software of a case is up.
-pub struct Visit(pub Box<dyn FnOnce(&Stage) + Send + Sync>);
+pub struct LoadReplacement(pub Box<dyn FnOnce(&Stage) + Send + Sync>);
 
-impl std::fmt::Debug for Visit {
+impl std::fmt::Debug for LoadReplacement {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.write_str("Visit")
+        to.write_str("LoadReplacement")
     }
 }
 
@@ -155,7 +155,7 @@ impl Stage {
             others: Vec::new(),
             hold: None,
             load_begins: None,
-            visit: None,
+            load_replacement: None,
         })
     }
 
@@ -186,9 +186,9 @@ impl Stage {
             up(self, case);
             cleanup::sleep_until_the_end();
         }
-        if let Some(Visit(visit)) = self.visit.take() {
-            visit(self);
-            return Err(LabError::Visited);
+        if let Some(LoadReplacement(act)) = self.load_replacement.take() {
+            act(self);
+            return Err(LabError::LoadReplaced);
         }
         for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
             let path = self.out.join(format!("{vantage}.pcap"));

@@ -18,7 +18,7 @@ use tcpwhy_live::capture::{ANY, Capture, Link, Means, Share, Wanted};
 use tcpwhy_live::hooks;
 use tcpwhy_live::netns::Netns;
 
-/// A namespace that is gone at the end.
+/// A namespace that is removed when dropped.
 struct Namespace(String);
 
 impl Namespace {
@@ -68,7 +68,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Opens, uses and closes so many connections at once.
+/// Opens, uses and closes this number of connections at once.
 fn talk(namespace: &Namespace, connections: usize) {
     namespace
         .netns()
@@ -312,7 +312,7 @@ fn an_interface_that_holds_packets_back_is_captured_behind_its_queue() {
     assert_eq!(of_all.fallback(), None, "of all interfaces it is no way out");
 }
 
-/// Captures in the namespace that its parent names; no test by itself.
+/// Captures in the namespace that its parent names; not a test of its own.
 #[test]
 #[ignore = "the child of programs_are_gone_once_the_process_that_attached_them_is_killed"]
 fn captures_until_it_is_killed() {

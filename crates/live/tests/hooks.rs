@@ -89,7 +89,7 @@ fn data_that_lies_unread_is_timed_and_its_reader_named() {
     client.write_all(&[1; 100]).expect("it is sent");
     thread::sleep(Duration::from_millis(200));
     server.read_exact(&mut answer).expect("it came");
-    // Half of what came is read at once, the other half 100 ms later.
+    // Half of the received data is read at once, the other half 100 ms later.
     client.write_all(&[1; 100]).expect("it is sent");
     thread::sleep(Duration::from_millis(5));
     server.read_exact(&mut answer[..50]).expect("it came");
@@ -189,7 +189,7 @@ fn a_sender_that_does_not_block_is_refused() {
     client.set_nonblocking(true).expect("an option");
     while client.write(&[1; 65_536]).is_ok() {}
     thread::sleep(Duration::from_millis(200));
-    // The call ends the wait, whatever came of it: there may be room again by now.
+    // The call ends the wait whether it succeeds or not: there may be room again by now.
     let _ = client.write(&[1; 65_536]);
     let waits = session.summary().sndbuf_waits;
     let wait = waits.iter().find(|it| is_of(&it.flow, &client)).expect("the sender's socket");

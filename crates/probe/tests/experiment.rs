@@ -150,7 +150,7 @@ fn bodies_are_sent_only_where_there_is_one() {
 }
 
 #[test]
-fn the_clock_tells_a_wait_before_the_answer_from_a_pause_within_it() {
+fn the_clock_distinguishes_a_wait_from_a_pause_within_the_answer() {
     let server = serve(|stream| {
         thread::sleep(Duration::from_millis(30));
         let _ = stream.write_all(HEAD);
@@ -168,7 +168,7 @@ fn the_clock_tells_a_wait_before_the_answer_from_a_pause_within_it() {
 }
 
 #[test]
-fn silence_garbage_and_refusal_are_told_apart() {
+fn silence_garbage_and_refusal_are_distinguished() {
     let silent = Subject { timeout: Duration::from_millis(200), ..subject(serve(|_| ())) };
     let mut connection = Connection::open(&silent, Settings::default()).expect("a connection");
     let error = connection.ask().expect_err("no answer");
@@ -210,7 +210,7 @@ fn requests_that_a_server_takes_one_after_the_other_wait_for_each_other() {
 }
 
 #[test]
-fn the_own_socket_tells_a_server_that_does_not_read_from_one_that_works() {
+fn the_own_socket_distinguishes_a_server_that_does_not_read() {
     let asked = |pause_first: bool| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");

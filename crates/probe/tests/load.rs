@@ -151,7 +151,7 @@ fn an_endless_body_ends_with_the_timeout() {
 }
 
 #[test]
-fn a_redirect_is_told_and_not_followed() {
+fn a_redirect_is_reported_and_not_followed() {
     let (address, taken) =
         server(answering(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"));
     let outcome = run(&Plan { requests: Some(4), duration: None, ..plan(address) });
@@ -247,7 +247,7 @@ fn another_address_is_used_where_the_first_refuses() {
 }
 
 #[test]
-fn it_stops_when_told_and_has_what_was_measured() {
+fn it_stops_on_request_and_keeps_the_measurements() {
     let (address, _) = server(answering(OK));
     let stop = AtomicBool::new(false);
     let began = Instant::now();

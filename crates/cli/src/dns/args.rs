@@ -37,7 +37,7 @@ pub struct Dns {
     #[arg(long = "type", value_name = "TYPE", value_parser = parse_type)]
     pub types: Vec<RecordType>,
 
-    /// Ask this server, in place of those of resolv.conf; may be repeated
+    /// Ask this server instead of those of resolv.conf; may be repeated
     #[arg(long = "server", value_name = "ADDR[:PORT]", value_parser = parse_server)]
     pub servers: Vec<SocketAddr>,
 
@@ -45,16 +45,16 @@ pub struct Dns {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub resolv_conf: Option<PathBuf>,
 
-    /// How often each server is asked; the repeated answers show its cache
+    /// How often each server is asked; the repeated answers show whether it caches
     #[arg(long, value_name = "N", default_value = "3")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
     pub count: u32,
 
-    /// Follow the name from the root down, referral by referral
+    /// Follow the name from the root servers down, referral by referral
     #[arg(long, requires = "roots")]
     pub trace: bool,
 
-    /// A server of the root for --trace; may be repeated
+    /// A root server for --trace; may be repeated
     #[arg(long = "root", value_name = "ADDR[:PORT]", value_parser = parse_server, requires = "trace")]
     pub roots: Vec<SocketAddr>,
 

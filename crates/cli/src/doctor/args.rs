@@ -16,7 +16,7 @@ Examples:
   tcpwhy https://10.0.0.7/ --cacert own.pem      a server whose certificate is its own
   tcpwhy http://10.0.0.7/upload -X POST --body @form.bin --experiment expect
 
-It sends few requests, says before how many, and repeats only requests that may be repeated (GET, HEAD,
+It sends few requests, announces how many, and repeats only requests that may be repeated (GET, HEAD,
 OPTIONS, PUT, DELETE), unless --method names another.
 
 Exit status: 0 no fault, 1 faults found (a refused port is one), 2 the target does not resolve, does
@@ -36,24 +36,24 @@ pub struct Doctor {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub bundle: Option<PathBuf>,
 
-    /// Make these experiments, in place of the cheap ones
+    /// Make these experiments instead of the cheap ones
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = EXPERIMENT)]
     #[arg(hide_possible_values = true)]
     pub experiment: Vec<String>,
 
-    /// Make no experiment
+    /// Make no experiments
     #[arg(long, conflicts_with = "experiment")]
     pub no_experiments: bool,
 
-    /// Do not look for the hops on the way
+    /// Do not look for the hops of the path
     #[arg(long)]
     pub no_path: bool,
 
-    /// Ask only one request at a time
+    /// Send only one request at a time
     #[arg(long)]
     pub no_load: bool,
 
-    /// The method of the requests
+    /// Method of the requests
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub method: Option<String>,
 
@@ -68,7 +68,7 @@ pub struct Doctor {
     #[command(flatten)]
     pub trust: Trust,
 
-    /// How long a connection, and each answer, may take
+    /// Time limit for a connection, and for each answer
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]
     pub timeout: u64,
 

@@ -24,7 +24,7 @@ pub struct Drops {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     pub for_ns: u64,
 
-    /// How often a terminal is brought up to date
+    /// How often the terminal is refreshed
     #[arg(long = "interval", value_name = "TIME", value_parser = parse_duration)]
     #[arg(default_value = "2s")]
     pub interval_ns: u64,
@@ -33,8 +33,8 @@ pub struct Drops {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
 
-    /// Only this network namespace: its name, or the number of a process in it
-    /// [default: all that can be found]
+    /// Only this network namespace: its name, or the number of a process in it [default: all that
+    /// can be found]
     #[arg(long, value_name = "NAME|PID", conflicts_with = "pid")]
     pub netns: Option<String>,
 
@@ -42,7 +42,7 @@ pub struct Drops {
     #[arg(long)]
     pub json: bool,
 
-    /// Show harmless drops, all flows and all counters as well
+    /// Also show harmless drops, all flows and all counters
     #[arg(long)]
     pub all: bool,
 

@@ -23,7 +23,7 @@ read.";
 /// Arguments of `tcpwhy host`.
 #[derive(Debug, Args)]
 pub struct Host {
-    /// How long to look which counters grow, as in 3s
+    /// How long to watch which counters grow, as in 3s
     #[arg(long = "for", value_name = "TIME", value_parser = parse_sample, default_value = "2s")]
     pub sample_ns: u64,
 
@@ -43,7 +43,7 @@ pub struct Host {
     #[arg(long)]
     pub json: bool,
 
-    /// Show all settings, also those that explain no present symptom
+    /// Show all settings, including those that explain no present symptom
     #[arg(long)]
     pub all: bool,
 

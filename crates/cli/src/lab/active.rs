@@ -1,20 +1,20 @@
 //! `tcpwhy lab verify --active`: runs the doctor on the server of a case, from the client's
 //! namespace, as root and as a user without privileges, with the fault and without it.
 
-mod visits;
+mod cases;
 
 use super::verify::VerifyArgs;
 use crate::error::Error;
 use crate::output;
+use cases::{ACTIVE, Active};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;
 use tcpwhy_core::model::Cause;
-use tcpwhy_lab::run::visited;
+use tcpwhy_lab::run::replacing_load;
 use tcpwhy_lab::verify::params_of;
 use tcpwhy_lab::{LabError, Stage, Variant, cleanup, verify};
-use visits::{ACTIVE, Active};
 
 /// Required accuracy of the unprivileged user, for cases that own sockets or an experiment can
 /// decide.
@@ -57,7 +57,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
             let label = active.label(task.seed);
             let before = judged.len();
             for variant in [Variant::Faulty, Variant::Healthy] {
-                match visit(active, &task, variant) {
+                match examine(active, &task, variant) {
                     Ok(said) => judged.extend(said),
                     Err(Error::Lab(LabError::NotRoot)) => return Err(LabError::NotRoot.into()),
                     Err(error) => not_run.push(format!("{label}: {error}")),
@@ -84,14 +84,14 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
 }
 
 /// Runs the doctor as both users and judges its reports.
-fn visit(
+fn examine(
     active: &'static Active,
     task: &verify::Task,
     variant: Variant,
 ) -> Result<Vec<Judged>, Error> {
     let params = params_of(task, task.seed)?;
-    let visitor = move |stage: &Stage| active.ask(stage);
-    let said = visited(task.case, &params, task.seed, variant, visitor)??;
+    let ask = move |stage: &Stage| active.ask(stage);
+    let said = replacing_load(task.case, &params, task.seed, variant, ask)??;
     let mut judged = Vec::new();
     for (report, user) in said.into_iter().zip(["root", "nobody"]) {
         let named = named(&report?);

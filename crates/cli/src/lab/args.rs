@@ -23,7 +23,7 @@ Exit status: 0 the fault was named and the fix worked, 1 not, 2 the case could n
 pub enum LabCommand {
     /// Lists the cases that can be reproduced, by layer, each with its healthy twin
     List {
-        /// Tell more of one case: its parameters, fault and fix
+        /// Describe one case: its parameters, fault and fix
         #[arg(value_name = "CASE", value_parser = CASE, hide_possible_values = true)]
         case: Option<String>,
         /// Print them as JSON, with their parameters
@@ -32,7 +32,7 @@ pub enum LabCommand {
         #[command(flatten)]
         display: Display,
     },
-    /// Makes a case happen, names its cause, applies the fix, and shows before and after
+    /// Makes a case happen, names its cause, applies the fix, and compares before and after
     #[command(after_help = RUN_EXAMPLES, arg_required_else_help = true)]
     Run(Box<RunArgs>),
     /// Runs all cases with parameters drawn from a seed, and says how often tcpwhy was right
@@ -44,7 +44,7 @@ pub enum LabCommand {
     /// Measures the load of a case under several settings, side by side
     #[command(after_help = super::table::NOTES, arg_required_else_help = true)]
     Table(super::table::TableArgs),
-    /// Takes down what --keep left up, and removes what killed runs left behind
+    /// Removes what --keep left up, and what killed runs left behind
     Clean,
     /// Holds the stage of a case, for `run --keep`
     #[command(hide = true)]
@@ -57,15 +57,16 @@ pub struct RunArgs {
     #[arg(value_name = "CASE", value_parser = CASE, hide_possible_values = true)]
     pub case: String,
 
-    /// Leave client, server and link up with the fault, to be explored by hand
+    /// Keep client, server and link up with the fault, to explore by hand
     #[arg(long)]
     pub keep: bool,
 
-    /// Cure it by `tcpwhy treat` while the load runs, instead of running it again with the fix
+    /// Treat the fault with `tcpwhy treat` while the load runs, instead of running again with the
+    /// fix
     #[arg(long, conflicts_with = "keep")]
     pub treat: bool,
 
-    /// Print the story as JSON: labels, reports of both ends, comparison, verdict
+    /// Print the result as JSON: labels, reports of both ends, comparison, verdict
     #[arg(long)]
     pub json: bool,
 
@@ -76,7 +77,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
-    /// Seed of what is random: parameters that are not given, addresses, losses
+    /// Seed for everything random: parameters that are not given, addresses, losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 

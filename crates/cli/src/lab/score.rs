@@ -20,7 +20,7 @@ use tcpwhy_lab::score::{
 /// Shown below the options in the help.
 pub const NOTES: &str = "\
 Answers are JSON objects, one after the other: {\"capture\": PATH, \"findings\": [{\"cause\": ID,
-\"culprit\": {\"role\": ROLE}, \"lost_ns\": N}]}; reports of `tcpwhy --json` are answers as they are.
+\"culprit\": {\"role\": ROLE}, \"lost_ns\": N}]}; reports of `tcpwhy --json` are valid answers.
 docs/lab-format.md has the rules.
 
 Exit status: 0 all bars hold, 1 one does not, 2 nothing could be judged.";
@@ -31,7 +31,7 @@ pub struct ScoreArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 
-    /// What a tool said about the captures [default: tcpwhy is asked]
+    /// A tool's answers about the captures [default: tcpwhy is run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub answers: Option<PathBuf>,
 

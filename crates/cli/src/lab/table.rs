@@ -28,7 +28,7 @@ pub struct TableArgs {
     #[command(flatten)]
     pub display: Display,
 
-    /// Seed of what is random: parameters that a row does not set, addresses
+    /// Seed for everything random: parameters that a row does not set, addresses
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }

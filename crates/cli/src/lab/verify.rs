@@ -25,18 +25,18 @@ Examples:
   sudo tcpwhy lab verify --active --only nginx_nodelay_off,server_think
   sudo tcpwhy lab verify --treat
 
-The seed decides all parameters; a case that does not reproduce is tried with two others, and that
-is said. docs/lab-format.md has the rules and the bars.
+The seed determines all parameters; a case that does not reproduce is tried with two other seeds,
+and the output says so. docs/lab-format.md has the rules and the bars.
 
 Exit status: 0 all bars hold, 1 one does not or a case did not work, 2 nothing could be run.";
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Where chance starts: parameters, addresses, losses
+    /// Seed for everything random: parameters, addresses, losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Run each case so often, with the seeds that follow
+    /// Run each case this many times, with successive seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub repeat: u64,
@@ -45,7 +45,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// A case of each mechanism, in two minutes; bars of time need not hold
+    /// Run one case of each mechanism, in two minutes; the bars for times need not hold
     #[arg(long, conflicts_with = "only")]
     pub short: bool,
 
@@ -53,11 +53,12 @@ pub struct VerifyArgs {
     #[arg(long, conflicts_with = "out")]
     pub live: bool,
 
-    /// Ask the server of each case that shows from outside with `tcpwhy URL`, as `nobody` and as root
+    /// Run `tcpwhy URL` on the server of each case that is visible from outside, as `nobody` and as
+    /// root
     #[arg(long, conflicts_with_all = ["out", "live", "short"])]
     pub active: bool,
-    /// Cure what can be cured by `tcpwhy treat` while the load runs, and hold it against the
-    /// prediction and the fix
+    /// Treat what `tcpwhy treat` can treat while the load runs, and compare with the prediction and
+    /// the fix
     #[arg(long, conflicts_with_all = ["out", "live", "active"])]
     pub treat: bool,
 
@@ -65,8 +66,8 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
-    /// So many cases at once; those whose link is late beside others run again alone
-    /// [default: one per core]
+    /// Number of cases that run at once; those whose link was late are run again alone [default:
+    /// one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: Option<u16>,
 
@@ -74,7 +75,7 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Say nothing while cases run
+    /// Print no progress while cases run
     #[arg(long)]
     pub no_progress: bool,
 }

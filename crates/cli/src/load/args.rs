@@ -24,16 +24,16 @@ Exit status: 0 no fault, 1 faults found, 2 nothing was answered, or it could not
 /// Arguments of `tcpwhy load`.
 #[derive(Debug, Args)]
 pub struct Load {
-    /// What to ask for: http://HOST[:PORT]/PATH or https://…
+    /// URL to request: http://HOST[:PORT]/PATH or https://…
     #[arg(value_name = "URL", value_parser = Target::parse, value_hint = clap::ValueHint::Url)]
     pub url: Target,
 
-    /// Connections, each with one request at a time
+    /// Number of connections, each with one request at a time
     #[arg(short, long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
 
-    /// Threads [default: one for 32 connections, at most one per core]
+    /// Number of threads [default: one for 32 connections, at most one per core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -45,7 +45,7 @@ pub struct Load {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
 
-    /// Open loop: send so many requests a second, and count latency from the planned time of each
+    /// Open loop: send this many requests a second, and count latency from the planned time of each
     #[arg(long, value_name = "PER SECOND", value_parser = parse_rate)]
     pub rate: Option<f64>,
 
@@ -53,11 +53,11 @@ pub struct Load {
     #[arg(long)]
     pub new_connections: bool,
 
-    /// Do not count the requests of the first while
+    /// Do not count the requests in this time at the beginning
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     pub warmup: u64,
 
-    /// A request without its whole answer after this time has failed
+    /// A request without a complete answer after this time has failed
     #[arg(long, value_name = "TIME", value_parser = parse_timeout, default_value = "10s")]
     pub timeout: u64,
 
@@ -65,7 +65,7 @@ pub struct Load {
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = parse_header)]
     pub headers: Vec<(String, String)>,
 
-    /// The method; a body alone does not change it
+    /// The method; --body does not change it
     #[arg(short = 'X', long, value_name = "METHOD", value_parser = parse_method)]
     #[arg(default_value = "GET")]
     pub method: String,
@@ -77,7 +77,7 @@ pub struct Load {
     #[command(flatten)]
     pub trust: Trust,
 
-    /// Connect to ADDR where the URL names HOST
+    /// Connect to ADDR instead of the address of HOST in the URL
     #[arg(long, value_name = "HOST:ADDR", value_parser = parse_resolve)]
     pub resolve: Vec<(String, IpAddr)>,
 

@@ -59,12 +59,10 @@ impl Explainer {
 
 fn note(error: &LiveError) -> String {
     match error {
-        LiveError::NetRaw(_) => {
-            "what made slow requests slow cannot be told without capturing their \
+        LiveError::NetRaw(_) => "finding the causes of slow requests needs a capture of their \
             packets: run it with sudo, or once: sudo setcap cap_net_raw+ep $(command -v tcpwhy)"
-                .to_owned()
-        }
-        other => format!("what made slow requests slow cannot be told: {other}"),
+            .to_owned(),
+        other => format!("the causes of slow requests cannot be found: {other}"),
     }
 }
 

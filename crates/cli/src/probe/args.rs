@@ -33,24 +33,24 @@ pub struct Probe {
     #[arg(value_name = "HOST:PORT|URL", value_parser = Target::parse)]
     pub target: Target,
 
-    /// Round trips of each kind, and probes of each hop
+    /// Number of round trips of each kind, and of probes of each hop
     #[arg(long, value_name = "N", default_value = "5")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
     pub count: u32,
 
-    /// Between two probes of a kind, as in 200ms
+    /// Interval between two probes of a kind, as in 200ms
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "200ms")]
     pub interval: Duration,
 
-    /// How long an answer is waited for
+    /// Time limit for each answer
     #[arg(long, value_name = "TIME", value_parser = parse_wait, default_value = "1s")]
     pub wait: Duration,
 
-    /// What carries the probes of hops [default: tcp where raw sockets are permitted, else udp]
+    /// Protocol of the probes of hops [default: tcp if raw sockets are permitted, else udp]
     #[arg(long, value_name = "METHOD")]
     pub method: Option<Carrier>,
 
-    /// Ask at most so many hops
+    /// Probe at most this many hops
     #[arg(long, value_name = "N", default_value = "30")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub max_hops: u8,
@@ -63,15 +63,15 @@ pub struct Probe {
     #[arg(long)]
     pub no_mtu: bool,
 
-    /// Of a URL, send no request
+    /// Send no request, even if the target is a URL
     #[arg(long)]
     pub no_request: bool,
 
-    /// Only the IPv4 addresses of the name
+    /// Use only the IPv4 addresses of the name
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub ipv4: bool,
 
-    /// Only the IPv6 addresses of the name
+    /// Use only the IPv6 addresses of the name
     #[arg(short = '6', long)]
     pub ipv6: bool,
 

@@ -20,15 +20,15 @@ Exit status: 0 nothing limits a socket now, 1 something does, 2 the sockets coul
 /// Arguments of `tcpwhy sockets`.
 #[derive(Debug, Args)]
 pub struct Sockets {
-    /// Connections to this peer, as ADDRESS or ADDRESS:PORT
+    /// Only connections to this peer, as ADDRESS or ADDRESS:PORT
     #[arg(value_name = "PEER")]
     pub peer: Option<Peer>,
 
-    /// Sockets with this port at either end
+    /// Only sockets with this port at either end
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
 
-    /// Sockets that this process holds
+    /// Only sockets that this process holds
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
 
@@ -44,7 +44,7 @@ pub struct Sockets {
     #[arg(long)]
     pub json: bool,
 
-    /// List each socket, not only groups of them
+    /// List each socket, not only groups
     #[arg(long)]
     pub all: bool,
 

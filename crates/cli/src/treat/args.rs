@@ -24,8 +24,8 @@ Examples:
   sudo tcpwhy treat status                         what is changed now, by whom, since when
   sudo tcpwhy treat undo --all                     restore what was there
 
-A record of what was there is on disk (/var/lib/tcpwhy/treat) before anything is changed. The change
-is undone at Ctrl-C, SIGTERM, a closed terminal and the end of --for, and at once where latency
+The settings from before are recorded on disk (/var/lib/tcpwhy/treat) before anything is changed. The change
+is undone at Ctrl-C, SIGTERM, a closed terminal and the end of --for, and at once if latency
 becomes worse (--guard). After `kill -9` it stays until `tcpwhy treat undo`.
 
 Exit status: 0 done, and not slower; 1 slower, or undone by the guard, or something could not be
@@ -41,12 +41,12 @@ pub struct Treat {
 /// The treatments, and commands about them.
 #[derive(Debug, Subcommand)]
 pub enum TreatCommand {
-    /// Sends small segments at once (TCP_NODELAY on): ends waits of Nagle's algorithm
+    /// Sends small segments at once (TCP_NODELAY on), which ends waits of Nagle's algorithm
     #[command(after_help = EXAMPLES)]
     Nodelay(Sockets),
-    /// Acknowledges at once (TCP_QUICKACK), for as long as this runs: ends waits of delayed ACKs
+    /// Acknowledges at once (TCP_QUICKACK) while this runs, which ends waits for delayed ACKs
     Quickack(Sockets),
-    /// Lets the kernel size the buffers by what the path carries, or fixes their sizes
+    /// Lets the kernel size the buffers for the path, or fixes their sizes
     Buffers {
         /// Fix the send buffer at this size, as in 1M, instead of letting the kernel size it
         #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -81,7 +81,7 @@ pub enum TreatCommand {
         #[command(flatten)]
         host: OnHost,
     },
-    /// Lengthens the accept queue of a listener, and the kernel's bound of it
+    /// Lengthens the accept queue of a listener, and the kernel's limit for it
     Backlog {
         /// Connections that may wait to be accepted
         #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
@@ -94,35 +94,35 @@ pub enum TreatCommand {
         #[command(flatten)]
         host: OnHost,
     },
-    /// Changes what the resolver library is told (resolv.conf), or puts a cache before its servers
+    /// Changes the resolver's configuration (resolv.conf), or puts a cache in front of its servers
     Resolver {
-        /// Wait so long for an answer, seconds
+        /// Time limit for an answer, seconds
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=30))]
         #[arg(required_unless_present_any =
             ["attempts", "ndots", "single_request_reopen", "nameserver", "cache"])]
         timeout: Option<u32>,
 
-        /// Ask each server so often
+        /// Number of attempts at each server
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
         attempts: Option<u32>,
 
-        /// Ask for names with so many dots as they stand before search domains are tried
+        /// Number of dots from which on a name is tried without a search domain first
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=15))]
         ndots: Option<u32>,
 
-        /// Use a second socket where only one of two answers comes
+        /// Use a second socket if only one of two answers comes
         #[arg(long)]
         single_request_reopen: bool,
 
-        /// Ask these servers, instead of those there are
+        /// Use these servers instead of the present ones
         #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
         nameserver: Vec<IpAddr>,
 
-        /// Start a caching resolver (dnsmasq) before the servers, for the time
+        /// Run a caching resolver (dnsmasq) in front of the servers during the treatment
         #[arg(long)]
         cache: bool,
 
-        /// The file, where it is not that of the host or of the namespace (containers)
+        /// The file, if it is not that of the host or of the namespace (containers)
         #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
         file: Option<PathBuf>,
 
@@ -139,7 +139,7 @@ pub enum TreatCommand {
         #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
         port: u16,
 
-        /// Only these defences
+        /// Use only these defences
         #[arg(long, value_enum, value_delimiter = ',', value_name = "DEFENCE,…")]
         #[arg(default_values_t = [Defence::Cookies, Defence::Backlog, Defence::Limit])]
         only: Vec<Defence>,
@@ -154,7 +154,7 @@ pub enum TreatCommand {
         #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         limit: u32,
 
-        /// Limit by an XDP program at the network interfaces instead of by nftables: it costs less
+        /// Limit by an XDP program at the network interfaces instead of nftables, which costs less
         /// for each packet
         #[arg(long)]
         xdp: bool,
@@ -166,14 +166,15 @@ pub enum TreatCommand {
         #[command(flatten)]
         host: OnHost,
     },
-    /// Changes the initial windows of a route: what new connections send before the first ACK
+    /// Changes the initial windows of a route: the data that new connections send before the first
+    /// ACK
     Cwnd {
-        /// Segments that this host sends at first
+        /// Segments that this host may send before the first ACK
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WINDOW_MAX)))]
         #[arg(required_unless_present = "initrwnd")]
         initcwnd: Option<u32>,
 
-        /// Segments that the other side may send at first
+        /// Segments that the other side may send before the first ACK
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WINDOW_MAX)))]
         initrwnd: Option<u32>,
 
@@ -188,7 +189,7 @@ pub enum TreatCommand {
         #[command(flatten)]
         host: OnHost,
     },
-    /// Lists what is changed now, by whom, and since when
+    /// Lists the treatments in effect, with user and time
     Status {
         /// Print it as JSON (docs/treat.schema.json)
         #[arg(long)]
@@ -197,7 +198,7 @@ pub enum TreatCommand {
         #[command(flatten)]
         display: Display,
     },
-    /// Restores what was there
+    /// Restores the settings from before a treatment
     Undo {
         /// Number of the treatment, as `tcpwhy treat status` lists it
         #[arg(value_name = "ID", required_unless_present = "all")]
@@ -223,7 +224,7 @@ pub enum Defence {
     Cookies,
     /// Longer queues (the listener's backlog, somaxconn, tcp_max_syn_backlog)
     Backlog,
-    /// At most so many SYNs a second from one address (nftables, or XDP)
+    /// At most this many SYNs a second from one address (nftables, or XDP)
     Limit,
 }
 
@@ -288,11 +289,11 @@ pub struct Course {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<u64>,
 
-    /// Leave the change after the measurement; `tcpwhy treat undo` restores what was there
+    /// Keep the change after the measurement; `tcpwhy treat undo` restores the settings from before
     #[arg(long, conflicts_with = "duration")]
     pub keep: bool,
 
-    /// Measure for this time before, and after
+    /// Duration of the measurement before the change, and of that after it
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]
     pub measure: u64,
 
@@ -300,17 +301,18 @@ pub struct Course {
     #[arg(long)]
     pub no_measure: bool,
 
-    /// Send requests to measure by, from the namespace that is treated: http://HOST[:PORT]/PATH or https://…
+    /// Send requests to measure with, from the namespace that is treated: http://HOST[:PORT]/PATH
+    /// or https://…
     #[arg(long, value_name = "URL", value_parser = parse_load, value_hint = ValueHint::Url)]
     #[arg(conflicts_with = "no_measure")]
     pub load: Option<Target>,
 
-    /// Connections of --load
+    /// Number of connections of --load
     #[arg(long, value_name = "N", default_value = "10", requires = "load")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub load_connections: u16,
 
-    /// Undo at once where the 99th percentile grows by more, or `none`
+    /// Undo at once if the 99th percentile grows by more than this; `none` never does
     #[arg(long, value_name = "p99:+N%", value_parser = parse_guard, default_value = "p99:+20%")]
     pub guard: Guard,
 

@@ -16,7 +16,7 @@ Examples:
   sudo tcpwhy watch --write /var/tmp/why --metrics 127.0.0.1:9464
 
 It needs CAP_NET_RAW (sudo has it), and drops its rights once the capture is open. Nothing is
-changed on the system, and nothing stays behind, however it ends.
+changed on the system, and nothing is left behind, however it ends.
 
 Exit status: 0 no fault, 1 faults found, 2 packets could not be captured, or there was nothing to judge.";
 
@@ -27,7 +27,7 @@ pub struct Watch {
     #[arg(short, long, value_name = "IF", default_value = tcpwhy_live::capture::ANY)]
     pub interface: String,
 
-    /// Watch a part: host, port, cause, as in 'host 10.0.0.1 and port 80'
+    /// Watch only a part: host, port, cause, as in 'host 10.0.0.1 and port 80'
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
     pub filter: Option<Filter>,
 
@@ -48,7 +48,7 @@ pub struct Watch {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<u64>,
 
-    /// How often the view is renewed
+    /// How often the view is refreshed
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "2s")]
     pub interval: u64,
 
@@ -56,17 +56,17 @@ pub struct Watch {
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "60s")]
     pub window: u64,
 
-    /// CPU time that this process may take, in per cent of one CPU, or `none`; above it, only a share
-    /// of the connections is captured, each of them whole
+    /// CPU time that this process may use, in per cent of one CPU, or `none`. Beyond it, only a
+    /// share of the connections is captured, each of them completely
     #[arg(long, value_name = "PERCENT", value_parser = parse_budget, default_value = "2%")]
     pub budget: Budget,
 
-    /// Bytes kept of each packet, from its IP header on
+    /// Number of bytes kept of each packet, from its IP header on
     #[arg(long, value_name = "BYTES", default_value_t = tcpwhy_live::capture::SNAP_BYTES)]
     #[arg(value_parser = clap::value_parser!(u32).range(64..=65_536))]
     pub snaplen: u32,
 
-    /// Memory that the kernel captures into, as in 32M
+    /// Memory of the kernel's capture ring, as in 32M
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "32M")]
     pub buffer: u64,
 
@@ -74,22 +74,22 @@ pub struct Watch {
     #[arg(long)]
     pub packet_socket: bool,
 
-    /// Keep the last packets in this directory, and those around each finding, with a page that draws
-    /// them
+    /// Keep the last packets in this directory, and the packets around each finding with a page
+    /// that draws them
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub write: Option<PathBuf>,
 
-    /// Size of a file of --write
+    /// Size of each file of --write
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
     pub ring_size: u64,
 
-    /// Files that --write keeps; the oldest is removed
+    /// Number of files that --write keeps; the oldest is removed
     #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub ring_files: u16,
 
-    /// Serve metrics for Prometheus at this address: in its text format, whatever the scraper asks for,
-    /// with latencies as a classic histogram
+    /// Serve metrics for Prometheus at this address, in its text format, with latencies as a
+    /// classic histogram
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
@@ -97,12 +97,12 @@ pub struct Watch {
     #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url)]
     pub otlp: Option<String>,
 
-    /// Print each interval's report as one line of JSON, and the whole as the last
+    /// Print each interval's report as one line of JSON, and the report on all as the last
     /// (docs/report.schema.json)
     #[arg(long)]
     pub json: bool,
 
-    /// Show HTTP targets as they stand instead of as kinds (`/items/7` for `/items/{id}`)
+    /// Show HTTP targets literally instead of grouped by kind (`/items/7`, not `/items/{id}`)
     #[arg(long)]
     pub show_values: bool,
 

@@ -327,7 +327,7 @@ impl<'a> Watcher<'a> {
             Output::Json => output::is_read(&lines::json(&report, &cost)?)?,
         };
         if !is_read {
-            self.ended = Some("nobody reads the output any more".into());
+            self.ended = Some("the reader of the output has gone".into());
         }
         Ok(())
     }

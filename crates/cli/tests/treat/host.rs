@@ -71,7 +71,7 @@ impl Drop for Program {
 }
 
 #[test]
-fn a_running_program_sees_what_the_resolver_is_told_and_an_undo_restores_it() {
+fn a_running_program_sees_the_resolver_change_and_its_undo() {
     let Some(place) = Place::new("resolver") else { return };
     let before = "nameserver 10.9.9.9\nsearch a.lab b.lab\noptions ndots:5\n";
     let none = place.run(&["resolver", "--ndots", "1", "--netns", &place.name, "--no-measure"]);

@@ -220,7 +220,7 @@ fn the_measurement_says_that_it_helped_and_what_it_cost_before() {
 }
 
 #[test]
-fn requests_of_its_own_measure_a_server_that_nobody_asks() {
+fn own_requests_measure_an_idle_server() {
     let Some(place) = Place::new("load") else { return };
     let nginx = Nginx::start(&place);
     let url = "http://127.0.0.1:8080/file.bin";

@@ -31,8 +31,8 @@ const IPV4_CLASSES: [(u32, u32); 9] = [
     (0xf000_0000, 4),
 ];
 
-/// The same for IPv6 (RFC 4291): multicast with its scope, link-local, unique local, global; of all
-/// other addresses the first byte is kept.
+/// Classes of IPv6 addresses (RFC 4291) that a pseudonym keeps: multicast with its scope,
+/// link-local, unique local, global; of all other addresses the first byte is kept.
 const IPV6_CLASSES: [(u128, u32); 4] =
     [(0xff << 120, 16), (0xfe80 << 112, 10), (0xfc << 120, 7), (0x20 << 120, 3)];
 const IPV6_CLASS_BITS: u32 = 8;
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nobody_stays() {
+    fn addresses_of_no_host_are_kept() {
         for stays in ["127.0.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.251"] {
             let stays = u32::from(stays.parse::<Ipv4Addr>().unwrap());
             assert_eq!(names().ipv4(stays), stays);

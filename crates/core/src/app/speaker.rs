@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_either_may_send_tells_nothing() {
+    fn messages_of_either_side_do_not_show_the_client() {
         let either: &[&[u8]] = &[
             b"",
             b"the middle of a body",

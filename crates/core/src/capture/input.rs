@@ -12,7 +12,7 @@ const COMPRESSED_READ_BYTES: usize = 128 << 10;
 /// Maximum window of zstd, as a power of two, bytes: 8 MiB, which RFC 8878 §3.1.1.1.2 recommends,
 /// and which levels up to 19 do not exceed.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// The same in bytes.
+/// Largest supported zstd window, bytes.
 pub(super) const ZSTD_WINDOW_MAX: u64 = 1 << ZSTD_WINDOW_LOG_MAX;
 
 /// Enough bytes of a file to recognise its format; a pcap header has 24 bytes, the rest serves to

@@ -227,7 +227,7 @@ impl Pcapng {
                 return Err(Halt::Needs(SECTION_HEAD_BYTES));
             }
             let Some(order) = section_order(rest) else {
-                return Err(damaged(offset, "a section's byte order cannot be told", rest.len()));
+                return Err(damaged(offset, "a section has no valid byte-order magic", rest.len()));
             };
             self.order = order;
         }

@@ -162,7 +162,7 @@ fn refusals_resets_and_silence_are_findings_without_packets() {
 }
 
 #[test]
-fn a_syn_that_was_sent_again_is_told_by_the_kernels_count() {
+fn a_repeated_syn_is_reported_from_the_kernels_count() {
     let mut measured = paused(0);
     measured.requests[0].connect_ns = 1_030 * MS;
     measured.requests[0].repeated = 1;

@@ -1,8 +1,9 @@
 //! Waits for room, in a window or a buffer: which of them are faults, by what they cost and by
 //! whether more room, or a reader who reads, would have spared them.
 
-use crate::findings::assemble::Floors;
-use crate::findings::scene::{Scene, Shown};
+use crate::findings::floors::Floors;
+use crate::findings::proof::Shown;
+use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::findings::thresholds::{
     DOMINANT_FACTOR, READ_BYTES, SLOW_READER_FACTOR, WINDOW_CLOSED_MIN, WINDOW_STANDS_MIN,

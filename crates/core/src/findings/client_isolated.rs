@@ -2,8 +2,8 @@
 //! way out of the client, and one report of it says more than one a server.
 
 use crate::findings::assemble::Part;
+use crate::findings::causes::set_up;
 use crate::findings::refusals::{client, clients_of_many};
-use crate::findings::set_up;
 use crate::findings::tally::First;
 use crate::findings::thresholds::UNREACHED_HOSTS_MIN;
 use crate::model::{Cause, Culprit, Fact, Role};
@@ -14,8 +14,8 @@ use hashbrown::HashSet;
 pub(super) struct CutOff(HashSet<[u8; 16]>);
 
 impl CutOff {
-    /// Those among `faults`, unless half as many other hosts answered them, as the first exchanges of
-    /// connections or RSTs show: who reaches those has a way out.
+    /// Finds the clients among `faults` that are cut off from the network. A client is not, if half
+    /// as many other hosts answered it, as the first exchanges of connections or RSTs show.
     pub(super) fn of(faults: &[Part<'_>], firsts: &[First]) -> Self {
         let unreached = || faults.iter().filter(|part| is_unreached(part));
         let mut clients = clients_of_many(unreached(), UNREACHED_HOSTS_MIN);
@@ -49,7 +49,8 @@ fn is_unreached((key, cause): &Part<'_>) -> bool {
     key.cause == Cause::SynRetransmit && at_server && unheard
 }
 
-/// What the parts of a finding that blames `culprit` have in common: who called, and how many hosts.
+/// Returns the facts that the parts of a finding about `culprit` share: the clients, and the number
+/// of hosts.
 pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     let of_client =
         |part: &Part<'_>| is_unreached(part) && client(part.1) == Some(culprit.endpoint.address);
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_other_clients_do_not_reach_either_is_told_by_itself() {
+    fn a_server_that_no_client_reaches_has_its_own_finding() {
         let mut all = unreached(6, None);
         for client in 1..=9 {
             all[0].1.callers.add([client; 16], 1);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_hosts_or_an_obstacle_that_names_itself_are_told_by_themselves() {
+    fn few_hosts_and_explicit_refusals_have_separate_findings() {
         let router = Endpoint { address: [50; 16], port: 0 };
         for all in [unreached(3, None), unreached(9, Some(router))] {
             let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();

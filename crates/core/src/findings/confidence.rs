@@ -4,21 +4,24 @@
 //! other software, by the rules of the version before this file; docs/accuracy.md has what `tcpwhy
 //! lab score` says of the result on the same captures. Two things tell right findings from false
 //! ones: what was found in one exchange only is false far more often than what recurs, and so is
-//! what was found in a capture that shows frames twice or one direction only. Causes differ.
+//! what was found in a capture that shows frames twice or one direction only. Causes differ: the
+//! counts of each are in its row ([`crate::findings::causes`]).
 
+use crate::findings::causes::rules;
 use crate::findings::tally::CauseTally;
 use crate::findings::thresholds::{CONFIDENCE_MAX, CONFIDENCE_PRIOR};
 use crate::model::Cause;
 
 /// Findings that were judged.
 #[derive(Clone, Copy, Debug)]
-struct Judged {
+pub(super) struct Judged {
     right: f64,
     all: f64,
 }
 
 impl Judged {
-    const fn new(right: u16, all: u16) -> Self {
+    /// So many findings, of which so many were right.
+    pub(super) const fn new(right: u16, all: u16) -> Self {
         Self { right: right as f64, all: all as f64 }
     }
 
@@ -33,41 +36,15 @@ impl Judged {
     }
 }
 
+/// Findings of one cause, each as the right ones and all: seen in one exchange, and in more.
+pub(super) const fn judged(once: (u16, u16), often: (u16, u16)) -> [Judged; 2] {
+    [Judged::new(once.0, once.1), Judged::new(often.0, often.1)]
+}
+
 /// All causes, seen in one exchange.
 const ONCE: Judged = Judged::new(78, 94);
 /// All causes, seen in more than one.
 const OFTEN: Judged = Judged::new(225, 229);
-
-/// Each cause that was found: seen in one exchange, and in more.
-const BY_CAUSE: &[(Cause, Judged, Judged)] = &[
-    (Cause::NagleDelayedAck, Judged::new(1, 3), Judged::new(32, 33)),
-    (Cause::SendBuffer, Judged::new(0, 1), Judged::new(9, 9)),
-    (Cause::ReceiveWindow, Judged::new(1, 1), Judged::new(8, 8)),
-    (Cause::ZeroWindow, Judged::new(10, 10), Judged::new(3, 3)),
-    (Cause::SlowStart, Judged::new(0, 0), Judged::new(5, 5)),
-    (Cause::RetransmissionTimeout, Judged::new(26, 29), Judged::new(15, 16)),
-    (Cause::FastRecovery, Judged::new(2, 2), Judged::new(5, 5)),
-    (Cause::SpuriousRetransmission, Judged::new(0, 1), Judged::new(0, 0)),
-    (Cause::Reordering, Judged::new(0, 1), Judged::new(2, 2)),
-    (Cause::SynRetransmit, Judged::new(17, 18), Judged::new(10, 10)),
-    (Cause::PathRtt, Judged::new(2, 2), Judged::new(8, 8)),
-    (Cause::Bandwidth, Judged::new(2, 2), Judged::new(5, 5)),
-    (Cause::Bufferbloat, Judged::new(0, 0), Judged::new(2, 2)),
-    (Cause::MtuBlackHole, Judged::new(2, 6), Judged::new(2, 2)),
-    (Cause::AcceptQueueOverflow, Judged::new(0, 0), Judged::new(4, 4)),
-    (Cause::SynFlood, Judged::new(1, 1), Judged::new(1, 1)),
-    (Cause::Refused, Judged::new(0, 0), Judged::new(43, 45)),
-    (Cause::Reset, Judged::new(2, 4), Judged::new(2, 2)),
-    (Cause::IdleReset, Judged::new(0, 0), Judged::new(4, 4)),
-    (Cause::TlsHandshake, Judged::new(1, 1), Judged::new(8, 8)),
-    (Cause::Http100Continue, Judged::new(0, 0), Judged::new(4, 4)),
-    (Cause::DnsSlow, Judged::new(1, 1), Judged::new(5, 5)),
-    (Cause::DnsTimeout, Judged::new(3, 4), Judged::new(4, 4)),
-    (Cause::DnsFailure, Judged::new(0, 0), Judged::new(2, 2)),
-    (Cause::ReverseDnsTimeout, Judged::new(0, 0), Judged::new(2, 2)),
-    (Cause::ServerThink, Judged::new(7, 7), Judged::new(37, 37)),
-    (Cause::ClientThink, Judged::new(0, 0), Judged::new(3, 3)),
-];
 
 /// Seen in one exchange of a trace that is whole, and of one that is not: frames are there twice,
 /// or one direction of most connections is missing. Whether the vantage is known makes no
@@ -88,9 +65,7 @@ pub fn of_many(cause: Cause, exchanges: u64) -> f64 {
 }
 
 fn of_cause(cause: Cause, exchanges: u64) -> f64 {
-    let own = BY_CAUSE.iter().find(|(id, ..)| *id == cause);
-    let none = Judged::new(0, 0);
-    let (once, often) = own.map_or((none, none), |&(_, once, often)| (once, often));
+    let [once, often] = rules(cause).measured;
     match exchanges {
         0 | 1 => once.share_among(ONCE),
         _ => often.share_among(OFTEN),
@@ -111,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_recurs_is_surer_than_what_was_seen_once() {
-        for &(cause, ..) in BY_CAUSE {
+        for &cause in Cause::ALL {
             let [once, often] = [1, 2].map(|exchanges| of(cause, &seen(exchanges), false));
             assert!(often > once, "{cause:?}: {often} {once}");
         }
@@ -131,7 +106,8 @@ mod tests {
 
     #[test]
     fn nothing_is_certain_and_a_cause_that_was_never_measured_is_like_all() {
-        for &(cause, once, often) in BY_CAUSE {
+        for &cause in Cause::ALL {
+            let [once, often] = rules(cause).measured;
             assert!(once.right <= once.all && often.right <= often.all, "{cause:?}");
             for exchanges in [0, 1, 2, 1_000_000] {
                 let sure = of(cause, &seen(exchanges), false);
@@ -140,11 +116,5 @@ mod tests {
         }
         let unmeasured = Judged::new(0, 0).share_among(OFTEN);
         assert!((unmeasured - OFTEN.share()).abs() < 1e-9);
-    }
-
-    #[test]
-    fn each_cause_is_measured_once() {
-        let ids: std::collections::BTreeSet<_> = BY_CAUSE.iter().map(|(cause, ..)| cause).collect();
-        assert_eq!(ids.len(), BY_CAUSE.len());
     }
 }

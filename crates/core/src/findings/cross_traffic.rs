@@ -7,8 +7,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::findings::culprit::culprit;
-use crate::findings::scene::Proof;
+use crate::findings::proof::Proof;
 use crate::findings::tally::{Instance, Key, Small, Tally, Transfer};
 use crate::findings::thresholds::CROSS_TRAFFIC_MIN;
 use crate::judge::QueueDelay;
@@ -40,8 +39,8 @@ impl Wait {
     }
 }
 
-/// What the slow exchanges of one connection have in common, with nothing else in the capture that
-/// would fill a queue.
+/// Common properties of the slow exchanges of one connection, without other traffic in the capture
+/// that would fill a queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnexplainedDelay {
     exchanges: u64,
@@ -65,7 +64,7 @@ impl UnexplainedDelay {
     }
 }
 
-/// Finds who stood in a queue, and gives that time to it.
+/// Finds exchanges that were delayed in a queue, and attributes that time to the queue.
 pub(super) fn settle(tally: &mut Tally) {
     let mut queues = std::mem::take(&mut tally.queues);
     queues.smalls.sort_unstable_by_key(|small| (small.first.time_ns, small.first.frame));
@@ -105,8 +104,8 @@ fn hosts(client: Endpoint, server: Endpoint) -> ([u8; 16], [u8; 16]) {
 }
 
 impl Small {
-    /// What it lost in a queue that is worth a word: `own_ns` is its connection's least round trip,
-    /// and `transfers` are those between the same hosts.
+    /// Returns the time lost in a queue, if it is worth reporting. `own_ns` is the least round trip
+    /// of the exchange's connection, and `transfers` are those between the same hosts.
     fn wait(&self, own_ns: u64, transfers: &[&Transfer]) -> Option<Wait> {
         let beside = || transfers.iter().filter(|it| it.connection != self.connection);
         let path_ns = beside().map(|it| it.rtt_base_ns).min().map_or(own_ns, |ns| ns.min(own_ns));
@@ -132,7 +131,7 @@ impl Small {
         wait.filter(|wait| QueueDelay::begins(wait.ns() + self.told_ns, wait.base_ns))
     }
 
-    /// What it booked as its path beyond `base_ns`: of the set-up, and of the rest.
+    /// Time attributed to the path beyond `base_ns`: of the set-up, and of the rest.
     fn beyond(&self, base_ns: u64) -> [(Owner, u64); 2] {
         let connect_ns = if self.connects { self.connect_ns.saturating_sub(base_ns) } else { 0 };
         [(Owner::Path, self.path_ns.saturating_sub(base_ns)), (Owner::Connect, connect_ns)]
@@ -148,8 +147,8 @@ impl Small {
             due_ns = due_ns.saturating_sub(ns);
             *place = (owner, ns);
         }
-        // The server's host cannot be told from the way to it by who is far from it; who is near it
-        // does not see how long the answer was under way.
+        // A vantage far from the server cannot distinguish the server's host from the path to it; a
+        // vantage near the server does not see how long the answer was in flight.
         let mut unseen_ns = 0;
         match self.vantage {
             Vantage::Client => moved[2] = (Owner::Server, self.server_ns.min(due_ns)),
@@ -176,7 +175,7 @@ impl Small {
 
 fn key(small: &Small) -> Key {
     let (cause, sender) = (Cause::Bufferbloat, Side::Server);
-    let culprit = culprit(cause, sender, small.client, small.server);
+    let culprit = cause.culprit(sender, small.client, small.server);
     Key { cause, sender, server: small.server, culprit }
 }
 
@@ -195,7 +194,7 @@ fn give(small: &Small, wait: &Wait, place: Endpoint, tally: &mut Tally) {
 }
 
 impl super::tally::CauseTally {
-    /// Counts what the queue cost `small`, beside what is told of it already.
+    /// Adds the cost of the queue for `small`, less what is reported of it already.
     fn add_wait(&mut self, small: &Small, wait: &Wait) {
         let ns = wait.ns();
         let wall_ns = small.wall_ns + wait.unseen_ns;

@@ -25,8 +25,8 @@ impl Distances {
     }
 }
 
-/// The subnet of an address as it is usually cut: 64 bits of IPv6 (RFC 4291 §2.5.4), 24 of IPv4,
-/// which is mapped into the last 32.
+/// Returns the usual subnet of an address: 64 bits of IPv6 (RFC 4291 §2.5.4), or 24 of IPv4, which
+/// is mapped into the last 32 bits.
 fn network(host: &Endpoint) -> [u8; 16] {
     let bytes = if host.ip().is_ipv4() { 15 } else { 8 };
     let mut prefix = [0; 16];

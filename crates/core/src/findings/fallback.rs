@@ -3,14 +3,14 @@
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::findings::scene::Proof;
+use crate::findings::proof::Proof;
 use crate::findings::tally::{First, Instance, Key, Tally};
 use crate::judge::thresholds::RTO_INITIAL_NS;
 use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// SYNs kept, the earliest: what is held up by more of them is not told.
+/// Number of SYNs kept, the earliest ones; delays by later ones are not reported.
 const KEPT_MAX: usize = 1 << 10;
 
 /// Number of clients that went on to another address.
@@ -25,7 +25,7 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
-    /// What `connection` is, if it is one.
+    /// Returns the fallback that `connection` shows, if it is one.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
         let setup = &connection.setup;
         if setup.syns != 1 || setup.syn_acks != 0 || setup.refused {

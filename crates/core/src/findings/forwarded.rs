@@ -1,5 +1,5 @@
-//! Name servers that ask others in turn: where both legs were captured, who kept them waiting is
-//! known.
+//! Name servers that forward queries: if both legs were captured, it is known which server caused
+//! the delay.
 
 use crate::dns::{Lookup, Query};
 use crate::wire::Endpoint;

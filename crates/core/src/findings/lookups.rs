@@ -8,14 +8,14 @@
 use crate::app::{Protocol, Side};
 use crate::dns::thresholds::SEQUEL_MAX_NS;
 use crate::dns::{Lookup, Outcome, Query};
+use crate::findings::causes::lookup::{self, Heard, LookupRules, LookupScene, Others};
+use crate::findings::causes::rules;
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
-use crate::findings::lookup_proof::Others;
 use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
-use crate::findings::{fallback, lookup_proof, retries};
+use crate::findings::{fallback, retries};
 use crate::model::{Cause, Culprit, Ledger, Owner, Role, Window};
 use crate::wire::Endpoint;
-use crate::wire::dns_message::rcode;
 use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
@@ -53,7 +53,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
             let lookup = &lookups[index];
             hold_up(lookup, first, &known, tally);
             let opened = (first.client, first.server, first.start_ns);
-            tally.worst.wait_for(opened, || lookup_proof::report(lookup));
+            tally.worst.wait_for(opened, || lookup::report(lookup));
         }
     }
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
@@ -257,7 +257,8 @@ fn blame(
         if ns == 0 && !failed {
             continue;
         }
-        let Some(query) = guilty(lookup, cause) else { continue };
+        let Some(rules) = rules(cause).lookup else { continue };
+        let Some(query) = guilty(lookup, rules) else { continue };
         let in_time = query.answered_ns.is_none() && answers(query, answering) > 0;
         if lookup.is_abandoned && in_time {
             // Its client went on though its server answers: the answer was not captured.
@@ -269,52 +270,37 @@ fn blame(
             // No slower than the way to the server itself: distance, not the resolver.
             continue;
         }
-        let waits = matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout | Cause::DnsSlow);
-        let upstream = known.forwarded.waited_for(lookup, query).filter(|_| waits);
-        let silent = matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout);
-        let cut_off = known.cut_off.get(&lookup.client).copied().filter(|_| silent);
+        let upstream = known.forwarded.waited_for(lookup, query).filter(|_| rules.is_wait);
+        let cut_off = known.cut_off.get(&lookup.client).copied().filter(|_| rules.is_silence);
         let culprit = match cut_off {
             Some(_) => {
                 let endpoint = Endpoint { address: lookup.client, port: 0 };
                 Culprit { role: Role::Network, endpoint }
             }
-            None => culprit(cause, lookup, upstream.unwrap_or(query), answering),
+            None => culprit(rules, lookup, upstream.unwrap_or(query), answering),
         };
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.at(&key);
-        lookup_proof::add_up(lookup, query, &mut cost.shown);
-        cost.shown.add(lookup_proof::FORWARDED, u64::from(upstream.is_some()));
+        lookup::add_up(lookup, query, &mut cost.shown);
+        cost.shown.add(lookup::FORWARDED, u64::from(upstream.is_some()));
         let answered = answers(query, answering);
         let of_server = answering.iter().filter(|((server, _), _)| *server == query.server);
         let others = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
         let known = Others { answered, others, upstream, cut_off };
-        let instance = lookup_proof::instance(lookup, query, (cause, ns), &known);
-        cost.add_part(wall_ns, ns, guilty_count(lookup, cause), instance);
+        let scene = LookupScene { lookup, query, known: &known };
+        let instance = lookup::instance(&scene, (cause, ns));
+        cost.add_part(wall_ns, ns, (rules.count)(lookup), instance);
     }
 }
 
-/// The query that shows the cause.
-fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
-    let shows = |query: &&Query| match cause {
-        Cause::DnsTimeout | Cause::ReverseDnsTimeout => query.is_unheard(),
-        Cause::DnsSlow => query.answered_ns.is_some(),
-        Cause::DnsSearch => query.rcode == Some(rcode::NXDOMAIN),
-        _ => query.rcode.is_some_and(|rcode| rcode != 0),
-    };
+/// The query that shows the cause best.
+fn guilty<'a>(lookup: &'a Lookup, rules: &LookupRules) -> Option<&'a Query> {
     let taken_ns =
         |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at.saturating_sub(query.sent_ns));
     // A part of an answer tells more than none.
     let rank = |query: &&Query| (taken_ns(query), query.is_cut_short());
+    let shows = |query: &&Query| (rules.shows)(query);
     lookup.queries.iter().filter(shows).max_by_key(rank).or(lookup.queries.first())
-}
-
-fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
-    let unheard = lookup.queries.iter().filter(|query| query.is_unheard()).count();
-    match cause {
-        Cause::DnsTimeout | Cause::ReverseDnsTimeout => unheard as u64,
-        Cause::DnsSearch => u64::from(lookup.search_steps),
-        _ => 1,
-    }
 }
 
 /// Number of queries of the same type that its server answered.
@@ -322,17 +308,11 @@ fn answers(query: &Query, answering: &Answering) -> u64 {
     answering.get(&(query.server, query.qtype)).copied().unwrap_or(0)
 }
 
-/// A server that answers others of its kind and not this one: a packet was lost on the way; one
-/// that answers none is itself to blame. Search domains are the client's.
-fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
-    // Nothing is lost on the way to a server on the same host.
-    let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-    let answers = answers(query, answering) > 0;
-    let role = match cause {
-        Cause::DnsSearch => Role::Client,
-        Cause::DnsTimeout if (answers || query.is_cut_short()) && !local => Role::Network,
-        _ => Role::Resolver,
-    };
+/// The party that has to change something, where `query` shows the cause.
+fn culprit(rules: &LookupRules, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
+    let is_local = query.server.ip().is_loopback() || query.server.address == lookup.client;
+    let heard = Heard { is_local, answers: answers(query, answering) > 0 };
+    let role = (rules.role)(query, heard);
     let client = Endpoint { address: lookup.client, port: 0 };
     Culprit { role, endpoint: if role == Role::Client { client } else { query.server } }
 }

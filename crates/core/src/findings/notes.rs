@@ -35,13 +35,13 @@ pub struct Notes {
     pub evicted: u64,
     /// Bytes that came before their turn and were given up to keep memory bounded.
     pub given_up_bytes: u64,
-    /// Connections to servers that are told together, because there were too many.
+    /// Number of connections to servers that share a row, because there were too many servers.
     pub crowded: u64,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
 }
 
-/// Counts of what a sender met, which a finding may tell of.
+/// Counts of events at a sender that a finding may report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Noticed {
     /// Segments sent again.
@@ -213,7 +213,7 @@ impl Notes {
             note(id, vec![(name, Fact::Count(count))]);
         }
         if self.ecn_marked == 0 && self.ecn_echoed > 0 {
-            // It was marked beyond the vantage: only the receivers' echo is seen.
+            // The packets were marked beyond the vantage, so only the receivers' echo is seen.
             note("ecn", Vec::new());
         }
         all

@@ -1,10 +1,10 @@
-//! What a listener's overflowing queue cost: not the time until the set-up was repeated. With
-//! room in the queue the connection would have waited in it, as others did, until the listener
-//! came to it; without, it waits once more after it got in.
+//! The cost of a listener's overflowing queue. It is not the time until the set-up was repeated:
+//! with space in the queue the connection would have waited in it, as others did, until the
+//! listener accepted it.
 
 use crate::app::Side;
+use crate::findings::causes::syn_flood::is_flooded;
 use crate::findings::settling::move_cause;
-use crate::findings::syn_flood::is_flooded;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
 use crate::findings::thresholds::ACCEPTED_TOGETHER_NS;
 use crate::model::{Cause, Histogram, Owner};
@@ -34,12 +34,13 @@ fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
     begin..begin + firsts[begin..].partition_point(|first| first.server == server)
 }
 
-/// SYNs that were answered only when they came again, by what is known of the listener's queue.
+/// Number of SYNs that were answered only when repeated, by what is known about the listener's
+/// queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fullness {
-    /// It may have been full.
+    /// The queue may have been full.
     pub full: u64,
-    /// Those that came when no connection waited in the queue.
+    /// The SYNs came while no connection waited in the queue.
     pub empty: u64,
     /// Others got in meanwhile.
     pub open: u64,
@@ -117,8 +118,8 @@ pub(super) fn compare(tally: &mut Tally) {
     }
 }
 
-/// Where a listener's queue overflows, a first request that it did not hear met the same fault:
-/// the client took the connection for set up.
+/// If a listener's queue overflows, a first request that the server ignored has the same cause: the
+/// client took the connection for established.
 fn join_unheard(tally: &mut Tally, overflow: &Key) {
     let range = with(&tally.firsts, overflow.server);
     let firsts = &tally.firsts[range.clone()];
@@ -167,8 +168,9 @@ impl<'a> Answers<'a> {
         Self { firsts, began_ns, rtt_ns }
     }
 
-    /// What `first` lost: until it was answered, from when the listener answered one that began
-    /// later (a queue keeps the order), or all that waited then. `None`: there was neither.
+    /// Time that `first` lost: until it was answered, since the listener answered a connection that
+    /// began later (the queue is first-in, first-out), or the whole time of waiting. `None` if
+    /// there was neither.
     fn lost_ns(&self, first: &First) -> Option<u64> {
         let (there_ns, end_ns) = (first.start_ns + self.rtt_ns, first.end_ns());
         let from = self.firsts.partition_point(|other| other.end_ns() < there_ns);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_are_told_together_are_not_counted() {
+    fn ports_in_a_shared_row_are_not_counted() {
         assert_eq!(names(&refused(12, |_| 1)), ["ports"]);
         assert!(names(&refused(1, |_| 1)).is_empty());
         let mut parts = refused(12, |port| port as u8);

@@ -7,21 +7,21 @@ use crate::findings::thresholds::ASKED_AGAIN_MAX_NS;
 use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
 use crate::wire::Endpoint;
 
-/// Requests kept, the earliest: what others cost until they were asked again is not told.
+/// Number of failed requests kept, the earliest ones; the retries of others are not counted.
 const KEPT_MAX: usize = 1 << 10;
 
-/// A request that was in vain.
+/// A request that failed.
 #[derive(Clone, Debug)]
 pub struct InVain {
     /// Under what it is counted.
     pub key: Key,
-    /// Its client's address.
+    /// The client's address.
     pub client: [u8; 16],
     /// The server that it was sent to.
     pub server: Endpoint,
     /// A digest of what was asked.
     pub kind: u64,
-    /// When it was first sent, ns.
+    /// Time at which it was first sent, ns.
     pub start_ns: u64,
     /// Time until it failed, ns.
     pub wall_ns: u64,
@@ -68,8 +68,8 @@ fn keep_earliest(in_vain: &mut Vec<InVain>) {
     }
 }
 
-/// Adds to what each request in vain cost the time until its client asked again, and that which a
-/// new connection took to set up.
+/// Adds to the cost of each failed request the time until its client asked again, and the time to
+/// set up a new connection.
 pub(super) fn settle(tally: &mut Tally) {
     let mut in_vain = std::mem::take(&mut tally.in_vain);
     if in_vain.is_empty() {
@@ -91,13 +91,14 @@ pub(super) fn settle(tally: &mut Tally) {
     tally.firsts = firsts;
 }
 
-/// `first` is `it` once more. What it took itself, its set-up aside, it would have taken anyhow.
+/// Handles `first`, the repetition of `it`. Its own time, without the set-up, would have been
+/// needed in any case.
 fn ask_again(it: &InVain, first: &First, tally: &mut Tally) {
     let pause_ns = first.start_ns - it.end_ns();
     let set_up_ns = first.rtt_base_ns.min(first.wall_ns);
     let mut ledger = Ledger::default();
     ledger.add(Owner::Client, pause_ns);
-    // Where in the exchange the time lies, its sums do not say.
+    // The sums of the exchange do not show where in it the time lies.
     let endpoint = tally.endpoints.entry(it.key.server).or_default();
     endpoint.prepend(it.kind, it.wall_ns, &ledger);
     let cause = tally.causes.at(&it.key);

@@ -1,11 +1,10 @@
 //! Passes over the sums of all connections, in a fixed order: they settle what no single one shows.
 
 use crate::app::Side;
-use crate::findings::culprit::culprit;
+use crate::findings::causes::{delayed_ack, nagle_delayed_ack, send_buffer};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::{
-    app_flow_control, cross_traffic, delayed_ack, legs, overflow, refusals, route_change,
-    shared_link,
+    app_flow_control, cross_traffic, legs, overflow, refusals, route_change, shared_link,
 };
 use crate::model::{Cause, Class, Owner, Role, Settled};
 use crate::wire::Endpoint;
@@ -31,10 +30,10 @@ const PASSES: &[Pass] = &[
     Pass { decides: "other connections of the same hosts show the path", run: legs::settle },
     Pass { decides: "the wait was in the queue of another transfer", run: cross_traffic::settle },
     Pass { decides: "a delay that is always as long is a route", run: route_change::settle },
-    Pass { decides: "the sender does not use Nagle's algorithm", run: nagle },
+    Pass { decides: "the sender does not use Nagle's algorithm", run: nagle_delayed_ack::settle },
     Pass { decides: "the peer's application grants so much", run: app_flow_control::settle },
     Pass { decides: "transfers share a full link", run: shared_link::settle },
-    Pass { decides: "the sender writes in pieces by its own clock", run: buffers },
+    Pass { decides: "the sender writes in pieces by its own clock", run: send_buffer::settle },
     Pass { decides: "the sender met late ACKs by chance", run: delayed_ack::settle },
     Pass { decides: "the listener's queue overflows", run: set_up },
     Pass { decides: "the refusal does not come from the host", run: refusals::settle },
@@ -92,49 +91,6 @@ fn changes(
 fn complete(tally: &mut Tally) {
     tally.settle();
     tally.worst.settle();
-}
-
-/// Where a sender breaks Nagle's rule, or half of what looks like its holds does not end with the
-/// ACK, the ACK had nothing to do with it. A sender that breaks the rule on some connections has it
-/// switched off; what looked like its holds elsewhere was chance.
-fn nagle(tally: &mut Tally) {
-    let suspects: Vec<_> = tally
-        .causes
-        .iter()
-        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
-        .filter(|(key, cause)| {
-            let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
-            let refuted = endpoint.nagle_refuted[key.sender as usize];
-            let missed = endpoint.nagle_missed[key.sender as usize];
-            refuted >= cause.connections.max(1) || 2 * missed > cause.count
-        })
-        .map(|(key, _)| key.clone())
-        .collect();
-    for key in suspects {
-        let (to, owner) = think(key.sender);
-        move_cause(tally, &key, to, Some((Owner::NagleDelayedAck, owner)));
-    }
-}
-
-/// A sender that goes on by its own clock as often as with an ACK writes in pieces: the height of
-/// its flight is what it has to send, and not a buffer's.
-fn buffers(tally: &mut Tally) {
-    let missed = |key: &Key, count: u64| {
-        let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
-        let sender = key.sender as usize;
-        let clocked = 2 * endpoint.clocked[sender] > endpoint.ceilings[sender];
-        clocked || 2 * endpoint.buffer_missed[sender] > count
-    };
-    let suspects: Vec<_> = tally
-        .causes
-        .iter()
-        .filter(|(key, cause)| key.cause == Cause::SendBuffer && missed(key, cause.count))
-        .map(|(key, _)| key.clone())
-        .collect();
-    for key in suspects {
-        let (to, owner) = think(key.sender);
-        move_cause(tally, &key, to, Some((Owner::SendBuffer, owner)));
-    }
 }
 
 /// Cause and owner of an application's time.
@@ -227,7 +183,7 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
         Role::Client => key.culprit.endpoint,
         _ => Endpoint::default(),
     };
-    let culprit = culprit(to, key.sender, client, key.server);
+    let culprit = to.culprit(key.sender, client, key.server);
     let target = Key { cause: to, culprit, ..key.clone() };
     let target = tally.causes.at(&target);
     target.merge(&moved);

@@ -1,8 +1,8 @@
-//! Transfers between the same two hosts that fill their link together. Where no timestamps tell how
-//! long packets stand in its queue, each of them, seen from its receiver, sends a burst and then
-//! waits for a round trip, as one with a small send buffer or a small congestion window does. But
-//! the link is never idle. Nor is it where each of them loses something now and then, because they
-//! fill its queue, and goes on with a smaller window: what one does not send, another does.
+//! Transfers between the same two hosts that fill their link together. Without timestamps to show
+//! the queueing delay, each transfer, seen from its receiver, sends a burst and then waits for a
+//! round trip, like one with a small send buffer or a small congestion window. But the link is
+//! never idle. Neither is it if each transfer loses segments now and then, because they fill the
+//! queue, and continues with a smaller window: the others use the capacity.
 
 use crate::findings::tally::{Flow, Key, Tally};
 use crate::findings::thresholds::{FULL_LINK_SHARE, SHARED_LINK_EXPLAINED};
@@ -27,7 +27,8 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Where `cause` held back flows, `waited` of each, that shared a full link, most of their bytes.
+/// Returns whether flows that `cause` held back (for the time `waited`) sent most of their bytes
+/// while they shared a full link.
 fn full(tally: &Tally, cause: Cause, waited: impl Fn(&Flow) -> u64) -> Vec<Key> {
     let held = tally.causes.keys().filter(|key| key.cause == cause);
     let mut full: Vec<_> = held
@@ -84,7 +85,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// What one of the clients of a server had from it in some seconds, over 8 Mbit/s.
+    /// Returns the flow of one client of a server in some seconds, at more than 8 Mbit/s.
     fn flow(connection: u64, client: u8, seconds: [u64; 2], bytes: u64) -> Flow {
         Flow {
             client: [client; 16],

@@ -1,8 +1,8 @@
 //! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones
 //! that add up.
 
-use crate::findings::assemble::Floors;
 use crate::findings::facts::Facts;
+use crate::findings::floors::Floors;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Rows, Tally, slow_ns};
 use crate::findings::thresholds::{MOST_SHARE, SEQUENCE_MIN, SLOW_EXCHANGES_MIN, TAIL_ONE_IN};
 use crate::model::{Cause, Fact, Histogram};

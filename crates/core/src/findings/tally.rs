@@ -34,6 +34,7 @@ pub use waits::{Wait, Waits};
 use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
+use crate::findings::causes::rules;
 use crate::findings::fallback::Unanswered;
 use crate::findings::legs::Legs;
 use crate::findings::notes::Notes;
@@ -224,8 +225,8 @@ impl Sink for Tally {
         if taken {
             self.slowest.simple_exchange(connection, plain);
         }
-        let is_slow = plain.server_ns >= slow_ns(Cause::ServerThink)
-            || plain.path_ns >= slow_ns(Cause::PathRtt);
+        let is_slow = plain.server_ns >= const { slow_ns(Cause::ServerThink) }
+            || plain.path_ns >= const { slow_ns(Cause::PathRtt) };
         if taken && is_slow {
             self.at(connection.server()).tails.simple_exchange(plain);
         }
@@ -447,7 +448,7 @@ impl Tally {
         let key = Key::of(chain.cause, chain.sender, connection).within(place);
         let tally = self.causes.at(&key);
         tally.add(exchange, chain);
-        if matches!(chain.cause, Cause::SynRetransmit | Cause::Refused) {
+        if rules(chain.cause).counts_clients {
             tally.callers.add(connection.client().address, 1);
         }
         let scene = Scene { connection, exchange, chain };

@@ -1,16 +1,17 @@
-//! Waits that look like faults in the ledger and are none: who is waited for, and why nobody is
-//! blamed.
+//! Waits that look like faults in the ledger but are none: which side is waited for, and why it is
+//! not at fault.
 //!
-//! A cost that is below its floors is what its name says. An owner with the name of a fault that
-//! takes much of the time raises the question what is wrong, and where no finding answers it, an
-//! observation does.
+//! A cost below its floors needs no explanation. But if an owner with the name of a fault takes
+//! much of the time and no finding explains it, an observation does.
 
-use crate::findings::assemble::{Floors, Part};
+use crate::findings::assemble::Part;
 use crate::findings::buffer_limits::{self, Bearable};
+use crate::findings::causes::rules;
 use crate::findings::facts::facts;
+use crate::findings::floors::Floors;
 use crate::findings::tally::Tally;
 use crate::findings::thresholds::DOMINANT_FACTOR;
-use crate::model::{Cause, Class, Fact, Observation, units};
+use crate::model::{Class, Fact, Observation, units};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
 
@@ -54,7 +55,7 @@ pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> 
     once.iter().map(observation).collect()
 }
 
-/// What was waited for of all these culprits, ns, and how that is told.
+/// Returns the observation about the time waited for all these culprits, ns.
 fn observation(
     parts: &[Part<'_>],
     tally: &Tally,
@@ -65,7 +66,7 @@ fn observation(
     let endpoint = tally.endpoints.get(&key.server)?;
     let lost_ns: u64 = parts.iter().map(|(_, cause)| cause.lost_ns).sum();
     let exchanges: u64 = parts.iter().map(|(_, cause)| cause.exchanges).sum();
-    // One that waited for two of them is one.
+    // An exchange that waited for two of them counts once.
     let exchanges = exchanges.clamp(1, endpoint.all.exchanges.max(1));
     let share = lost_ns as f64 / wall_ns.max(1) as f64;
     if share < DOMINANT_FACTOR * floors.fault_share || lost_ns / exchanges < floors.cost_ns {
@@ -80,11 +81,6 @@ fn observation(
             ["window_bytes", "ceiling_bytes", "rtt_ns", buffer_limits::READ].contains(name)
         })
         .collect();
-    let name = match key.cause {
-        Cause::ReceiveWindow | Cause::ZeroWindow => "reader",
-        Cause::SendBuffer => "writer",
-        _ => "place",
-    };
     let at = match (key.culprit.endpoint, parts.len() - 1) {
         (Endpoint { port: 0, .. }, 0) => key.culprit.endpoint.ip().to_string(),
         (Endpoint { port: 0, .. }, more) => {
@@ -93,7 +89,7 @@ fn observation(
         (at, _) => at.to_string(),
     };
     facts.extend([
-        (name, Fact::Text(at)),
+        (rules(key.cause).waits_for, Fact::Text(at)),
         ("cause", Fact::Text(key.cause.id().into())),
         ("lost_ns", Fact::Ns(lost_ns)),
         ("share", Fact::Share(share)),

@@ -32,7 +32,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Those of the waits with `server` and with another: one inner wait for each outer one.
+    /// Matches the waits with `server` and with another server: one inner wait for each outer one.
     fn of(server: Endpoint, outer: &Waits, inner: &Waits) -> Self {
         let mut pairs = Self::default();
         let until_ns = match inner.all() {
@@ -79,7 +79,8 @@ impl Wait {
         self.at_server && self.answered_ns.saturating_sub(self.asked_ns) >= WAIT_MIN_NS
     }
 
-    /// Which of `others` begin right behind it and end right before it does, and when, ns.
+    /// Returns those of `others` that begin just after this wait and end just before its end, with
+    /// their times.
     fn within<'a>(&self, others: &'a [Self]) -> impl Iterator<Item = (usize, u64)> + use<'a> {
         let Self { asked_ns, answered_ns, client, .. } = *self;
         let apart_ns = (answered_ns - asked_ns) / UPSTREAM_APART_PART;
@@ -114,9 +115,9 @@ impl Behind {
     }
 }
 
-/// Takes from each server's time what it waited for another, and tells of that one who waits for
-/// it. What is left is told where it is still a cost, and all of it where nothing is told of the
-/// other.
+/// Subtracts from each server's time the time that it waited for another, and names the waiting
+/// server in the other's finding. The rest is reported if it is still a cost, and all of it if
+/// nothing is reported about the other server.
 pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) {
     let thinks = |finding: &Finding| finding.cause == Cause::ServerThink;
     let outer = findings.iter().filter(|it| thinks(it)).map(|it| it.culprit.endpoint);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_many_at_once_do_not_tell_who_waits_for_whom() {
+    fn concurrent_requests_show_no_upstream_wait() {
         let outer = waits(1, false, (0..60).map(|index| (1_000 + 2 * index, 1_300 + 2 * index)));
         let inner = waits(2, true, (0..60).map(|index| (1_001 + 2 * index, 1_285 + 2 * index)));
         assert!(!Pairs::of(server(3128), &outer, &inner).is_link());

@@ -7,50 +7,8 @@
 //! (look-alikes and fixes) has every fact in such brackets, so that it reads well without facts
 //! too. A second language is a second such file.
 
+use crate::findings::causes::rules;
 use crate::model::Cause;
-
-macro_rules! manuals {
-    ($($cause:ident $file:literal,)*) => {
-        /// Every cause with its manual.
-        const MANUALS: &[(Cause, &str)] = &[$((Cause::$cause, include_str!($file)),)*];
-    };
-}
-
-manuals! {
-    NagleDelayedAck "nagle_delayed_ack.md",
-    DelayedAck "delayed_ack.md",
-    SendBuffer "send_buffer.md",
-    ReceiveWindow "receive_window.md",
-    ZeroWindow "zero_window.md",
-    SlowStart "slow_start.md",
-    CongestionWindow "congestion_window.md",
-    RetransmissionTimeout "retransmission_timeout.md",
-    FastRecovery "fast_recovery.md",
-    SpuriousRetransmission "spurious_retransmission.md",
-    Reordering "reordering.md",
-    SynRetransmit "syn_retransmit.md",
-    PathRtt "path_rtt.md",
-    Bandwidth "bandwidth.md",
-    Bufferbloat "bufferbloat.md",
-    MtuBlackHole "mtu_black_hole.md",
-    AcceptQueueOverflow "accept_queue_overflow.md",
-    SynFlood "syn_flood.md",
-    Refused "refused.md",
-    Reset "reset.md",
-    IdleReset "idle_reset.md",
-    ConntrackFull "conntrack_full.md",
-    ConntrackRace "conntrack_race.md",
-    PortExhaustion "port_exhaustion.md",
-    TlsHandshake "tls_handshake.md",
-    Http100Continue "http_100_continue.md",
-    DnsSlow "dns_slow.md",
-    DnsTimeout "dns_timeout.md",
-    DnsFailure "dns_failure.md",
-    DnsSearch "dns_search.md",
-    ReverseDnsTimeout "reverse_dns_timeout.md",
-    ServerThink "server_think.md",
-    ClientThink "client_think.md",
-}
 
 /// Parts of a chain that mean the same in most causes.
 const EVIDENCE: &str = include_str!("evidence.md");
@@ -58,7 +16,7 @@ const OBSERVATIONS: &str = include_str!("observations.md");
 
 /// The manual of `cause`, Markdown.
 pub fn manual(cause: Cause) -> &'static str {
-    MANUALS.iter().find(|(of, _)| *of == cause).map_or("", |(_, text)| text)
+    rules(cause).manual
 }
 
 /// The message table of `cause`.
@@ -77,7 +35,7 @@ pub struct Words {
     pub message: Vec<&'static str>,
     /// Names of a frame's part in the chain: id and words.
     pub evidence: Vec<(&'static str, &'static str)>,
-    /// Why a look-alike is not it: its cause, the sentence's id, the sentence.
+    /// Reason to exclude a look-alike: its cause, the sentence's id, the sentence.
     pub ruled_out: Vec<(&'static str, &'static str, &'static str)>,
     /// The change.
     pub fixes: Vec<FixRow>,
@@ -86,8 +44,8 @@ pub struct Words {
 /// A row of a manual's `## Fix` table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixRow {
-    /// When it applies: software, protocol and role names, facts that must be known (`?fact`) or
-    /// unknown (`!fact`), joined by `+`, or `any`.
+    /// Condition of the fix: software, protocol and role names, facts that must be known (`?fact`)
+    /// or unknown (`!fact`), joined by `+`, or `any`.
     pub applies: &'static str,
     /// The place of the change.
     pub place: &'static str,
@@ -250,8 +208,8 @@ mod tests {
 
     #[test]
     fn no_row_of_a_manual_is_lost_to_a_stray_bar() {
-        for (cause, text) in MANUALS {
-            let words = words(*cause);
+        for &cause in Cause::ALL {
+            let (words, text) = (words(cause), manual(cause));
             let tables = 3 - u32::from(words.ruled_out.is_empty());
             let lines = text.lines().filter(|line| line.starts_with('|')).count();
             let rows = words.evidence.len() + words.ruled_out.len() + words.fixes.len();

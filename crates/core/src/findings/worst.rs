@@ -8,7 +8,7 @@ use crate::tcp::{Connection, Held, OneShot};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
-/// Connections told of, unless all are asked for.
+/// Number of connections in the report, unless all are asked for.
 pub const CONNECTIONS_MAX: usize = 100;
 
 /// Worst first: time lost to faults, then wall time, then the first to begin.
@@ -73,14 +73,14 @@ impl Worst {
         }
     }
 
-    /// Returns whether `one_shot`, on which nothing was lost, is none of the worst.
+    /// Returns whether `one_shot`, on which nothing was lost, is not among the worst connections.
     #[inline]
     pub fn passes_over(&self, one_shot: &OneShot<'_>) -> bool {
         let rank = (Reverse(0), Reverse(one_shot.wall_ns()), one_shot.syn.frame);
         self.bar.is_some_and(|bar| rank >= bar)
     }
 
-    /// One is over that is none of the worst.
+    /// Counts a connection that ended and is not among the worst.
     pub fn pass_over(&mut self) {
         self.seen += 1;
     }
@@ -107,9 +107,8 @@ impl Worst {
         keep_first(&mut self.kept, self.limit);
     }
 
-    /// What `from` owned of the time of connections by the cause of `key` turned out to be of
-    /// `into`, which is a fault's or not. What is not known by who sent is moved with the last key
-    /// of its cause, all of it.
+    /// Moves time of `from` on connections with the cause of `key` to `into`, which may be a fault.
+    /// If the sender of a part is not known, all of it is moved with the last key of its cause.
     pub fn reassign(
         &mut self,
         key: &Key,
@@ -138,8 +137,8 @@ impl Worst {
         }
     }
 
-    /// The connection that begins with `first_frame` lost `lost_ns` more to a fault: `moved`, by
-    /// who owned it, is `to`'s, and what else there is was not seen before.
+    /// Adds `lost_ns` to the faults of the connection that begins with `first_frame`: `moved` is
+    /// time by its former owner, which now belongs to `to`; the rest was not counted before.
     pub fn lose(&mut self, first_frame: FrameId, moved: &[(Owner, u64)], to: Owner, lost_ns: u64) {
         let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
         if let Some(report) = reports.find(|report| report.first_frame == first_frame) {
@@ -166,7 +165,7 @@ impl Worst {
 
     /// The worst, worst first, and how many others there were.
     pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
-        // What they lost may have turned out to be another's.
+        // Their lost time may have been attributed to another cause since.
         self.kept.iter_mut().for_each(|(old, one)| *old = rank(&one.report));
         keep_first(&mut self.kept, self.limit);
         self.kept.sort_unstable_by_key(|&(rank, _)| rank);
@@ -195,7 +194,8 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
     }
 }
 
-/// What `sender` sent. Its duplicate ACKs and closed windows concern the other direction's data.
+/// Returns the totals of the direction of `sender`. Its duplicate ACKs and closed windows concern
+/// the other direction's data.
 fn direction(connection: &Connection, sender: Side) -> DirectionReport {
     let half = &connection.senders[sender as usize];
     let other = &connection.senders[sender.peer() as usize].counts();
@@ -235,8 +235,8 @@ mod tests {
         shards.into_iter().for_each(|shard| many.merge(shard));
         let frames = |mut worst: Worst| {
             worst.settle();
-            // What was none of the worst then is told of no more, whatever turns out to be behind
-            // it.
+            // A connection that was not among the worst then is not reported later, whatever is
+            // found about it.
             let others = (1..=50).filter(|number| number % 23 != 3 && number % 23 != 13);
             for number in others {
                 worst.lose(FrameId::new(0, number), &[], Owner::Queueing, 100);

@@ -2,15 +2,15 @@
 //! it better, and compared with the account of the other place.
 
 use super::Minima;
-use super::judge::{ENDINGS, Settled, witness};
+use super::judge::Settled;
 use super::pairs::{Pairs, Resets};
 use crate::app::Side;
 use crate::findings::Tally;
 use crate::findings::thresholds::CONFIDENCE_MAX;
 use crate::join::Sites;
 use crate::model::{
-    Cause, Class, Clocks, Crossing, Culprit, Fact, Finding, Join, Observation, Place, Report, Role,
-    Sight, Vantage,
+    Cause, Class, Clocks, Crossing, Culprit, Fact, Family, Finding, Join, Observation, Place,
+    Report, Role, Sight, Vantage,
 };
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -100,7 +100,7 @@ impl Joint {
         }
         let mut lost_ns = self.settled.lost_ns.get(&(finding.cause, finding.culprit)).copied();
         let is_told_by_one = self.settled.told_by.contains(&0);
-        if is_told_by_one && !ENDINGS.contains(&finding.cause) {
+        if is_told_by_one && finding.cause.family() != Family::Ending {
             // Evidence from the whole capture may have changed the cost of a cause.
             let lost_ns = lost_ns.get_or_insert_default();
             lost_ns[join.told_by] = finding.lost_ns;
@@ -132,7 +132,10 @@ impl Joint {
         let Some(resets) = self.resets.get(&(server, finding.sender)) else { return };
         let is_known =
             self.crossings.contains_key(&server) && self.settled.missing_bytes[near] == 0;
-        if ENDINGS.contains(&finding.cause) && is_known && resets.are_forged(self.last_ns[near]) {
+        if finding.cause.family() == Family::Ending
+            && is_known
+            && resets.are_forged(self.last_ns[near])
+        {
             finding.culprit = Culprit { role: Role::Network, endpoint: server };
             finding.facts.push(("not_sent", Fact::Text(join.words(near).into())));
         }
@@ -221,7 +224,7 @@ fn best_place(finding: &Finding) -> Place {
     let side = match finding.culprit.role {
         Role::Client => Side::Client,
         Role::Server => Side::Server,
-        _ => witness(finding.cause, finding.sender),
+        _ => finding.cause.witness(finding.sender),
     };
     usize::from(side == Side::Server)
 }

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_alone_tells_nothing() {
+    fn one_direction_alone_calibrates_no_clock() {
         let mut minima = Minima::default();
         minima.sample(Way::There, 1, 5);
         assert_eq!(minima.calibrate(), None);

@@ -8,15 +8,12 @@
 
 use crate::app::Side;
 use crate::findings::{Floors, Tally};
-use crate::model::{Cause, Culprit, Place};
+use crate::model::{Cause, Culprit, Family, Place};
 use crate::wire::FlowKey;
 use hashbrown::HashMap;
 
 /// Maximum number of connections of a shard that are judged separately; more are judged as one.
 const OPEN_MAX: usize = 512;
-
-/// Causes that end a connection: they are known best nearer the client, and cost no silence.
-pub(super) const ENDINGS: [Cause; 3] = [Cause::Refused, Cause::Reset, Cause::IdleReset];
 
 /// The accounts of two places of the connections that both see.
 #[derive(Default)]
@@ -120,9 +117,10 @@ impl Settled {
 /// authority on them.
 fn keep_endings(first: &mut Tally, second: &mut Tally) {
     for tally in [&mut *first, &mut *second] {
-        tally.causes.take_all(|key, it| it.exchanges == 0 && ENDINGS.contains(&key.cause));
+        tally.causes.take_all(|key, it| it.exchanges == 0 && key.cause.family() == Family::Ending);
     }
-    let of = |tally: &mut Tally| tally.causes.take_all(|key, _| ENDINGS.contains(&key.cause));
+    let of =
+        |tally: &mut Tally| tally.causes.take_all(|key, _| key.cause.family() == Family::Ending);
     let (mine, theirs) = (of(first), of(second));
     second.causes.merge(mine);
     first.causes.merge(theirs);
@@ -169,28 +167,18 @@ const LOOK_ALIKES: [(Cause, Cause); 2] = [
     (Cause::SpuriousRetransmission, Cause::Reordering),
 ];
 
-/// Returns the side near which a cause is seen best if `sender` was silent.
-pub(super) fn witness(cause: Cause, sender: Side) -> Side {
-    match cause {
-        Cause::SynRetransmit => Side::Client,
-        Cause::AcceptQueueOverflow => Side::Server,
-        // Segments are reordered after they leave the sender's place.
-        Cause::Reordering => sender.peer(),
-        _ => sender,
-    }
-}
-
 impl Account {
     fn of(tally: &Tally) -> Self {
         let mut account = Self::default();
         let kinds = tally.endpoints.values().flat_map(|endpoint| endpoint.kinds.values());
         account.wall_ns = kinds.map(|group| group.ledger.total_ns()).sum();
         // A queue is not a silence of either side: its cost is measured where it was waited for.
-        let is_silence = |cause| cause != Cause::Bufferbloat && !ENDINGS.contains(&cause);
+        let is_silence =
+            |cause: Cause| cause != Cause::Bufferbloat && cause.family() != Family::Ending;
         for (key, cause) in tally.causes.iter().filter(|(key, _)| is_silence(key.cause)) {
             // Either side may have repeated its part of the handshake.
-            let sender = match key.cause {
-                Cause::SynRetransmit | Cause::AcceptQueueOverflow => Side::Client,
+            let sender = match key.cause.family() {
+                Family::SetUp => Side::Client,
                 _ => key.sender,
             };
             *account.lost_ns.entry((key.cause, sender)).or_default() += cause.lost_ns;
@@ -208,7 +196,7 @@ impl Account {
         let mut moved = [0; 2];
         for side in Side::ALL {
             for &cause in Cause::ALL {
-                moved[witness(cause, side) as usize] +=
+                moved[cause.witness(side) as usize] +=
                     self.lost(cause, side).abs_diff(other.lost(cause, side));
             }
             for (seeming, cause) in LOOK_ALIKES {
@@ -218,7 +206,7 @@ impl Account {
                 let same = |one: &Self, other: &Self| {
                     excess(one, other, seeming).min(excess(other, one, cause))
                 };
-                moved[witness(seeming, side) as usize] -= same(self, other) + same(other, self);
+                moved[seeming.witness(side) as usize] -= same(self, other) + same(other, self);
             }
         }
         // Time taken from one cause is added to another, so it was counted twice.
@@ -236,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_told_by_the_place_next_to_who_was_silent() {
+    fn a_silence_is_judged_at_the_place_next_to_the_silent_side() {
         let (timer, think) = (Cause::RetransmissionTimeout, Cause::ServerThink);
         let of = |sender, timer_ns, think_ns| {
             account(2_540, &[(timer, sender, timer_ns), (think, Side::Server, think_ns)])
@@ -261,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_place_can_prove_is_told_by_it() {
+    fn a_finding_that_one_place_can_prove_comes_from_it() {
         let syn = account(11_222, &[(Cause::SynRetransmit, Side::Client, 11_222)]);
         let full = account(11_220, &[(Cause::AcceptQueueOverflow, Side::Client, 11_220)]);
         assert_eq!(better(&syn, &full), 1, "the listener that was full");

@@ -1,4 +1,4 @@
-//! What a recogniser answers.
+//! The answer of a recogniser: it claims a slice or declines.
 
 use crate::model::Slice;
 

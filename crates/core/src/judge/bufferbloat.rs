@@ -3,8 +3,8 @@
 use crate::judge::{Gap, QueueDelay};
 use crate::model::{Cause, Owner, Slice};
 
-/// The part of a turn-around that question or answer stood in queues; a bloated one where that
-/// is several base round trips.
+/// Returns the part of a turn-around for which question or answer was queued; the queue is bloated
+/// if that is several base round trips.
 pub(super) fn queueing(gap: &Gap) -> Slice {
     queued(gap.bottleneck.queue_ns, gap.rtt.base_ns)
 }

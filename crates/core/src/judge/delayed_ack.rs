@@ -1,17 +1,19 @@
-//! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
+//! A sender that waits for an ACK which the receiver delays (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
 use super::thresholds::{DELAY_FLOOR_NS, DELAYED_ACK_MIN_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// The silence ended with an ACK of everything, and the receiver had kept that ACK for most of it.
-/// What that took beside the round trip is lost to it. Why the sender could not go on (one segment
-/// of congestion window, a send buffer below two segments, stop-and-wait) is the flight's height.
+/// Claims a silence that ended with an ACK of all data, if the receiver had delayed that ACK for
+/// most of it. The time in addition to the round trip is lost to the delay. The reason for which
+/// the sender could not continue (a congestion window of one segment, a send buffer below two
+/// segments, stop-and-wait) is claimed by `flight`.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let waits = match gap.ack_triggered() {
         true => gap.late_acks.may_be_waited_for(),
-        // A host that wakes its application up late: what waits for ACKs waited until then.
+        // A host that wakes its application late: a sender that is known to wait for ACKs waited
+        // for this one.
         false => gap.late_acks.are_waited_for(),
     };
     let held_ns = held_ns(gap, rest_ns);
@@ -44,7 +46,7 @@ pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
         && !gap.unsent.ran_out
         && ack.pure
         && gap.flight.before > 0
-        // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).
+        // No receiver delays the ACK of a second full segment (RFC 9293 §3.8.6.3).
         && !gap.flight.has_segments(2, gap.smss)
         && (!gap.next_small() || gap.losses.occurred || gap.flight.steps)
         && !gap.flight.is_free_for(gap.next_segment())

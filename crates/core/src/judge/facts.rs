@@ -1,4 +1,4 @@
-//! What a gap's sender knew, in groups, as people read it: for the log of decisions (`--why`).
+//! The facts of a gap in groups, as text for the log of decisions (`--why`).
 
 use super::{Gap, Recovery, Shape, Turn};
 use crate::model::units::{bytes, duration};

@@ -1,5 +1,5 @@
-//! A sender held back by ACKs though the offered window has room: its congestion window, or
-//! its send buffer. The height of the flight, round by round, tells them apart.
+//! A sender that waits for ACKs although the offered window has room: its congestion window or its
+//! send buffer is full. The height of the flight, round by round, distinguishes the two.
 
 use super::answer::{Answer, need};
 use crate::judge::{Gap, Shape};
@@ -28,7 +28,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         let free = "no ACK ended it, and no buffer was full until one came";
         return need(held, free).map(|()| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
-    // A flight far below a ceiling was not held back by it.
+    // A flight far below a ceiling was not limited by it.
     let at_height = match gap.flight.shape {
         Shape::Ceiling { bytes, drained: true } => {
             2 * gap.flight.before >= bytes && gap.flight.has_segments(2, gap.smss)

@@ -132,8 +132,8 @@ impl Gap {
         self.acks.last.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
-    /// The same up to the time at which the last departure was sent, as far as its timestamp
-    /// shows, ns: a path with variable delay shows the departure later.
+    /// Like [`Self::after_ack_ns`], but up to the time at which the last departure was sent, if its
+    /// timestamp shows that, ns: a path with variable delay shows the departure later.
     pub fn sent_after_ack_ns(&self) -> u64 {
         let late_ns = if self.turn == Turn::Continues { self.bottleneck.queue_ns } else { 0 };
         self.after_ack_ns().saturating_sub(late_ns)

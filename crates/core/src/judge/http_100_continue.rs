@@ -5,10 +5,11 @@ use crate::app::Side;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// All but the round trip that a prompt answer would have taken.
+/// Claims all of the silence except the round trip that a prompt answer would have taken.
 ///
-/// The header asked for it, no interim response came, and the body followed by the client's own
-/// patience (curl: 1 s). Or it never did, and each waited for the other until the client gave up.
+/// The header asked for `100-continue` and no interim response came. The client sent its body when
+/// its own timeout expired (curl: 1 s), or it never did, and both sides waited for each other until
+/// the client gave up.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let turn = if gap.sender == Side::Client { Turn::Continues } else { Turn::Answers };
     let waits =

@@ -8,7 +8,7 @@ use crate::judge::thresholds::{
 use crate::judge::{Gap, Recovery, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// The silence ended with a retransmission.
+/// Claims a silence that ended with a retransmission.
 pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
     if gap.repair.overtaken {
         return Ok(overtaken(rest_ns.min(gap.repair.late_ns)));
@@ -20,13 +20,12 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
     }
 }
 
-/// The silence ended with data that looks new here, but was lost before the vantage, and this
-/// is its repetition.
+/// Claims a silence that ended with data that is new at the vantage, but is the repetition of data
+/// that was lost before the vantage.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     let floor_ns = match gap.turn {
         Turn::Answers => UNSEEN_ANSWER_NS,
-        // The probe for a lost tail repeats one segment (RFC 8985 §7.2), and all others wait for
-        // the RTO.
+        // The tail loss probe repeats one segment (RFC 8985 §7.2), and all others wait for the RTO.
         Turn::Continues if gap.losses.missing.count == 1 => RETRANSMISSION_MIN_NS,
         Turn::Continues => RTO_MIN_NS,
     };
@@ -47,31 +46,30 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     need(withheld(gap) && waited(RETRANSMISSION_MIN_NS), sent).map(|()| timed_out(rest_ns))
 }
 
-/// The least time in which the timer can have repeated what is missing, ns: what is more than a
-/// flight are retransmissions that were lost as well, and each of them doubles the RTO (RFC 6298
-/// §5.5).
+/// Least time in which the timer can have repeated the missing packets, ns. Packets beyond a flight
+/// are retransmissions that were lost as well, each of which doubled the RTO (RFC 6298 §5.5).
 fn timer_min_ns(gap: &Gap) -> u64 {
     let flight = (gap.flight.reached / gap.smss.max(1)).max(INITIAL_WINDOW_SEGMENTS);
     RTO_MIN_NS * ((1 << gap.losses.missing.lost_again(flight)) - 1)
 }
 
-/// The longest that the timer can have taken to repeat what is missing, ns: it doubles each time
-/// (RFC 6298 §5.5). Before that the sender had nothing to send.
+/// Longest time that the timer can have taken to repeat the missing packets, ns: it doubles each
+/// time (RFC 6298 §5.5). In the time before that the sender had nothing to send.
 fn timer_max_ns(gap: &Gap) -> u64 {
     let first_ns = RTO_INITIAL_NS.max(4 * gap.rtt.base_ns);
     first_ns.saturating_mul((1 << gap.losses.missing.count.min(16)) - 1)
 }
 
-/// The sender had more of a message that it has announced in its buffer (its last segment was full
-/// and not pushed, RFC 9293 §3.9.1.2), and nothing stood in the way: all was acknowledged, and the
-/// window was open. So it did send it, and it never came here, over IPv6, which has no
-/// identification that could say so. What comes in its place sooner than by an RTO is the probe for
-/// a lost tail (RFC 8985 §7.3), the last segment that there was: what goes on in the midst of a
-/// message was held up on its way, behind what others had sent.
+/// Returns whether the sender had more of an announced message in its buffer (its last segment was
+/// full and not pushed, RFC 9293 §3.9.1.2) and could send it: all data was acknowledged, and the
+/// window was open. So it did send it, but the data did not reach the vantage, and IPv6 has no
+/// identification that would show this. Data that comes sooner than an RTO would be the tail loss
+/// probe (RFC 8985 §7.3), which is the last segment of the buffer. If it continues in the middle of
+/// a message instead, it was queued on the path.
 fn withheld(gap: &Gap) -> bool {
     let free = gap.acks.cover_all() || gap.flight.is_free_for(gap.next_segment());
     let by_timer = gap.next_pushed || gap.after_ack_ns() >= RTO_MIN_NS;
-    // Without a round trip to the sender, the arrival of an ACK there is not known either.
+    // Without a round trip to the sender, the arrival of an ACK there is unknown.
     let timed = gap.rtt.is_known();
     gap.unsent.more_queued
         && gap.protocol.owes
@@ -86,9 +84,9 @@ fn withheld(gap: &Gap) -> bool {
         && gap.after_ack_ns() >= RETRANSMISSION_MIN_NS.max(2 * gap.rtt.base_ns)
 }
 
-/// Returns whether what ended the silence may be a tail loss probe, which carries new data where
-/// there is some (RFC 8985 §7.3): one segment of a sender that had more, without an ACK of the data
-/// in flight.
+/// Returns whether the segment that ended the silence may be a tail loss probe, which carries new
+/// data if there is some (RFC 8985 §7.3): one segment of a sender that had more, without an ACK of
+/// the data in flight.
 pub fn may_be_probe(gap: &Gap) -> bool {
     let reported = gap.duplicates.any_since(gap.start_ns);
     let lone = !gap.repair.is_retransmission() && gap.next_len <= gap.smss && !gap.last_small;
@@ -105,13 +103,14 @@ pub fn may_be_timer(gap: &Gap) -> bool {
     !gap.repair.is_retransmission() && is_time_for_timer(gap.len_ns(), gap.rtt.base_ns)
 }
 
-/// The same of a silence of that length on a path of that round trip, ns.
+/// Returns whether a silence of this length is long enough for a retransmission timer on a path
+/// with this round trip, ns.
 #[inline]
 pub fn is_time_for_timer(silent_ns: u64, rtt_base_ns: u64) -> bool {
     silent_ns >= RETRANSMISSION_MIN_NS.max(2 * rtt_base_ns)
 }
 
-/// New data in the middle of a recovery: the sender was held back by it.
+/// Claims a silence before new data in the middle of a recovery, which held the sender back.
 pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Answer {
     let ended_with_ack = gap.ack_triggered() || gap.duplicate_triggered();
     need(gap.losses.in_recovery, "the sender was not repairing a loss")?;
@@ -119,9 +118,9 @@ pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Answer {
     Ok(found(gap, rest_ns))
 }
 
-/// The slice of a loss that the sender learnt of from its receiver, or from a router that could not
-/// forward a packet (RFC 1191). The latter takes a round trip to learn the path, and is no loss by
-/// chance.
+/// Returns the slice of a loss that the sender learnt of from its receiver, or from a router that
+/// could not forward a packet (RFC 1191). In the latter case the sender takes a round trip to learn
+/// the path MTU, which is no random loss.
 fn found(gap: &Gap, ns: u64) -> Slice {
     if gap.losses.pmtu_reported {
         return Slice::plain(Owner::Path, ns);
@@ -129,12 +128,12 @@ fn found(gap: &Gap, ns: u64) -> Slice {
     Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns)
 }
 
-/// The slice of a packet that was overtaken by later ones and not lost.
+/// Returns the slice of a packet that was overtaken by later ones and not lost.
 pub fn overtaken(ns: u64) -> Slice {
     Slice::of(Owner::FastRecovery, Cause::Reordering, ns)
 }
 
-/// The slice of a loss that the timer found.
+/// Returns the slice of a loss that the timer detected.
 pub fn timed_out(ns: u64) -> Slice {
     Slice::of(Owner::RetransmissionTimeout, Cause::RetransmissionTimeout, ns)
 }

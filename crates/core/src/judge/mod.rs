@@ -1,8 +1,10 @@
-//! What a silence is taken for: pure functions of a [`Gap`], one file per mechanism.
+//! Attributes the time of a silence to mechanisms, by pure functions of a [`Gap`], with one file
+//! for each mechanism.
 //!
-//! A file here says how its mechanism is recognised: who waited for what, never a magic duration.
-//! [`judge`] asks them in order, the most specific first; what none of them claims was the
-//! application's. The file of the same name in [`crate::findings`] proves a case to the reader.
+//! A file says how its mechanism is recognised: by which side waited for what, never by a fixed
+//! duration alone. [`judge`] asks the mechanisms in order, the most specific first; time that none
+//! of them claims was the application's. The file of the same name in `findings/causes` proves a
+//! case to the reader.
 
 mod answer;
 mod application;
@@ -40,20 +42,21 @@ pub use shape::Shape;
 
 use crate::model::{Cause, Owner, Slice, Slices};
 
-/// Says which part of `rest_ns` of a silence is this mechanism's, or why none is.
+/// Returns the part of `rest_ns` of a silence that this mechanism claims, or the reason for which
+/// it declines.
 type Recogniser = fn(&Gap, u64) -> Answer;
 
 /// The silences that a mechanism is asked about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    /// All of them.
+    /// All silences.
     Always,
-    /// Silences within a message; the first byte of an answer waits for no mechanism of these.
+    /// Silences within a message; these mechanisms do not delay the first byte of an answer.
     Within,
 }
 
-/// The recognisers, the most specific first: each may rely on those above it having declined. Names
-/// are those of [`explain`].
+/// The recognisers, the most specific first: each may rely on the fact that those above it have
+/// declined. The names are those in [`explain`].
 const RECOGNISERS: &[(&str, Asked, Recogniser)] = &[
     ("retransmission", Asked::Always, loss::repair),
     ("loss before the capture", Asked::Always, loss::unseen),
@@ -96,7 +99,8 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
     }
     match gap.turn {
         Turn::Answers => {
-            // The client's request after a handshake: its leg is the handshake's last.
+            // The client's request after a handshake: the path time is that of the handshake's last
+            // segment.
             let leg = if gap.protocol.after_handshake { Owner::Tls } else { Owner::Path };
             slices.take(Slice::plain(leg, gap.rtt.way_ns));
             slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns));

@@ -42,13 +42,14 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     if gap.released() {
         return Ok(of_hold(rest_ns));
     }
-    // A host that stalls after the ACK: what this sender is known to hold, it held until then.
+    // A host that stalls after the ACK: a sender that is known to hold segments held this one until
+    // the ACK.
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     let late = "the next segment did not leave with the ACK";
     need(gap.nagle.is_known_to_hold() && held_ns >= HOLD_FLOOR_NS, late).map(|()| of_hold(held_ns))
 }
 
-/// Returns whether no ACK came until a tail loss probe was due, which carries a held segment where
+/// Returns whether no ACK came until a tail loss probe was due, which carries a held segment if
 /// there is one (RFC 8985 §7.3), and the sender is known to hold segments.
 fn probes_tail(gap: &Gap) -> bool {
     let due_ns = tail_probe_ns(gap.rtt.base_ns);
@@ -70,7 +71,7 @@ fn holds_rest(gap: &Gap) -> bool {
         && !gap.flight.steps
 }
 
-/// The congestion window that lets one segment more go than `flight`, bytes.
+/// Size of a congestion window that permits one segment more than `flight`, bytes.
 fn window_beyond(gap: &Gap, flight: u64) -> u64 {
     (flight.div_ceil(gap.smss) + 1) * gap.smss
 }
@@ -82,10 +83,10 @@ fn has_opened(gap: &Gap, flight: u64) -> bool {
     window_beyond(gap, flight) <= 2 * gap.smss + sent_before / 2
 }
 
-/// Returns whether full segments did not fill the congestion window: an earlier ACK had made room;
-/// or they are few, and either more has been in flight before, or the window has opened wider and
-/// the held segment ends a message; or there is one of them, and no window begins with less than
-/// two (RFC 5681 §3.1).
+/// Returns whether full segments did not fill the congestion window. That is so if an earlier ACK
+/// had made room, or if there are few segments and either more has been in flight before, or the
+/// window has opened wider and the held segment ends a message. It is also so for a single segment,
+/// since no window begins with less than two (RFC 5681 §3.1).
 fn cwnd_open(gap: &Gap) -> bool {
     let flight = gap.flight_held();
     let opened = gap.flight.has_reached(flight + gap.next_segment())
@@ -95,7 +96,7 @@ fn cwnd_open(gap: &Gap) -> bool {
 }
 
 /// Returns whether the flight had the height at which the send buffer has stopped it before, so
-/// that what followed did not fit.
+/// that the next segment did not fit.
 fn at_ceiling(gap: &Gap) -> bool {
     gap.flight.ceiling().is_some_and(|bytes| gap.flight.before + gap.next_len > bytes)
 }

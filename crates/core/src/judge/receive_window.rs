@@ -4,8 +4,9 @@ use super::answer::{Answer, need};
 use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
 
-/// The flight filled the window, and what moved the window's edge ended the silence. Where there
-/// was no room at all, the window held the sender until then, whatever its application did after.
+/// Claims a silence if the flight filled the window and an ACK that moved the window's edge ended
+/// the silence. If there was no room at all, the window held the sender until then, whatever its
+/// application did after that.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let opened = gap.acks.last.is_some_and(|ack| ack.opened_window);
     need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
@@ -21,9 +22,10 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     need(held, late).map(|()| of_window(held_ns))
 }
 
-/// A sender leaves up to a third of a small window unused rather than send it in small pieces,
-/// so a flight that stands still just below the window is the window's; so is one below which a
-/// window of this height has stood in the way before, and that the sender has exceeded.
+/// Returns whether the flight fills the window. A sender leaves up to a third of a small window
+/// unused, since it would have to send small pieces. So a flight that stops just below the edge of
+/// the window counts; so does a flight that stops at a height at which a window of this size has
+/// limited it before, if the sender has exceeded that height otherwise.
 fn fills_window(gap: &Gap) -> bool {
     let segment = gap.next_segment();
     let exceeded = || {

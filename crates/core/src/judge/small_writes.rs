@@ -4,11 +4,11 @@ use super::answer::{Answer, need};
 use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
 
-/// A sender that breaks Nagle's rule, and goes on with its message in small segments when an ACK
-/// comes, time after time, and hardly ever at another: no application sees ACKs. What it writes
-/// does not fit before, for a buffer is full with what is under way, however little that is.
-/// Messages of their own may be answers to what the other side did meanwhile elsewhere: those tell
-/// nothing.
+/// Claims a silence of a sender that breaks Nagle's rule, and that usually continues its message in
+/// small segments when an ACK comes, and hardly ever at another time. An application does not see
+/// ACKs: its next write did not fit earlier, because the buffer was full with the data in flight,
+/// however little that is. Small segments that are messages of their own show nothing, since they
+/// may answer messages from elsewhere.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let room = gap.window.may_have_room_for(gap.next_len);
     need(gap.meets_ack(), "no small segment left with the ACK of all data")?;

@@ -1,11 +1,11 @@
-//! The time of a TLS handshake (RFC 8446 §2): round trips, and what its ends do in between.
+//! The time of a TLS handshake (RFC 8446 §2): its round trips, and the work of its ends in between.
 
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// A silence in a handshake that was not a loss: the way, and what its sender took where that is
-/// more than a round trip.
+/// Splits a silence in a handshake that was not a loss into time on the path and the sender's own
+/// time, if that is more than a round trip.
 pub(super) fn split(gap: &Gap) -> [Slice; 2] {
     let way_ns = match gap.turn {
         Turn::Answers => gap.rtt.way_ns + gap.bottleneck.busy_ns,

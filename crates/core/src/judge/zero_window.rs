@@ -5,8 +5,8 @@ use super::thresholds::CLOSED_FLOOR_NS;
 use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
 
-/// The window was (almost) closed for most of the silence, by the receiver's own ACKs, so that
-/// its length is the reader's pause and not the path.
+/// Claims a silence for most of which the window was (almost) closed, by the receiver's own ACKs,
+/// so that the reader's pause caused it and not the path.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let longer_than_path = gap.window.closed_ns >= CLOSED_FLOOR_NS.max(gap.rtt.base_ns);
     let most = gap.window.closed_ns >= rest_ns / 2;

@@ -1,249 +1,342 @@
-//! The public vocabulary: causes, ledger owners, roles. The ids never change meaning.
+//! The causes: one row for each, with what is true of it wherever it is met.
+//!
+//! The row of the same cause in `findings/causes` says how it is proven and when it is a finding.
 
-macro_rules! vocabulary {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $id:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$doc])* $variant,)* }
+use super::vocabulary::vocabulary;
+use crate::app::Side;
+use crate::model::{Class, Culprit, Owner, Role};
+use crate::wire::Endpoint;
+use Family::{Application, Host, Lookup, Loss, Path, Protocol, Repetition, SetUp, Window};
+use Party::{Client, Receiver, Resolver, Sender, Server};
 
-        impl $name {
-            /// All values, in declaration order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+/// What is true of a cause wherever it is met.
+struct Traits {
+    family: Family,
+    class: Class,
+    /// The owners of the time that it takes. A cause that makes exchanges fail can have time of
+    /// any owner.
+    owners: &'static [Owner],
+    culprit: Party,
+    /// The party near which it is seen best.
+    witness: Party,
+    /// Affected exchanges fail, so that they have no latency to compare with.
+    fails: bool,
+    /// Its signs are segments that are retransmitted, out of order, or held back by a closed
+    /// window.
+    repeats_or_waits: bool,
+    /// The end of an exchange may give its time another cause, or reduce it.
+    revised: bool,
+}
 
-            /// Returns the public id used in JSON, reports and documents.
-            pub fn id(self) -> &'static str {
-                match self { $(Self::$variant => $id,)* }
-            }
+/// The values of a fault that its row does not state.
+const FAULT: Traits = Traits {
+    family: Path,
+    class: Class::Fault,
+    owners: &[],
+    culprit: Party::Network,
+    witness: Sender,
+    fails: false,
+    repeats_or_waits: false,
+    revised: false,
+};
 
-            /// Returns the value with this public id.
-            pub fn from_id(id: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.id() == id)
-            }
+/// The values of a cost that its row does not state.
+const COST: Traits = Traits { class: Class::Cost, ..FAULT };
+
+macro_rules! causes {
+    ($($(#[$doc:meta])* $cause:ident = $id:literal { $($traits:tt)* })*) => {
+        vocabulary! {
+            /// Why time was lost or an exchange failed.
+            Cause { $($(#[$doc])* $cause = $id,)* }
         }
+
+        /// The rows, in the order of the causes.
+        const ROWS: &[Traits; Cause::ALL.len()] = &[$(Traits { $($traits)* },)*];
     };
 }
 
-vocabulary! {
-    /// Why time was lost or an exchange failed.
-    Cause {
-        /// A small segment held by Nagle's algorithm for a delayed ACK.
-        NagleDelayedAck = "nagle_delayed_ack",
-        /// A sender blocked on an ACK that came late.
-        DelayedAck = "delayed_ack",
-        /// The send buffer is below the bandwidth-delay product.
-        SendBuffer = "send_buffer",
-        /// The advertised window is below the bandwidth-delay product.
-        ReceiveWindow = "receive_window",
-        /// The receiving application does not read.
-        ZeroWindow = "zero_window",
-        /// The congestion window is still growing.
-        SlowStart = "slow_start",
-        /// The congestion window is small after a loss.
-        CongestionWindow = "congestion_window",
-        /// A loss repaired by a timer.
-        RetransmissionTimeout = "retransmission_timeout",
-        /// A loss repaired by duplicate ACKs, SACK or RACK.
-        FastRecovery = "fast_recovery",
-        /// A retransmission of data that had arrived.
-        SpuriousRetransmission = "spurious_retransmission",
-        /// Segments that arrived out of order.
-        Reordering = "reordering",
-        /// A connection attempt that had to be repeated.
-        SynRetransmit = "syn_retransmit",
-        /// Round trips over a long distance.
-        PathRtt = "path_rtt",
-        /// The bottleneck's rate.
-        Bandwidth = "bandwidth",
-        /// The queue that the flow itself builds at the bottleneck.
-        Bufferbloat = "bufferbloat",
-        /// Packets above a certain size are lost.
-        MtuBlackHole = "mtu_black_hole",
-        /// The listener's queue of completed connections is full.
-        AcceptQueueOverflow = "accept_queue_overflow",
-        /// Many half-open connections.
-        SynFlood = "syn_flood",
-        /// A connection attempt answered by RST.
-        Refused = "refused",
-        /// A RST in mid-stream.
-        Reset = "reset",
-        /// A request sent on a connection that the peer had closed for idleness.
-        IdleReset = "idle_reset",
-        /// The connection tracking table is full.
-        ConntrackFull = "conntrack_full",
-        /// Two packets of one new flow raced in connection tracking.
-        ConntrackRace = "conntrack_race",
-        /// The client ran out of local ports.
-        PortExhaustion = "port_exhaustion",
-        /// The TLS handshake.
-        TlsHandshake = "tls_handshake",
-        /// The client waited for a 100 Continue.
-        Http100Continue = "http_100_continue",
-        /// A slow answer of the resolver.
-        DnsSlow = "dns_slow",
-        /// A lost or unanswered query.
-        DnsTimeout = "dns_timeout",
-        /// A failing answer (SERVFAIL, REFUSED).
-        DnsFailure = "dns_failure",
-        /// Search domains tried without success before the name itself.
-        DnsSearch = "dns_search",
-        /// An unanswered PTR query.
-        ReverseDnsTimeout = "reverse_dns_timeout",
-        /// The server's own work.
-        ServerThink = "server_think",
-        /// The client's own pause.
-        ClientThink = "client_think",
+causes! {
+    /// A small segment held by Nagle's algorithm for a delayed ACK.
+    NagleDelayedAck = "nagle_delayed_ack" {
+        family: Window, owners: &[Owner::NagleDelayedAck], culprit: Sender, revised: true, ..FAULT
+    }
+    /// A sender blocked on an ACK that came late.
+    DelayedAck = "delayed_ack" {
+        family: Window, owners: &[Owner::DelayedAck], culprit: Sender, ..FAULT
+    }
+    /// The send buffer is below the bandwidth-delay product.
+    SendBuffer = "send_buffer" {
+        family: Window, owners: &[Owner::SendBuffer], culprit: Sender, revised: true, ..FAULT
+    }
+    /// The advertised window is below the bandwidth-delay product.
+    ReceiveWindow = "receive_window" {
+        family: Window, owners: &[Owner::ReceiveWindow], culprit: Receiver,
+        repeats_or_waits: true, revised: true, ..FAULT
+    }
+    /// The receiving application does not read.
+    ZeroWindow = "zero_window" {
+        family: Window, owners: &[Owner::ZeroWindow], culprit: Receiver,
+        repeats_or_waits: true, ..FAULT
+    }
+    /// The congestion window is still growing.
+    SlowStart = "slow_start" {
+        family: Window, owners: &[Owner::CongestionWindow], culprit: Sender, ..COST
+    }
+    /// The congestion window is small after a loss.
+    CongestionWindow = "congestion_window" {
+        family: Window, owners: &[Owner::CongestionWindow], revised: true, ..COST
+    }
+    /// A loss repaired by a timer.
+    RetransmissionTimeout = "retransmission_timeout" {
+        family: Loss, owners: &[Owner::RetransmissionTimeout],
+        repeats_or_waits: true, revised: true, ..FAULT
+    }
+    /// A loss repaired by duplicate ACKs, SACK or RACK.
+    FastRecovery = "fast_recovery" {
+        family: Loss, owners: &[Owner::FastRecovery],
+        repeats_or_waits: true, revised: true, ..FAULT
+    }
+    /// A retransmission of data that had arrived.
+    SpuriousRetransmission = "spurious_retransmission" {
+        family: Repetition, owners: &[Owner::FastRecovery, Owner::RetransmissionTimeout],
+        repeats_or_waits: true, ..FAULT
+    }
+    /// Segments that arrived out of order.
+    Reordering = "reordering" {
+        // Segments are reordered after they leave the sender's place.
+        family: Repetition, owners: &[Owner::FastRecovery], witness: Receiver,
+        repeats_or_waits: true, ..FAULT
+    }
+    /// A connection attempt that had to be repeated.
+    SynRetransmit = "syn_retransmit" {
+        family: SetUp, owners: &[Owner::SynRetransmit], witness: Client, ..FAULT
+    }
+    /// Round trips over a long distance.
+    PathRtt = "path_rtt" {
+        family: Path, owners: &[Owner::Path, Owner::Connect], ..COST
+    }
+    /// The bottleneck's rate.
+    Bandwidth = "bandwidth" {
+        family: Path, owners: &[Owner::Bandwidth, Owner::Queueing], ..COST
+    }
+    /// The queue that the flow itself builds at the bottleneck.
+    Bufferbloat = "bufferbloat" {
+        family: Path, owners: &[Owner::Queueing], ..FAULT
+    }
+    /// Packets above a certain size are lost.
+    MtuBlackHole = "mtu_black_hole" {
+        family: Path, owners: &[Owner::RetransmissionTimeout], repeats_or_waits: true, ..FAULT
+    }
+    /// The listener's queue of completed connections is full.
+    AcceptQueueOverflow = "accept_queue_overflow" {
+        family: SetUp, owners: &[Owner::Connect], culprit: Server, witness: Server,
+        repeats_or_waits: true, ..FAULT
+    }
+    /// Many half-open connections.
+    SynFlood = "syn_flood" {
+        family: Host, owners: &[Owner::SynRetransmit, Owner::Connect], culprit: Server, ..FAULT
+    }
+    /// A connection attempt answered by RST.
+    Refused = "refused" {
+        family: Family::Ending, culprit: Server, fails: true, ..FAULT
+    }
+    /// A RST in mid-stream.
+    Reset = "reset" {
+        family: Family::Ending, culprit: Sender, fails: true, ..FAULT
+    }
+    /// A request sent on a connection that the peer had closed for idleness.
+    IdleReset = "idle_reset" {
+        family: Family::Ending, culprit: Sender, fails: true, ..FAULT
+    }
+    /// The connection tracking table is full.
+    ConntrackFull = "conntrack_full" { family: Host, ..FAULT }
+    /// Two packets of one new flow raced in connection tracking.
+    ConntrackRace = "conntrack_race" { family: Host, ..FAULT }
+    /// The client ran out of local ports.
+    PortExhaustion = "port_exhaustion" { family: Host, culprit: Client, ..FAULT }
+    /// The TLS handshake.
+    TlsHandshake = "tls_handshake" {
+        family: Protocol, owners: &[Owner::Tls], culprit: Server, ..COST
+    }
+    /// The client waited for a 100 Continue.
+    Http100Continue = "http_100_continue" {
+        family: Protocol, owners: &[Owner::Http100Continue], culprit: Server, ..FAULT
+    }
+    /// A slow answer of the resolver.
+    DnsSlow = "dns_slow" {
+        family: Lookup, owners: &[Owner::Dns], culprit: Resolver, ..FAULT
+    }
+    /// A lost or unanswered query.
+    DnsTimeout = "dns_timeout" {
+        family: Lookup, owners: &[Owner::Dns], culprit: Resolver, ..FAULT
+    }
+    /// A failing answer (SERVFAIL, REFUSED).
+    DnsFailure = "dns_failure" {
+        family: Lookup, owners: &[Owner::Dns], culprit: Resolver, fails: true, ..FAULT
+    }
+    /// Search domains tried without success before the name itself.
+    DnsSearch = "dns_search" {
+        family: Lookup, owners: &[Owner::Dns], culprit: Resolver, ..FAULT
+    }
+    /// An unanswered PTR query.
+    ReverseDnsTimeout = "reverse_dns_timeout" {
+        family: Lookup, owners: &[Owner::Dns], culprit: Resolver, ..FAULT
+    }
+    /// The server's own work.
+    ServerThink = "server_think" {
+        family: Application, owners: &[Owner::Server], culprit: Server, ..COST
+    }
+    /// The client's own pause.
+    ClientThink = "client_think" {
+        family: Application, owners: &[Owner::Client], culprit: Client, ..COST
     }
 }
 
-vocabulary! {
-    /// The owner of a part of an exchange's wall time. Every nanosecond has exactly one owner.
-    Owner {
-        /// Name resolution.
-        Dns = "dns",
-        /// Connection set-up.
-        Connect = "connect",
-        /// The TLS handshake.
-        Tls = "tls",
-        /// Propagation, at the connection's base RTT.
-        Path = "path",
-        /// Serialisation at the measured bottleneck rate.
-        Bandwidth = "bandwidth",
-        /// RTT above the base RTT while the sender itself fills the path.
-        Queueing = "queueing",
-        /// The server's think time.
-        Server = "server",
-        /// The client's think time inside an exchange.
-        Client = "client",
-        /// See [`Cause::NagleDelayedAck`].
-        NagleDelayedAck = "nagle_delayed_ack",
-        /// See [`Cause::DelayedAck`].
-        DelayedAck = "delayed_ack",
-        /// See [`Cause::SendBuffer`].
-        SendBuffer = "send_buffer",
-        /// See [`Cause::ReceiveWindow`].
-        ReceiveWindow = "receive_window",
-        /// See [`Cause::ZeroWindow`].
-        ZeroWindow = "zero_window",
-        /// See [`Cause::SlowStart`] and [`Cause::CongestionWindow`].
-        CongestionWindow = "congestion_window",
-        /// See [`Cause::RetransmissionTimeout`].
-        RetransmissionTimeout = "retransmission_timeout",
-        /// See [`Cause::FastRecovery`].
-        FastRecovery = "fast_recovery",
-        /// See [`Cause::SynRetransmit`].
-        SynRetransmit = "syn_retransmit",
-        /// See [`Cause::Http100Continue`].
-        Http100Continue = "http_100_continue",
-        /// Time that could not be attributed.
-        Unknown = "unknown",
-    }
+/// A group of causes with the same kind of mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// A sender waits for an ACK, or for room in a window or buffer.
+    Window,
+    /// Segments are lost and sent again.
+    Loss,
+    /// Segments are sent again or arrive out of order, and none was lost.
+    Repetition,
+    /// A connection attempt is repeated.
+    SetUp,
+    /// Properties of the path.
+    Path,
+    /// A connection or an attempt ends with a RST or too early.
+    Ending,
+    /// Tables and queues of a host.
+    Host,
+    /// A step of the protocol above TCP.
+    Protocol,
+    /// A name look-up.
+    Lookup,
+    /// An application's own time.
+    Application,
 }
 
-vocabulary! {
-    /// The party at fault: where the change has to be made.
-    Role {
-        /// The side that opened the connection.
-        Client = "client",
-        /// The side that accepted it.
-        Server = "server",
-        /// The path between them.
-        Network = "network",
-        /// The name server.
-        Resolver = "resolver",
-        /// A host as such: its kernel or its limits.
-        Host = "host",
-    }
+/// A party to a silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// The side that was silent, or sent the RST.
+    Sender,
+    /// The side that it sends to.
+    Receiver,
+    /// The side that opened the connection.
+    Client,
+    /// The side that accepted it.
+    Server,
+    /// The path between the sides.
+    Network,
+    /// The name server.
+    Resolver,
 }
 
-/// The class of a finding: a fault, or simply a cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// Something is wrong and someone can change it.
-    Fault,
-    /// A cost without a fault: distance, a handshake, the server's own work.
-    Cost,
-}
-
-impl Class {
-    /// Returns `fault` or `cost`.
-    pub fn id(self) -> &'static str {
+impl Party {
+    /// Returns the side of the connection on which `sender` was silent, if it is one.
+    fn side(self, sender: Side) -> Option<Side> {
         match self {
-            Self::Fault => "fault",
-            Self::Cost => "cost",
+            Sender => Some(sender),
+            Receiver => Some(sender.peer()),
+            Client => Some(Side::Client),
+            Server => Some(Side::Server),
+            Self::Network | Resolver => None,
         }
     }
 }
 
 impl Cause {
-    /// Returns whether its signs are segments that are retransmitted, out of order, or held back by
-    /// a closed window.
-    pub fn repeats_or_waits(self) -> bool {
-        matches!(
-            self,
-            Self::RetransmissionTimeout
-                | Self::FastRecovery
-                | Self::SpuriousRetransmission
-                | Self::Reordering
-                | Self::MtuBlackHole
-                | Self::AcceptQueueOverflow
-                | Self::ReceiveWindow
-                | Self::ZeroWindow
-        )
-    }
-
-    /// Returns whether affected exchanges fail, so that they have no latency to compare with.
-    pub fn is_in_vain(self) -> bool {
-        matches!(self, Self::Refused | Self::Reset | Self::IdleReset | Self::DnsFailure)
-    }
-
-    /// Returns the owners of the time that the cause takes. A cause that makes exchanges fail can
-    /// have time of any owner.
-    pub fn owners(self) -> &'static [Owner] {
-        match self {
-            Self::NagleDelayedAck => &[Owner::NagleDelayedAck],
-            Self::DelayedAck => &[Owner::DelayedAck],
-            Self::SendBuffer => &[Owner::SendBuffer],
-            Self::ReceiveWindow => &[Owner::ReceiveWindow],
-            Self::ZeroWindow => &[Owner::ZeroWindow],
-            Self::SlowStart | Self::CongestionWindow => &[Owner::CongestionWindow],
-            Self::RetransmissionTimeout | Self::MtuBlackHole => &[Owner::RetransmissionTimeout],
-            Self::FastRecovery | Self::Reordering => &[Owner::FastRecovery],
-            Self::SpuriousRetransmission => &[Owner::FastRecovery, Owner::RetransmissionTimeout],
-            Self::SynRetransmit => &[Owner::SynRetransmit],
-            Self::PathRtt => &[Owner::Path, Owner::Connect],
-            Self::Bandwidth => &[Owner::Bandwidth, Owner::Queueing],
-            Self::Bufferbloat => &[Owner::Queueing],
-            Self::AcceptQueueOverflow => &[Owner::Connect],
-            Self::SynFlood => &[Owner::SynRetransmit, Owner::Connect],
-            Self::TlsHandshake => &[Owner::Tls],
-            Self::Http100Continue => &[Owner::Http100Continue],
-            Self::DnsSlow
-            | Self::DnsTimeout
-            | Self::DnsFailure
-            | Self::DnsSearch
-            | Self::ReverseDnsTimeout => &[Owner::Dns],
-            Self::ServerThink => &[Owner::Server],
-            Self::ClientThink => &[Owner::Client],
-            Self::Refused
-            | Self::Reset
-            | Self::IdleReset
-            | Self::ConntrackFull
-            | Self::ConntrackRace
-            | Self::PortExhaustion => &[],
+    /// The causes that the end of an exchange may replace or reduce, as bits.
+    pub const REVISED: u64 = {
+        let (mut bits, mut at) = (0, 0);
+        while at < ROWS.len() {
+            bits |= (ROWS[at].revised as u64) << at;
+            at += 1;
         }
+        bits
+    };
+
+    const fn traits(self) -> &'static Traits {
+        &ROWS[self as usize]
+    }
+
+    /// Returns its family.
+    pub fn family(self) -> Family {
+        self.traits().family
     }
 
     /// Returns whether it is a fault or a cost.
     pub fn class(self) -> Class {
-        match self {
-            Self::PathRtt
-            | Self::Bandwidth
-            | Self::SlowStart
-            | Self::CongestionWindow
-            | Self::TlsHandshake
-            | Self::ServerThink
-            | Self::ClientThink => Class::Cost,
-            _ => Class::Fault,
+        self.traits().class
+    }
+
+    /// Returns the owners of the time that it takes. A cause that makes exchanges fail can have
+    /// time of any owner.
+    pub const fn owners(self) -> &'static [Owner] {
+        self.traits().owners
+    }
+
+    /// Returns whether affected exchanges fail, so that they have no latency to compare with.
+    pub fn is_in_vain(self) -> bool {
+        self.traits().fails
+    }
+
+    /// Returns whether its signs are segments that are retransmitted, out of order, or held back
+    /// by a closed window.
+    pub fn repeats_or_waits(self) -> bool {
+        self.traits().repeats_or_waits
+    }
+
+    /// Returns whether the receiver of the data has to change something.
+    pub fn is_of_receiver(self) -> bool {
+        self.traits().culprit == Receiver
+    }
+
+    /// Returns the side near which it is seen best where `sender` was silent.
+    pub fn witness(self, sender: Side) -> Side {
+        self.traits().witness.side(sender).unwrap_or(sender)
+    }
+
+    /// Returns the role and endpoint that has to change something where `sender` was the silent
+    /// side of a connection.
+    pub fn culprit(self, sender: Side, client: Endpoint, server: Endpoint) -> Culprit {
+        let party = self.traits().culprit;
+        match party.side(sender) {
+            Some(Side::Client) => {
+                Culprit { role: Role::Client, endpoint: Endpoint { port: 0, ..client } }
+            }
+            Some(Side::Server) => Culprit { role: Role::Server, endpoint: server },
+            None if party == Resolver => Culprit { role: Role::Resolver, endpoint: server },
+            None => Culprit { role: Role::Network, endpoint: server },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_takes_time_of_some_owner() {
+        for &cause in Cause::ALL.iter().filter(|cause| cause.class() == Class::Cost) {
+            assert!(!cause.owners().is_empty(), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_receiver_has_to_change_is_at_the_peer_of_the_silent_side() {
+        let [client, server] = [1, 2].map(|port| Endpoint { port, ..Endpoint::default() });
+        let culprit = Cause::ZeroWindow.culprit(Side::Server, client, server);
+        assert_eq!((culprit.role, culprit.endpoint.port), (Role::Client, 0));
+        let culprit = Cause::NagleDelayedAck.culprit(Side::Server, client, server);
+        assert_eq!((culprit.role, culprit.endpoint.port), (Role::Server, 2));
+    }
+
+    #[test]
+    fn the_end_of_an_exchange_revises_losses_and_no_work() {
+        let is_revised = |cause: Cause| Cause::REVISED & 1 << cause as u64 != 0;
+        assert!(is_revised(Cause::RetransmissionTimeout) && !is_revised(Cause::ServerThink));
     }
 }

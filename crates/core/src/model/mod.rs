@@ -12,15 +12,17 @@ mod sighting;
 mod slices;
 pub mod template;
 pub mod units;
+mod vocabulary;
 mod window;
 
-pub use cause::{Cause, Class, Owner, Role};
+pub use cause::{Cause, Family};
 pub use histogram::Histogram;
 pub use places::{Clocks, Crossing, Place};
 pub use report::*;
 pub use shares::Shares;
 pub use sighting::Sighting;
 pub use slices::{Slice, Slices};
+pub use vocabulary::{Class, Owner, Role};
 pub use window::Window;
 
 use crate::app::Protocol;

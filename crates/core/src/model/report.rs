@@ -312,7 +312,7 @@ pub struct Affected {
     pub connections: u64,
 }
 
-/// A value inserted into a cause's texts; `findings/<cause>.md` names it as `{name}`.
+/// A value inserted into a cause's texts; `findings/causes/<cause>.md` names it as `{name}`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A duration, shown in ms or s.

@@ -151,7 +151,7 @@ fn lookup(lookup: &Lookup, zero_ns: u64) -> Value {
     let queries = lookup.queries.iter().map(|query| {
         json!({
             "server": endpoint(&query.server),
-            "qtype": crate::findings::lookup_proof::type_name(query.qtype),
+            "qtype": crate::findings::causes::lookup::type_name(query.qtype),
             "sent_ns": since(zero_ns, query.sent_ns),
             "answered_ns": query.answered_ns.map(|ns| since(zero_ns, ns)),
             "rcode": query.rcode,

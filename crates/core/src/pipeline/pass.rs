@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_thread_that_died() {
+    fn no_thread_waits_for_one_that_died() {
         with_pass(|pass| {
             let gate = Gate::new(());
             thread::scope(|scope| {

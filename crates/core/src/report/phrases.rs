@@ -4,7 +4,7 @@
 use crate::app::{Protocol, Side};
 use crate::findings::{self, FixRow, Words};
 use crate::model::template::{fill, fill_all, fill_first};
-use crate::model::{Cause, Evidence, Fact, Finding, Observation, Role, units};
+use crate::model::{Cause, Evidence, Fact, Family, Finding, Observation, Role, units};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -157,8 +157,8 @@ fn sender(finding: &Finding) -> Option<Side> {
         Role::Server => Some(Side::Server),
         _ => None,
     };
-    let culprit_receives = matches!(finding.cause, Cause::ReceiveWindow | Cause::ZeroWindow);
-    let from_culprit = if culprit_receives { culprit.map(Side::peer) } else { culprit };
+    let of_receiver = finding.cause.is_of_receiver();
+    let from_culprit = if of_receiver { culprit.map(Side::peer) } else { culprit };
     let first_data = finding.evidence.iter().find(|evidence| evidence.payload_bytes > 0);
     from_culprit.or(first_data.map(|evidence| evidence.from))
 }
@@ -171,14 +171,7 @@ pub fn is_from_server(finding: &Finding) -> bool {
 
 /// Returns whether a cause is about name look-ups.
 pub fn is_dns(cause: Cause) -> bool {
-    matches!(
-        cause,
-        Cause::DnsSlow
-            | Cause::DnsTimeout
-            | Cause::DnsFailure
-            | Cause::DnsSearch
-            | Cause::ReverseDnsTimeout
-    )
+    cause.family() == Family::Lookup
 }
 
 /// Returns an id as words, for ids without a text: `http_100_continue` as `http 100 continue`.

@@ -40,7 +40,7 @@ impl Offer {
 /// One ACK as it passed the vantage.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// When it passed the vantage, ns.
+    /// Time at which it passed the vantage, ns.
     pub seen_ns: u64,
     /// The frame.
     pub frame: FrameId,

@@ -35,7 +35,7 @@ pub struct Rounds {
     spent_rounds: u32,
     /// Consecutive blocked rounds far below the reference.
     low_rounds: u32,
-    /// Those of them at the height of the round before.
+    /// Number of these rounds with the same height as the round before.
     low_level_rounds: u32,
     /// Number of rounds.
     pub rounds: u32,

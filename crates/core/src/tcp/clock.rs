@@ -30,7 +30,7 @@ pub struct SenderClock {
 enum State {
     #[default]
     Unseen,
-    /// Not yet known whether it runs in milliseconds.
+    /// It is not yet known whether the clock runs in milliseconds.
     Unproven,
     /// It runs in milliseconds, or slower by no more than queues explain.
     Runs,
@@ -53,7 +53,7 @@ impl SenderClock {
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
-        if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > 2 * here_ns {
+        if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > here_ns.saturating_mul(2) {
             self.state = State::Wrong;
             return;
         }
@@ -99,7 +99,7 @@ impl SenderClock {
         self.queued_ns = 0;
     }
 
-    /// How much longer than the fastest packet the last one was under way, ns, less one tick of
+    /// Queueing delay of the last packet compared with the fastest one, ns, less one tick of
     /// uncertainty.
     pub fn queued_ns(&self) -> u64 {
         u64::from(self.queued_ns.saturating_sub(TIMESTAMP_TICK_NS as u32))

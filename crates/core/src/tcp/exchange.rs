@@ -11,7 +11,7 @@ pub use revisions::Revision;
 
 use crate::app::{Label, Side};
 use crate::judge::{self, Gap, Turn};
-use crate::model::{Cause, Class, Owner, Shares, Sighting, Slice, Slices};
+use crate::model::{Cause, Class, Family, Owner, Shares, Sighting, Slice, Slices};
 use crate::tcp::pause::Pauses;
 use std::num::NonZeroU64;
 
@@ -203,8 +203,8 @@ impl Exchange {
 
     /// Returns whether all of its time belongs to the path and the applications.
     pub(super) fn is_of_applications(&self) -> bool {
-        let own = |cause| matches!(cause, Cause::ServerThink | Cause::ClientThink);
-        !self.connects && self.chains.iter().all(|chain| own(chain.cause))
+        let own = |chain: &Chain| chain.cause.family() == Family::Application;
+        !self.connects && self.chains.iter().all(own)
     }
 
     /// Corrects an exchange that was judged while only upper bounds of the path were known: the
@@ -273,8 +273,7 @@ impl Exchange {
 
     /// Time in which its set-up was repeated, ns.
     pub fn set_up_again_ns(&self) -> u64 {
-        let of_set_up = |cause| matches!(cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow);
-        let again = self.chains.iter().filter(|chain| of_set_up(chain.cause));
+        let again = self.chains.iter().filter(|chain| chain.cause.family() == Family::SetUp);
         again.map(|chain| chain.ns).sum()
     }
 

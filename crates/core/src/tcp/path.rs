@@ -19,7 +19,8 @@ pub struct Path {
     legs: [Way; 2],
 }
 
-/// What is known of one leg of the path, in one word: every connection has two.
+/// The estimated round trip of one leg of the path, packed into one word, since every connection
+/// has two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Way(u64);
 

@@ -193,7 +193,7 @@ impl Sender {
         self.history.as_deref().unwrap_or(History::none())
     }
 
-    /// The same, to be added to.
+    /// Returns the history for changes; creates it if there is none.
     #[cold]
     #[inline(never)]
     pub fn history_mut(&mut self) -> &mut History {

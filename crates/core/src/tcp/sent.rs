@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 /// Most unacknowledged segments remembered of one sender; mostly enough for its whole flight.
 const SENT_MAX: usize = 256;
 
-/// The same if no ACK of its data was captured: such a log is never emptied.
+/// Maximum length of the log if no ACK of its data was captured, since such a log is never emptied.
 const UNANSWERED_MAX: usize = 32;
 
 /// One sent segment. Of its end position only the lower half is kept, to keep the record small.

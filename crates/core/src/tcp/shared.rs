@@ -37,7 +37,7 @@ impl Shared {
         Self { window, ..Self::default() }
     }
 
-    /// The same, with a log in each exchange of what changes its ledger later.
+    /// Makes each exchange log the changes of its ledger.
     pub fn logging_revisions(mut self) -> Self {
         self.spare.logs_revisions = true;
         self

@@ -22,7 +22,7 @@ pub struct Trace {
     /// The gaps.
     pub gaps: Vec<TracedGap>,
     pub(super) kind: Option<Kind>,
-    /// The same gaps with all that was known of them, where they are to be explained.
+    /// The gaps with all their facts, if they are to be explained.
     pub decided: Option<Vec<Gap>>,
 }
 

@@ -25,7 +25,7 @@ pub struct SimpleExchange<'a> {
     pub kind: &'a Label,
     /// Time at which the request passed, ns, and its frame.
     pub asked: (u64, FrameId),
-    /// The same for the response.
+    /// Time and frame of the response.
     pub answered: (u64, FrameId),
     /// Time at which the response was acknowledged, ns.
     pub arrived_ns: u64,
@@ -160,7 +160,7 @@ impl Tracker {
         self.shared.early.given_up_bytes
     }
 
-    /// The same, and resets the count.
+    /// Returns the number of these bytes and resets it.
     pub fn take_given_up_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.shared.early.given_up_bytes)
     }

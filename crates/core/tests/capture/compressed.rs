@@ -67,7 +67,7 @@ fn damaged_compression_gives_what_came_before() {
     middle[stored.len() / 2..][..64].fill(0xff);
     let read_middle = read(&middle);
     assert!(read_middle.frames.len() > 500 && read_middle.frames.len() < 4_500);
-    // Either the decompressor sees it, or what it makes of it is no capture.
+    // Either the decompressor reports the damage, or the decompressed bytes are no capture.
     assert!(matches!(read_middle.problem_kinds(0)[..], ["read" | "damaged", ..]));
 
     let mut checksum = stored;

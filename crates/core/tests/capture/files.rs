@@ -25,7 +25,7 @@ impl Order {
     }
 }
 
-/// A frame, owned: what goes into a file and what is read from it.
+/// A frame with its own bytes, to write into a file or as read from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     pub time_ns: u64,
@@ -40,7 +40,7 @@ pub fn frame(time_ns: u64, bytes: &[u8]) -> Owned {
     Owned { time_ns, original_len, link: LinkType::ETHERNET, bytes: bytes.to_vec() }
 }
 
-/// `count` frames one millisecond apart, each with bytes of its own.
+/// Returns `count` frames one millisecond apart, each with different bytes.
 pub fn frames(count: u64) -> Vec<Owned> {
     (0..count)
         .map(|index| frame(1_700_000_000_000_000_000 + index * 1_000_000, &index.to_be_bytes()))

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use tcpwhy_core::capture::{Block, CaptureSet, Problem, Source};
 
 #[test]
-fn a_foreign_file_is_told_by_what_it_looks_like() {
+fn a_foreign_file_is_described_by_its_format() {
     for (bytes, words) in [
         (&b"\x7fELF\x02\x01\x01"[..], "a program (ELF)"),
         (

@@ -43,7 +43,7 @@ fn ours(file: &[u8]) -> Vec<Seen> {
     frames.map(|frame| (frame.time_ns, frame.original_len, frame.bytes)).collect()
 }
 
-/// Frames of which none comes so long before the one ahead of it that a clock was set.
+/// Frames whose times decrease too little to look like a step of the clock.
 fn some_frames() -> impl Strategy<Value = Vec<Owned>> {
     let bytes = prop::collection::vec(any::<u8>(), 1..400);
     let one = (-999_999_i64..1 << 40, bytes, 0_u32..2_000);

@@ -15,7 +15,7 @@ fn every_magic_in_both_byte_orders_reads_the_same_frames() {
 }
 
 #[test]
-fn a_summary_tells_counts_times_and_link_types() {
+fn a_summary_contains_counts_times_and_link_types() {
     let file = nano_pcap(&frames(3));
     let read = read(&file);
     let input = &read.inputs[0];

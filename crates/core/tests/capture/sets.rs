@@ -144,7 +144,7 @@ fn a_thousand_files_are_open_one_at_a_time() {
     assert_eq!(open_max.load(Ordering::Relaxed), 1);
 }
 
-/// Frames with non-decreasing times (ties among them), each with bytes of its own.
+/// Frames with non-decreasing times, some of them equal, each with different bytes.
 fn capture() -> impl Strategy<Value = Vec<Owned>> {
     prop::collection::vec((0_u64..3, 0_usize..2_000), 1..80).prop_map(|steps| {
         let mut time_ns = 1_000;

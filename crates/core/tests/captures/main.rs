@@ -1,4 +1,4 @@
-//! Real captures with known truth (`testdata/`): what caused the latency, whose it is, and what it
+//! Real captures with known truth (`testdata/`): the cause of the latency, its culprit, and its
 //! cost. The truth comes from the clients' clocks and the set-up (see `testdata/README.md`).
 
 use serde_json::Value;
@@ -15,8 +15,8 @@ const LOST_TOLERANCE: f64 = 0.10;
 /// Wall time that may remain unattributed.
 const UNKNOWN_MAX: f64 = 0.02;
 
-/// Captures whose diagnosis differs from the truth today, with what differs. The test fails when one
-/// of them agrees, so that none stays here longer than it must.
+/// Captures whose diagnosis differs from the truth, with the difference. The test fails when one of
+/// them agrees, so that the list stays up to date.
 const DIFFER: &[(&str, &str)] = &[];
 
 fn testdata() -> PathBuf {
@@ -109,7 +109,7 @@ fn kinds_apart(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn the_short_way_of_what_was_expected_changes_nothing() {
+fn the_fast_path_does_not_change_the_report() {
     let truth = std::fs::read(testdata().join("truth.json")).expect("truth.json");
     let truth: Vec<Value> = serde_json::from_slice(&truth).expect("a list of captures");
     for one in &truth {

@@ -33,7 +33,7 @@ fn drawn_ns(ladder: &Ladder, owner: Owner) -> u64 {
 }
 
 #[test]
-fn nobody_is_drawn_to_have_more_than_is_counted() {
+fn no_owner_is_drawn_with_more_time_than_counted() {
     let mut wrong = Vec::new();
     for (name, trace) in traces() {
         for &place in &trace.vantages {
@@ -126,7 +126,7 @@ fn waits_that_no_segment_of_their_sender_ends_are_drawn() {
         // The client sends data meanwhile.
         ("http2_ping_while_the_server_works", 180_000_000),
         ("server_greets_after_two_seconds", 1_990_000_000),
-        ("line_that_is_never_answered", 890_000_000),
+        ("request_line_without_an_answer", 890_000_000),
     ] {
         let (_, trace) = traces.iter().find(|it| it.0 == name).expect("the trace");
         for &place in &trace.vantages {

@@ -40,8 +40,8 @@ fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str) -> Packe
     }
 }
 
-/// A request on a connection of its own, 10 ms away from where it is captured; its client is `leg_ns`
-/// away from there.
+/// A request on a separate connection, 10 ms from the vantage; its client is `leg_ns` from the
+/// vantage.
 fn request(traffic: &mut Traffic, (client, server): (SocketAddr, SocketAddr), leg_ns: u64) {
     let mut sent = [100_u32, 9_000];
     let mut say = |after_ns, from_client: bool, flags: &str, payload: &[u8]| {
@@ -71,7 +71,7 @@ fn diagnosis(traffic: &Traffic) -> Report {
     diagnose(&pcap_of(&traffic.frames, 65_535))
 }
 
-/// Three requests, each after a look-up of 300 ms by another address than that of the request.
+/// Three requests, each after a look-up of 300 ms that comes from another address than the request.
 fn asked_elsewhere(leg_ns: u64) -> Report {
     let mut traffic = Traffic::default();
     for port in 40_001..40_004 {
@@ -91,12 +91,12 @@ fn a_request_waits_for_a_look_up_from_another_address_of_its_host() {
 }
 
 #[test]
-fn on_the_way_nobody_knows_whose_look_up_another_address_waited_for() {
+fn in_mid_path_look_ups_of_other_addresses_are_not_joined() {
     assert_eq!(asked_elsewhere(10 * MS).totals.exchanges, 6);
 }
 
 #[test]
-fn who_asks_for_himself_does_not_wait_for_the_look_up_of_another() {
+fn a_client_with_its_own_look_up_waits_for_no_other() {
     let mut traffic = Traffic::default();
     for port in 40_001..40_004 {
         traffic.datagram(5_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
@@ -171,7 +171,7 @@ fn a_family_that_does_not_answer_keeps_the_request_over_the_other_one_waiting() 
 }
 
 #[test]
-fn a_family_that_answers_keeps_nobody_waiting() {
+fn an_address_family_that_answers_delays_nothing() {
     let report = six_before_four(Some("S."));
     assert_eq!(report.ledger.of(Owner::SynRetransmit), 0, "{:#?}", report.findings);
 }

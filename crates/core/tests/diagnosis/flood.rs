@@ -1,4 +1,5 @@
-//! A listener under a SYN flood, and one that is only busy: traces too long to write by hand.
+//! A listener under a SYN flood, and one that is only busy, in traces that are too long to write by
+//! hand.
 
 use crate::diagnosis::diagnose;
 use crate::language::{Place, parse};
@@ -36,7 +37,7 @@ fn report(half_open: usize) -> Report {
 }
 
 #[test]
-fn who_waits_for_a_flooded_listener_waits_because_of_the_flood() {
+fn waits_for_a_flooded_listener_are_caused_by_the_flood() {
     let report = report(120);
     let flood = report.findings.first().expect("a finding");
     assert_eq!(flood.cause, Cause::SynFlood);

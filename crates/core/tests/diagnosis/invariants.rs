@@ -79,7 +79,7 @@ fn befall(seen: &mut Vec<Stamped>, at: usize, mishap: &Mishap) {
     seen.sort_by_key(|(time_ns, _)| *time_ns);
 }
 
-/// Lets the client's and the server's sequence numbers begin so much later.
+/// Shifts the initial sequence numbers of client and server by `isn`.
 fn renumber(packet: &mut Packet, isn: [u32; 2]) {
     let side = usize::from(packet.source < packet.destination);
     packet.seq = packet.seq.wrapping_add(isn[side]);
@@ -90,8 +90,8 @@ fn renumber(packet: &mut Packet, isn: [u32; 2]) {
     }
 }
 
-/// Puts each connection at a server of its own, with numbers of its own (RFC 6528), and begins it
-/// `after_ns`; in time order.
+/// Puts each connection at a different server, with its own sequence numbers (RFC 6528), and begins
+/// it `after_ns`; in order of time.
 fn together(connections: &[Vec<Stamped>], after_ns: &[u64]) -> Vec<(u64, Vec<u8>)> {
     let mut frames = Vec::new();
     for (index, connection) in connections.iter().enumerate() {
@@ -111,7 +111,7 @@ fn together(connections: &[Vec<Stamped>], after_ns: &[u64]) -> Vec<(u64, Vec<u8>
     frames
 }
 
-/// Puts each connection between two hosts of its own.
+/// Puts each connection between two different hosts.
 fn apart(mut connections: Vec<Vec<Stamped>>) -> Vec<Vec<Stamped>> {
     for (index, connection) in connections.iter_mut().enumerate() {
         for (_, packet) in connection {

@@ -43,7 +43,7 @@ pub enum Place {
     Client,
     Server,
     Middle,
-    /// Near the client, with a link of its own between them: a sixteenth of the way.
+    /// Near the client, with a link in between: after a sixteenth of the path.
     Gateway,
 }
 

@@ -72,7 +72,8 @@ const EXCHANGE: &str = r#"0 > S
 +0.2  < P. "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 +0.06 > ."#;
 
-/// A client that is served, and one at `address` that is refused at another port, so many times.
+/// A client that is served, and a client at `address` that is refused at another port, `times`
+/// times.
 fn refused(address: &str, times: u16) -> Vec<String> {
     let attempt = |number: u16| {
         let lines = format!("{} > S\n+0.06 < R.", 50 + 500 * number);
@@ -99,7 +100,7 @@ fn a_known_client_or_one_that_tries_again_or_all_there_is_was_refused() {
     }
 }
 
-/// The server's half of so many connections, each behind its SYN-ACK with `rest`.
+/// The server's half of `count` connections, each with its SYN-ACK and then `rest`.
 fn answers(count: u16, rest: &str) -> Vec<String> {
     let trace = |number: u16| {
         let client = format!("10.{}.{}.1:40000", 1 + number / 200, number % 200);
@@ -110,7 +111,7 @@ fn answers(count: u16, rest: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_flood_is_known_by_the_answers_that_nobody_confirms() {
+fn a_flood_is_recognised_by_unconfirmed_answers() {
     let report = report(&answers(150, "\n+1000 < S. seq 0"), Place::Server);
     assert_eq!(faults(&report), [Cause::SynFlood]);
     let facts = &report.findings[0].facts;
@@ -124,9 +125,9 @@ fn answers_of_which_the_server_goes_on_with_most_are_no_flood() {
     assert_eq!(faults(&report), []);
 }
 
-/// So many requests of one client, each on a connection of its own over 10 ms, `pause_ms` apart.
-fn visits(count: u16, pause_ms: f64) -> Vec<String> {
-    let visit = |number: u16| {
+/// `count` requests of one client, each on a separate connection over 10 ms, `pause_ms` apart.
+fn short_connections(count: u16, pause_ms: f64) -> Vec<String> {
+    let connection = |number: u16| {
         let at_ms = f64::from(number) * (21.0 + pause_ms);
         let lines = format!(
             "one_way 5\n{at_ms} > S\n+5 < S.\n+5 > .\n\
@@ -136,13 +137,13 @@ fn visits(count: u16, pause_ms: f64) -> Vec<String> {
         );
         between(&format!("10.0.0.1:{}", 40_000 + number), "10.0.0.2:80", &lines)
     };
-    (0..count).map(visit).collect()
+    (0..count).map(connection).collect()
 }
 
 #[test]
 fn requests_on_connections_of_their_own_add_up_where_they_follow_each_other() {
     let in_row = |pause_ms, place| {
-        let report = report(&visits(30, pause_ms), place);
+        let report = report(&short_connections(30, pause_ms), place);
         assert_eq!(faults(&report), []);
         let mut facts = report.findings.iter().flat_map(|finding| &finding.facts);
         facts.find(|(name, _)| *name == "in_row").map(|(_, fact)| fact.clone())

@@ -149,9 +149,9 @@ fn payload_behind_holes_has_a_bound_over_all_connections() {
     assert_eq!(tracker.memory_bytes() / SHARE_BYTES, 0, "nothing is left of what is over");
 }
 
-/// Each port is a server, and a report has room for so many.
+/// Each port is a server, and a report has room for a limited number.
 #[test]
-fn servers_too_many_to_tell_apart_are_told_together() {
+fn too_many_servers_share_a_row() {
     const SERVERS: u16 = 5_000;
     let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
     for index in 0..SERVERS {

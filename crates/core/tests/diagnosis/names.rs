@@ -53,7 +53,7 @@ impl Traffic {
         self.put(after_ns, frame);
     }
 
-    /// A connection of its own: set up, one request, its answer in `parts` after a while, the end.
+    /// A separate connection: set-up, one request, its answer in `parts` after a while, the end.
     fn connection(
         &mut self,
         (port, to): (u16, SocketAddr),
@@ -164,7 +164,7 @@ fn look_ups(count: usize) -> Report {
 }
 
 #[test]
-fn one_late_answer_that_nobody_is_seen_to_wait_for_is_a_name_that_was_not_cached() {
+fn one_late_answer_without_a_waiting_exchange_is_an_uncached_name() {
     assert!(look_ups(1).findings.is_empty(), "{:#?}", look_ups(1).findings);
 }
 
@@ -174,7 +174,7 @@ fn a_resolver_that_is_late_again_is_slow() {
     assert_eq!(causes, [Cause::DnsSlow]);
 }
 
-/// Requests to two servers, each after a look-up by a resolver of its own that takes 200 ms.
+/// Requests to two servers, each after a look-up by a different resolver that takes 200 ms.
 fn two_servers(resolvers: [[u8; 4]; 2]) -> Vec<Finding> {
     let mut traffic = Traffic::default();
     for (port, resolver) in (40_001..).zip(resolvers) {
@@ -259,7 +259,7 @@ fn asked_in_vain(answers: bool, connects: bool) -> Finding {
 }
 
 #[test]
-fn a_client_that_no_resolver_answers_and_nobody_else_has_no_way_out() {
+fn a_client_without_any_answer_is_isolated() {
     let has = |finding: &Finding, fact: &str| finding.facts.iter().any(|(name, _)| *name == fact);
     let alone = asked_in_vain(false, false);
     assert_eq!(alone.culprit.role, Role::Network);
@@ -282,7 +282,8 @@ fn unanswered_queries_are_counted_for_the_resolver_that_is_named() {
     }
 }
 
-/// Two queries without an answer, after one that its resolver answered with `reply`: whose fault that is.
+/// Returns the culprit of two queries without an answer, after one that the resolver answered with
+/// `reply`.
 fn unanswered_behind(reply: impl FnOnce(&mut Traffic)) -> Role {
     let mut traffic = Traffic::default();
     traffic.datagram(0, (CLIENT, RESOLVER), &message(QUERY, None));
@@ -310,7 +311,8 @@ fn a_host_that_says_that_its_port_is_closed_has_answered_no_query() {
         traffic.put(MS, frame);
     });
     assert_eq!(refused, Role::Resolver);
-    // The twin: it answers, and what it does not answer later was lost on the way.
+    // The twin: the resolver answers, so queries that it does not answer later were lost on the
+    // path.
     let answered = unanswered_behind(|traffic| {
         traffic.datagram(MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
     });

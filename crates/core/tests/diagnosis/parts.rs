@@ -11,7 +11,7 @@ use tcpwhy_core::report::json;
 /// A captured frame.
 type Stamped = (u64, Packet);
 
-/// Lines of the language in the order of time, as they pass `place`; what is sent again has equal bytes.
+/// Lines of the language in the order in which they pass `place`; repeated lines have equal bytes.
 fn traffic(mut lines: Vec<(f64, String)>, place: Place) -> Vec<Stamped> {
     lines.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let text: Vec<_> = lines.iter().map(|(at, line)| format!("{at:.3} {line}")).collect();
@@ -139,7 +139,7 @@ fn what_is_sent_again_with_the_same_bytes_proves_no_second_place() {
 
 /// The twins: the same traffic, seen at two places by clocks that agree.
 #[test]
-fn a_flood_and_a_scan_seen_at_two_places_are_told_once() {
+fn a_flood_and_a_scan_seen_at_two_places_are_counted_once() {
     for (name, frames) in [("flood", flood(230.0)), ("scan", scan())] {
         let later = |(at_ns, packet): &Stamped| {
             let to_server = packet.destination < packet.source;

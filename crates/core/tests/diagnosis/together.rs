@@ -5,7 +5,7 @@ use tcpwhy_core::findings::{Floors, Tally, assemble};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::tcp::{Connection, Exchange, Sink, Tracker};
 
-/// Counts each exchange by itself.
+/// Counts each exchange individually.
 #[derive(Default)]
 struct OneByOne(Tally);
 
@@ -46,7 +46,7 @@ fn report(tally: Tally) -> String {
 }
 
 #[test]
-fn exchanges_counted_together_are_told_as_if_each_were_counted_alone() {
+fn exchanges_counted_together_give_the_same_report_as_alone() {
     for step in 1..8 {
         let exchanges: String = (0..60).map(|number| exchange(number * step)).collect();
         let packets = frames(&[OPENED, &exchanges].concat(), 0, 40_000);

@@ -75,7 +75,7 @@ fn tells_of_copies(report: &Report) -> bool {
 
 /// Checks that the report on `copied` equals that on `alone`, apart from the time that the host
 /// takes to forward.
-fn assert_told_once(alone: &Report, copied: &Report) {
+fn assert_counted_once(alone: &Report, copied: &Report) {
     assert!(tells_of_copies(copied) && !tells_of_copies(alone));
     assert_eq!(copied.totals.exchanges, alone.totals.exchanges);
     assert_eq!(copied.totals.connections, alone.totals.connections);
@@ -91,25 +91,25 @@ fn assert_told_once(alone: &Report, copied: &Report) {
 }
 
 #[test]
-fn server_behind_a_translation_is_told_as_its_clients_know_it() {
+fn server_behind_a_translation_is_reported_by_its_public_address() {
     let trace = held_bodies();
     let outer = packets(&trace, Place::Server);
     let container = address("172.17.0.2:3000");
     let copied = twice(&outer, &trace, |packet| behind(packet, trace.server, container));
-    assert_told_once(&diagnose(&file(&outer)), &diagnose(&file(&copied)));
+    assert_counted_once(&diagnose(&file(&outer)), &diagnose(&file(&copied)));
 }
 
 #[test]
-fn client_behind_a_translation_is_told_by_its_own_address() {
+fn client_behind_a_translation_is_reported_with_its_own_address() {
     let trace = held_bodies();
     let inner = packets(&trace, Place::Client);
     let host = address("203.0.113.7:61000");
     let copied = twice(&inner, &trace, |packet| behind(packet, trace.client, host));
-    assert_told_once(&diagnose(&file(&inner)), &diagnose(&file(&copied)));
+    assert_counted_once(&diagnose(&file(&inner)), &diagnose(&file(&copied)));
 }
 
 #[test]
-fn packets_with_both_addresses_changed_and_half_of_them_once_more_are_told_once() {
+fn packets_translated_twice_are_counted_once() {
     let trace = held_bodies();
     let outer = packets(&trace, Place::Server);
     let [container, bridge] = ["172.17.0.2:3000", "172.17.0.1:41464"].map(address);
@@ -121,7 +121,7 @@ fn packets_with_both_addresses_changed_and_half_of_them_once_more_are_told_once(
         copied.push((at_ns + PASSED_ON_NS / 2, behind(packet, trace.server, container)));
     }
     copied.sort_by_key(|(at_ns, _)| *at_ns);
-    assert_told_once(&diagnose(&file(&outer)), &diagnose(&file(&copied)));
+    assert_counted_once(&diagnose(&file(&outer)), &diagnose(&file(&copied)));
 }
 
 /// Some exchanges may have been counted before the copy was recognised.
@@ -166,7 +166,7 @@ fn copies_of_a_steady_connection_that_was_under_way_are_found() {
 
 /// A recognised copy does not affect later connections with the same addresses.
 #[test]
-fn connections_after_a_copy_are_told() {
+fn connections_after_a_copy_are_counted() {
     let trace = parse(
         r#"
         one_way 10
@@ -186,7 +186,7 @@ fn connections_after_a_copy_are_told() {
     let mut all = twice(&outer, &trace, |packet| behind(packet, trace.server, container));
     let others = 200;
     for other in 1..=others {
-        // Once it is forgotten, and all of them at once.
+        // After the copy is forgotten, and with all copies at once.
         let later_ns = 10_000_000_000 + u64::from(other) * 1_000_000;
         let client = SocketAddr::new(trace.client.ip(), 20_000 + other);
         let another = |(at_ns, packet): &Stamped| {
@@ -202,7 +202,7 @@ fn connections_after_a_copy_are_told() {
     assert_eq!(report.totals.exchanges, 1 + u64::from(others));
 }
 
-/// A proxy says the same to its backend, on a connection with numbers of its own.
+/// A proxy sends the same bytes to its backend, on a connection with other sequence numbers.
 #[test]
 fn connections_that_say_the_same_are_no_copies() {
     let trace = held_bodies();

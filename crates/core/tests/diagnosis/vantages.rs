@@ -300,7 +300,7 @@ fn a_reset_that_its_sender_s_place_never_saw_is_the_network_s() {
 }
 
 #[test]
-fn what_was_lost_stands_in_the_ledger_of_the_same_place() {
+fn lost_time_is_in_the_ledger_of_the_same_place() {
     let text = r#"
         one_way 10
         0     > S
@@ -329,7 +329,7 @@ fn three_places_are_too_many() {
 }
 
 #[test]
-fn translated_addresses_are_told_and_not_joined() {
+fn translated_addresses_are_reported_and_not_joined() {
     let trace = held_bodies();
     let client = file(&at_client(&trace));
     let mut beyond = at_server(&trace, 0);
@@ -366,7 +366,7 @@ fn holes_at_one_place_leave_the_telling_to_the_other() {
 }
 
 #[test]
-fn connections_of_one_place_only_are_told_beside_those_of_both() {
+fn connections_seen_at_one_place_only_are_counted_too() {
     let trace = held_bodies();
     let mut server = at_server(&trace, AHEAD_NS);
     for (at_ns, mut packet) in at_server(&trace, AHEAD_NS) {
@@ -413,7 +413,8 @@ fn a_syn_that_both_ends_saw_was_dropped_behind_the_server_s_capture() {
     assert_eq!(lost.findings[0].cause.id(), "syn_retransmit");
     assert_eq!(join(&lost).crossings[0].lost_packets, 1);
     let seen = both_ends(&parse(&text("")), AHEAD_NS);
-    // Dropped it was on the server's host; that its listener was full does not show: nobody waits.
+    // The SYN was dropped on the server's host. That the listener was full does not show, since no
+    // connection waits in its queue.
     assert_eq!(seen.findings[0].cause.id(), "syn_retransmit");
     assert_eq!(join(&seen).crossings[0].lost_packets, 0);
 }

@@ -1,4 +1,5 @@
-//! Captures that begin in the middle, as those of a running system do: less is known, so less may be said.
+//! Captures that begin in the middle, like those of a running system: less is known, so the report
+//! may claim less.
 
 use crate::edit::{captures, report};
 use tcpwhy_core::model::{Class, Report};
@@ -25,7 +26,7 @@ fn faults(report: &Report) -> Vec<&'static str> {
     faults.map(|fault| fault.cause.id()).collect()
 }
 
-/// Frame numbers at which a capture of so many is cut.
+/// Frame numbers at which a capture with this number of frames is cut.
 fn cuts(frames: usize) -> Vec<usize> {
     // The mean cut leaves half of the frames.
     let parts = PARTS.min(2 * FRAMES_MAX / frames.max(1)).max(2);

@@ -7,8 +7,8 @@ use tcpwhy_core::model::{Class, Owner, Report};
 
 const S: i64 = 1_000_000_000;
 
-/// By how much a clock is set, ns: a little more than frames may be written late, a time that a timer may
-/// take, a day, and half a century: a clock that begins in 1970.
+/// Steps of a clock, ns: a little more than the delay with which frames may be written, the length
+/// of a timer, a day, and half a century (a clock that begins in 1970).
 const STEPS_NS: [i64; 4] = [-5 * S / 4, -7 * S, -86_400 * S, -50 * 365 * 86_400 * S];
 
 /// An interval smaller than any step of the clock, ns.
@@ -79,7 +79,7 @@ fn span_ns(report: &Report) -> u64 {
 }
 
 #[test]
-fn a_step_of_the_clock_is_nobodys_time() {
+fn a_step_of_the_clock_has_no_owner() {
     let mut wrong = Vec::new();
     for (name, frames) in captures() {
         let was = report(&frames);

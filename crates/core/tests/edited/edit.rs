@@ -117,7 +117,7 @@ pub fn findings(report: &Report) -> Vec<String> {
     report.findings.iter().map(words).collect()
 }
 
-/// The whole story without frame numbers and what was noticed beside it.
+/// The report without frame numbers and minor observations.
 pub fn story(report: &Report) -> String {
     let totals = &report.totals;
     format!(

@@ -67,7 +67,7 @@ fn fact(report: &Report, name: &str) -> Option<u64> {
 }
 
 #[test]
-fn fragments_tell_the_same_story_as_the_packet_whatever_their_order() {
+fn fragments_in_any_order_give_the_same_report_as_the_packet() {
     for (name, frames) in captures() {
         let whole = report(&frames);
         for (size, reversed) in [(576, false), (576, true), (24, false), (1_400, true)] {

@@ -199,7 +199,7 @@ fn faults(report: &Report) -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn what_tells_nothing_of_causes_changes_none() {
+fn edits_without_evidence_change_no_cause() {
     let mut differ = Vec::new();
     for (name, frames) in captures() {
         let known = faults(&report(&frames));

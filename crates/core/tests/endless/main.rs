@@ -1,5 +1,5 @@
-//! A diagnosis without end takes no more memory the longer it lasts, whatever passes: bytes are counted as they are
-//! allocated.
+//! A continuous diagnosis takes no more memory the longer it lasts, whatever traffic it sees: bytes
+//! are counted as they are allocated.
 
 mod traffic;
 

@@ -20,7 +20,7 @@ pub enum Kind {
     Resolver,
 }
 
-/// All of them.
+/// All kinds.
 pub const KINDS: [Kind; 6] =
     [Kind::Path, Kind::Server, Kind::Refused, Kind::MidStream, Kind::ZeroWindow, Kind::Resolver];
 
@@ -44,7 +44,7 @@ impl Traffic {
         Self { kind, count: 0, frames: 0, frames_of_interval: Vec::new() }
     }
 
-    /// Fills `block` with so many connections.
+    /// Fills `block` with this number of connections.
     pub fn fill(&mut self, connections: u32, block: &mut Block) {
         for _ in 0..connections {
             self.connection();

@@ -140,7 +140,7 @@ fn within(capture: &[u8], filter: &str) -> Report {
 }
 
 #[test]
-fn a_time_range_tells_of_its_exchanges_what_the_whole_capture_shows() {
+fn a_time_range_reports_its_exchanges_as_the_whole_capture_does() {
     let capture = capture();
     let whole = report(&capture, 0, 1 << 20, 0);
     // Between two exchanges of each connection.

@@ -1,22 +1,23 @@
-//! Short connections of which every segment was expected are only counted: that has to come to what
-//! following them comes to, whatever else happens on them or between them.
+//! Short connections whose segments were all expected are counted without being followed. The
+//! result has to be the same as if they were followed, whatever else happens on them or between
+//! them.
 
 use super::report_with;
 use super::wire::{Packet, pcap_header};
 use proptest::prelude::*;
 use tcpwhy_core::pipeline::Options;
 
-/// Connections of a capture: so many that the worst of each shard are known, and others only
-/// counted.
+/// Number of connections in a capture: enough that each shard lists the worst and only counts the
+/// others.
 const CONNECTIONS: u32 = 4_500;
 
 /// An irregularity of a connection, at the packet with a number.
 #[derive(Clone, Copy, Debug)]
 enum Odd {
     Missing(usize),
-    /// Captured twice, so much later.
+    /// The packet is captured twice, with this delay.
     Twice(usize, u32),
-    /// Sent again, so much later.
+    /// The packet is sent again, with this delay.
     Again(usize, u32),
     /// Captured behind its successor.
     Overtaken(usize),

@@ -1,5 +1,5 @@
-//! Segments that were expected go a short way: it has to leave what the long way leaves, whatever comes
-//! between them.
+//! Expected segments take a fast path, which has to leave the same state as the general path,
+//! whatever comes in between.
 
 use super::report_with;
 use super::wire::{Packet, pcap_header};
@@ -56,7 +56,7 @@ enum Turn {
     AckedFirst,
     /// So is the response, before the next request.
     AckedAlone,
-    /// The request is another one, or in two segments; or the response is, or has no end.
+    /// The request differs or comes in two segments; or the response differs or has no end.
     OtherRequest(u8),
     RequestInTwo,
     OtherResponse(u8),
@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn the_short_way_leaves_what_the_long_one_does(
+    fn the_fast_path_leaves_the_same_state(
         steps in prop::collection::vec(step(), 1..40),
         speech in prop::sample::select(vec![Speech::Http, Speech::Redis, Speech::Other]),
         path_ns in prop_oneof![Just(5_000_u64), Just(2_000_000), Just(30_000_000)],

@@ -362,7 +362,7 @@ fn refused(server: Endpoint) -> Finding {
     }
 }
 
-/// The nagle case from a capture that is cut, has holes, and was named by somebody hostile.
+/// The Nagle case, from a capture that is cut, has holes, and contains hostile names.
 pub fn troubled() -> Report {
     let mut report = nagle();
     let input = &mut report.inputs[0];

@@ -6,7 +6,7 @@ use tcpwhy_core::findings::arrange;
 use tcpwhy_core::model::{Cause, Fact, Observation, Owner, Report, Role};
 use tcpwhy_core::report::{json, text};
 
-/// A fault that is next to nothing beside what the server takes.
+/// A fault that costs almost nothing compared with the server's own time.
 fn slight() -> Report {
     let mut report = fixtures::nagle();
     let mut cost = report.findings[0].clone();
@@ -35,7 +35,7 @@ fn a_slight_fault_does_not_stand_before_what_takes_nearly_all() {
 
 /// A fault that makes many requests fail is serious, however little time it takes.
 #[test]
-fn a_fault_that_meets_many_stands_first() {
+fn a_fault_of_many_requests_comes_first() {
     let mut report = slight();
     let fault = report.findings.iter_mut().find(|it| it.cause == Cause::NagleDelayedAck);
     let fault = fault.expect("the fault");
@@ -77,7 +77,7 @@ fn a_server_with_less_than_half_of_the_time_does_not_rule_out_the_network() {
 }
 
 #[test]
-fn a_cost_that_outweighs_the_fault_stands_beside_it_with_its_own_advice() {
+fn a_cost_larger_than_the_fault_is_shown_with_its_own_advice() {
     let mut report = fixtures::nagle();
     let mut cost = report.findings[0].clone();
     (cost.cause, cost.share, cost.lost_ns) = (Cause::PathRtt, 0.7, 27_000_000_000);
@@ -134,7 +134,7 @@ fn a_scan_is_said_first() {
 }
 
 #[test]
-fn a_prediction_stands_with_the_exchanges_that_it_is_of() {
+fn a_prediction_is_shown_with_its_exchanges() {
     let mut report = fixtures::nagle();
     assert!(text::render(&report, &look(80)).contains("without nagle"));
     report.totals.exchanges = 2_000;
@@ -173,9 +173,9 @@ fn nothing_of_what_was_asked_for_is_not_nothing_at_all() {
     assert!(!text.contains("No fault"), "{text}");
 }
 
-/// One direction only was captured: nobody can say that nothing was wrong.
+/// Only one direction was captured, so the absence of faults cannot be shown.
 #[test]
-fn where_nothing_can_be_told_no_health_is_claimed() {
+fn without_evidence_no_health_is_claimed() {
     let mut report = fixtures::nagle();
     report.findings.clear();
     report.ledger.transfer(Owner::NagleDelayedAck, Owner::Unknown, u64::MAX);

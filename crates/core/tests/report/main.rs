@@ -209,7 +209,7 @@ fn manuals_read_well() {
     for &cause in Cause::ALL {
         let text = render_manual(cause, &look(80));
         let prose: String = text.split('`').step_by(2).collect();
-        // An ellipsis outside of commands is a template that nobody filled.
+        // An ellipsis outside of commands is a template that was not filled in.
         assert!(!prose.contains(['{', '[', '|', '…']), "{}: {prose}", cause.id());
     }
 }

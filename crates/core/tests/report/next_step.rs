@@ -65,7 +65,7 @@ fn the_first_fix_is_for_the_culprit() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Advice for a software that nobody saw is a guess.
+/// Advice for software that the capture does not show is a guess.
 #[test]
 fn software_is_named_only_where_the_capture_shows_it() {
     let names = ["nginx", "Apache", "Node", "Java", "JDK", "Netty", "Python", "Go"];
@@ -159,7 +159,8 @@ fn a_check_ends_with_the_comparison() {
     assert!(said.ends_with("tcpwhy after.pcap --filter 'cause nagle_delayed_ack'"), "{said}");
 }
 
-/// Look-ups alone have no latency to compare: what waited for them is captured too.
+/// Look-ups alone have no latency to compare, so the exchanges that waited for them are captured
+/// too.
 #[test]
 fn a_check_of_look_ups_captures_what_waits_for_them() {
     let (report, mut finding) = nagle();

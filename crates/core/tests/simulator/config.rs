@@ -97,9 +97,10 @@ pub struct Injected {
 }
 
 impl Config {
-    /// For how long any other sender would have had to open its congestion window, were its
-    /// buffer not in the way, ns: a window doubles each round trip (RFC 5681 §3.1). This stack
-    /// has none, but no capture tells, and what a window that opens takes is not lost to a buffer.
+    /// Time for which another sender would have had to open its congestion window if its buffer
+    /// were not limited, ns: a window doubles each round trip (RFC 5681 §3.1). This stack has no
+    /// congestion window, but no capture shows that, and time that a window needs to open is not
+    /// lost to a buffer.
     pub fn opening_ns(&self) -> u64 {
         let ceiling_bytes = self.send_bytes.min(self.receive_bytes);
         let flights = self.body_bytes.div_ceil(ceiling_bytes) as u64;

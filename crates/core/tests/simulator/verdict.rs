@@ -40,8 +40,9 @@ struct Cost {
     injected: Injected,
     /// Time by which all exchanges would end earlier without it, ns.
     ns: u64,
-    /// The least and the most that may be said to be lost to it, ns. A fault costs more or less
-    /// beside others that would keep the sender waiting anyway; and see [`Config::opening_ns`].
+    /// Least and greatest time that may be reported as lost to it, ns. A fault costs more or less
+    /// in the presence of others that would delay the sender anyway; see also
+    /// [`Config::opening_ns`].
     bounds_ns: (u64, u64),
 }
 

@@ -138,7 +138,7 @@ impl<'a> World<'a> {
                     CLIENT => self.client.host.receive(self.now_us, packet),
                     _ => self.server.host.receive(self.now_us, packet),
                 }
-                // Applications read at once: what is acknowledged has been read.
+                // Applications read at once, so acknowledged data has been read.
                 self.client_works();
                 self.server_works();
             }

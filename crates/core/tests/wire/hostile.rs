@@ -1,4 +1,4 @@
-//! Captures are hostile input: whatever the bytes, no panic, and no payload outside of the frame.
+//! Captures are hostile input: no bytes may cause a panic, or a payload outside of the frame.
 
 use crate::packets::{frame, hasher, specs, tcp};
 use proptest::prelude::*;

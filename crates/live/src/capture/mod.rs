@@ -107,7 +107,7 @@ pub enum Link {
 
 /// A capture under way.
 pub struct Capture {
-    /// Asks what the interface is doing.
+    /// Socket for queries about the interface.
     control: OwnedFd,
     source: Box<dyn Source>,
     /// Reason for the packet socket, if it is the source.

@@ -95,7 +95,7 @@ impl Share {
         1.0 / f64::from(1u32 << self.0)
     }
 
-    /// Returns the factor by which counts are multiplied to estimate those of all connections.
+    /// Returns the factor that converts a count of captured connections to an estimate for all.
     pub fn scale(self) -> u64 {
         1 << self.0
     }

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_is_told_from_a_failed_insertion() {
+    fn a_full_table_is_distinguished_from_a_failed_insertion() {
         let full = grown(&[("nf_conntrack.drop", 24)]);
         assert_eq!(tracked_subject(&full), Some(Subject::ConntrackFull));
         let failed = grown(&[("nf_conntrack.drop", 3), ("nf_conntrack.insert_failed", 3)]);

@@ -105,7 +105,7 @@ impl Watch {
                     namespaces.insert(netns.inode, (netns, snapshot));
                 }
                 Err(error) if is_only => return Err(error),
-                // One of many that is gone, or another user's.
+                // One of many processes, which has ended or belongs to another user.
                 Err(_) => {}
             }
         }

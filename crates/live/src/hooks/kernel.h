@@ -153,7 +153,7 @@ struct task_struct {
         bits_ >> __builtin_preserve_field_info((object)->field, 5);                                \
     })
 
-// Events that were seen and not counted for want of room.
+// Number of events that were not counted because a map or ring was full.
 struct {
     __uint(type, MAP_ARRAY);
     __uint(max_entries, 1);
@@ -171,7 +171,7 @@ INLINE void count_lost(void) {
 // Network namespace to look at, by its inode; 0 looks at all. Set before the program is loaded.
 const volatile u32 scope_netns = 0;
 
-// Of 2^n connections one is looked at, where a hook samples. Set before the program is loaded.
+// A hook that samples looks at one of 2^n connections. Set before the program is loaded.
 const volatile u32 scope_sample_shift = 0;
 
 char licence[] SEC("license") = "Dual MIT/GPL";

@@ -34,7 +34,8 @@ pub(super) fn prepare() -> Result<(), Lack> {
     mounted().and_then(|()| made()).map_err(refused)
 }
 
-/// Two processes that both mounted would hide what the first has pinned: one at a time.
+/// Mounts the file system unless it is mounted. A lock ensures that one process does so at a time,
+/// since a second mount would hide what the first process has pinned.
 fn mounted() -> io::Result<()> {
     if mount::is_bpf(MOUNT)? {
         return Ok(());

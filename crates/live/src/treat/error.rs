@@ -180,13 +180,13 @@ pub enum TreatError {
     },
     /// A namespace uses the file of the host.
     #[error(
-        "network namespace {netns} has no {path}: its processes are told what those of the host are; \
-         name the file that they see with --file"
+        "network namespace {netns} has no {path}: its processes use the file of the host; \
+         name the file with --file"
     )]
     NoResolverFile {
         /// The namespace.
         netns: String,
-        /// Path that a file of its own would have.
+        /// Path that a separate file would have.
         path: PathBuf,
     },
     /// The file has no nameserver that a cache could ask.

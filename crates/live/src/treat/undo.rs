@@ -171,7 +171,7 @@ fn put_back(
     Ok(true)
 }
 
-/// The record with what its hook has changed and its process has not noted.
+/// Returns the record with the changes that its hook made and that its process has not recorded.
 fn with_hook(record: &Record, setting: &Setting) -> Result<Record, TreatError> {
     let mut record = record.clone();
     let What::Sockets { hook_map: Some(pin), .. } = &record.what else { return Ok(record) };
@@ -181,14 +181,14 @@ fn with_hook(record: &Record, setting: &Setting) -> Result<Record, TreatError> {
     Ok(record)
 }
 
-/// Adds what a hook has changed and the record does not list.
+/// Adds the changes of a hook that the record does not list.
 pub(super) fn add_of_hook(record: &mut Record, setting: &Setting, events: &[Established]) {
     let noted: HashSet<u64> = record.changes.iter().filter_map(cookie).collect();
     let missing = of_hook(setting, events).filter(|change| !noted.contains(&change.cookie));
     record.changes.extend(missing.map(Change::Socket));
 }
 
-/// Lets go of what a hook has left for an undo.
+/// Removes what a hook has kept for an undo.
 pub(super) fn forget_hook(record: &Record) {
     if let What::Sockets { hook_map: Some(pin), .. } = &record.what {
         established::forget(pin);

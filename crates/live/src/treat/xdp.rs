@@ -53,7 +53,7 @@ fn entrances(netns: &Netns) -> Result<Vec<String>, TreatError> {
     }
 }
 
-/// The devices of routes as `ip -o route` prints them, those of several ways included.
+/// Returns the devices of routes as `ip -o route` prints them, including those of multipath routes.
 fn after_dev(said: &str) -> Vec<String> {
     let words: Vec<&str> = said.split_whitespace().collect();
     let devices = words.windows(2).filter(|pair| pair[0] == "dev");

@@ -55,7 +55,8 @@ pub struct ServerSurvey {
     pub rounds: Vec<Round>,
     /// State of the cache, as the answers show it.
     pub cache: Cache,
-    /// Questions of a type to which it was silent each time beside another, sent alone.
+    /// Queries of a type to which the server was silent each time when sent together with another,
+    /// sent alone.
     pub alone: Vec<Query>,
     /// The name of the first address that it answered with.
     pub reverse: Option<Query>,
@@ -108,7 +109,7 @@ pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> 
 }
 
 impl Survey {
-    /// Asks those of the servers that are `wanted` once more, each for what it was asked before.
+    /// Asks those of the servers that are `wanted` again, each for the same as before.
     pub fn repeat(
         &mut self,
         types: &[RecordType],
@@ -154,7 +155,7 @@ fn one_server(
     ServerSurvey { server: asking.server, cache: cache(&rounds), rounds, alone, reverse, rtt_ns }
 }
 
-/// Asks alone what is never answered beside another question that is.
+/// Asks alone for types that are never answered when sent together with another.
 fn alone(asking: &Asking<'_>, rounds: &[Round], types: &[RecordType]) -> Vec<Query> {
     let queries = || rounds.iter().flat_map(|round| &round.queries);
     let silent = |it: &RecordType| {

@@ -113,7 +113,7 @@ fn the_second_of_a_pair_that_gets_lost_is_the_networks() {
 }
 
 #[test]
-fn failures_are_told_from_names_that_do_not_exist() {
+fn failures_are_distinguished_from_names_that_do_not_exist() {
     let rcode = Some(ResponseCode::ServFail);
     let failing = Fake::start(Behaviour { rcode, ..healthy() });
     let server = Fake::start(healthy());
@@ -126,7 +126,7 @@ fn failures_are_told_from_names_that_do_not_exist() {
 }
 
 #[test]
-fn a_slow_server_is_told_from_one_that_fills_its_cache() {
+fn a_slow_server_is_distinguished_from_one_that_fills_its_cache() {
     let delay = Duration::from_millis(150);
     let slow = Fake::start(Behaviour { delay, ..healthy() });
     let (causes, _, survey) = diagnosis("db.lab", &config("", &[&slow]));
@@ -198,7 +198,7 @@ fn what_is_cut_short_is_asked_for_over_tcp() {
 }
 
 #[test]
-fn a_reverse_zone_that_is_silent_is_told_apart() {
+fn a_silent_reverse_zone_is_distinguished() {
     let ignores = vec![RecordType::PTR];
     let server = Fake::start(Behaviour { ignores, ..healthy() });
     let (causes, expected, _) = diagnosis("db.lab", &config("", &[&server]));

@@ -48,7 +48,7 @@ pub enum ResponseError {
     #[error("the header section of the answer is longer than 64 KiB")]
     HeaderTooLong,
     /// The length is invalid.
-    #[error("the length of the answer cannot be told: {0}")]
+    #[error("the length of the answer cannot be determined: {0}")]
     Length(String),
     /// The connection was closed before the response was complete.
     #[error("the connection was closed before the answer was complete")]

@@ -72,8 +72,8 @@ pub fn syn(source: SocketAddr, target: SocketAddr, seq: u32) -> Vec<u8> {
     segment
 }
 
-/// The answer to a SYN of `source`, and the sequence number of that SYN. Of IPv4 raw sockets pass the
-/// whole packet.
+/// Parses the answer to a SYN from `source`; returns it with the sequence number of that SYN. For
+/// IPv4, raw sockets pass the whole packet.
 pub fn syn_answer(
     packet: &[u8],
     (source, target): (SocketAddr, SocketAddr),

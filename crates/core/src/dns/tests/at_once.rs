@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_dead_server_beside_one_that_answers_keeps_nobody_waiting() {
+fn a_dead_server_delays_nothing_if_another_answers() {
     // Two look-ups 2 s apart, which differ only in that the first was answered.
     let one = |at: u32, port: u32, id: u32| {
         format!(

@@ -45,7 +45,7 @@ fn an_answer_to_another_query_or_long_before_is_not_its() {
 }
 
 #[test]
-fn who_asks_for_the_next_name_at_once_has_heard_of_the_one_before() {
+fn a_client_that_queries_the_next_name_has_the_previous_answer() {
     let search = |next: &str| {
         lookup(&format!(
             "0.000 q 4000 10.0.0.53 1 A db.one.example.com

@@ -88,7 +88,7 @@ fn a_query_asked_again_from_another_socket_belongs_to_the_lookup_under_way() {
 }
 
 #[test]
-fn search_domains_are_tried_in_vain() {
+fn search_domains_are_tried_without_success() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A api.ns.svc.cluster.local
          0.002 r 4000 10.0.0.53 1 A api.ns.svc.cluster.local NXDOMAIN
@@ -121,7 +121,7 @@ fn a_server_is_no_further_away_than_its_answers_take() {
 }
 
 #[test]
-fn search_domains_are_tried_in_vain_for_a_host_called_www() {
+fn search_domains_fail_for_a_host_called_www() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A www.shop.svc.cluster.local
          0.002 r 4000 10.0.0.53 1 A www.shop.svc.cluster.local NXDOMAIN
@@ -224,7 +224,7 @@ fn a_late_answer_is_slow_from_the_question_on() {
 }
 
 #[test]
-fn an_address_whose_name_nobody_knows_costs_the_timeout() {
+fn an_address_without_a_name_costs_the_timeout() {
     let lookup = lookup(
         "0.0 q 4000 10.0.0.53 1 PTR 1.1.1.10.in-addr.arpa
          5.0 q 4000 10.0.0.53 1 PTR 1.1.1.10.in-addr.arpa
@@ -372,7 +372,7 @@ fn a_resolver_going_upstream_is_not_a_user() {
 }
 
 #[test]
-fn who_asks_the_resolver_on_his_own_address_is_a_user() {
+fn a_client_with_the_resolvers_own_address_is_no_resolver() {
     let mut tracker = Tracker::new(false);
     for at in ["0", "1"] {
         let trace = format!(
@@ -440,7 +440,7 @@ fn an_answer_soon_after_the_client_asked_again_is_to_that() {
 }
 
 #[test]
-fn a_name_that_exists_without_the_type_asked_for_is_not_searched_for_in_vain() {
+fn a_name_without_the_type_asked_for_is_no_failed_search() {
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 AAAA www.example.com
          0.160 r 4000 10.0.0.53 1 AAAA www.example.com NODATA

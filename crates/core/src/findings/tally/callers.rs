@@ -1,6 +1,6 @@
 //! The clients whose connection attempts met a cause at one server.
 
-/// Clients told apart; what more of them met is no matter of one.
+/// Number of clients kept separately; a fault with more of them does not concern a single client.
 const CALLERS_MAX: usize = 4;
 
 /// Clients, and how often each met it. The same, in whatever order they are added.

@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use std::collections::BTreeSet;
 
-/// What each cause cost at each culprit. A capture may have as many servers as it has packets:
-/// those of one server are found without looking at the others.
+/// Cost of each cause at each culprit. A capture may have as many servers as packets, so the
+/// entries of one server are found without a search among the others.
 #[derive(Clone, Default)]
 pub struct Causes {
     all: HashMap<Key, Box<CauseTally>>,
@@ -15,7 +15,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// That of `key`, nothing so far if it is new.
+    /// Returns the tally of `key`, an empty one if it is new.
     pub fn at(&mut self, key: &Key) -> &mut CauseTally {
         match self.all.entry_ref(key) {
             EntryRef::Occupied(known) => known.into_mut(),
@@ -26,12 +26,12 @@ impl Causes {
         }
     }
 
-    /// That of `key`, if it was met.
+    /// Returns the tally of `key`, if there is one.
     pub fn get(&self, key: &Key) -> Option<&CauseTally> {
         self.all.get(key).map(|cause| &**cause)
     }
 
-    /// The same, to be changed.
+    /// Returns the tally of `key` for changes, if there is one.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut CauseTally> {
         self.all.get_mut(key).map(|cause| &mut **cause)
     }

@@ -2,10 +2,11 @@
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::findings::culprit::culprit;
-use crate::findings::scene::{Proof, Scene, Shown};
+use crate::findings::causes::rules;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
 use crate::findings::tally::Callers;
-use crate::model::{Cause, Culprit, Histogram, Ledger, Owner, Role, Vantage};
+use crate::model::{Cause, Culprit, Histogram, Ledger, Role, Vantage};
 use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::Endpoint;
 use std::hash::{Hash, Hasher};
@@ -40,20 +41,14 @@ impl Key {
     /// `cause` on `connection`, where `sender` was silent.
     pub(in crate::findings) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
         let (client, server) = (connection.client(), connection.server());
-        let of_syn = matches!(cause, Cause::Refused | Cause::SynRetransmit);
-        let rejected = connection.rejects(sender).filter(|_| cause == Cause::RetransmissionTimeout);
-        let obstacle = connection.obstacle().filter(|_| of_syn);
-        let culprit = match obstacle.or(rejected.map(|told| told.reporter)) {
+        let culprit = match (rules(cause).elsewhere)(connection, sender) {
             Some(endpoint) => Culprit { role: Role::Network, endpoint },
-            None if matches!(cause, Cause::Reset | Cause::IdleReset) && connection.was_cut() => {
-                Culprit { role: Role::Network, endpoint: server }
-            }
-            None => culprit(cause, sender, client, server),
+            None => cause.culprit(sender, client, server),
         };
         Self { server, cause, sender, culprit }
     }
 
-    /// The same among what is added up about `server`, which stands for many.
+    /// Returns the key in the row of `server`, which may stand for many servers.
     pub(in crate::findings) fn within(mut self, server: Endpoint) -> Self {
         if self.server != server {
             if self.culprit.endpoint == self.server {
@@ -84,7 +79,7 @@ pub struct CauseTally {
     pub lost_ns: u64,
     /// Wall time of the exchanges with it.
     pub now: Histogram,
-    /// The same without it.
+    /// Durations without the cause.
     pub without: Histogram,
     /// The longest silence of each exchange.
     pub waits: Histogram,
@@ -102,7 +97,7 @@ pub struct CauseTally {
     pub shown: Shown,
     /// The clients, of causes of connection attempts.
     pub callers: Callers,
-    /// Time of owners that it explains, where costs are told from the same owners.
+    /// Time of owners that the cause explains, for costs that are computed from the same owners.
     pub covers: Ledger,
 }
 
@@ -117,7 +112,7 @@ pub struct Instance {
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
-    /// Its number among the connection's exchanges, from 1; 0 where it is of none.
+    /// Number of the exchange on its connection, from 1; 0 if it belongs to none.
     pub exchange: u64,
     /// Its vantage.
     pub vantage: Vantage,
@@ -139,10 +134,8 @@ impl CauseTally {
         self.repaired += u64::from(chain.segments);
         self.waits.record(chain.longest_ns);
         self.requests += u64::from(chain.sender == Side::Client);
-        match chain.cause {
-            Cause::AcceptQueueOverflow => self.covers.add(Owner::Connect, chain.ns),
-            Cause::Bufferbloat => self.covers.add(Owner::Queueing, chain.ns),
-            _ => {}
+        if let Some(owner) = rules(chain.cause).covers {
+            self.covers.add(owner, chain.ns);
         }
         self.note_share(chain.ns, wall_ns);
     }
@@ -198,14 +191,14 @@ impl CauseTally {
         }
     }
 
-    /// Returns whether an instance of that rank is clearer than what is known.
+    /// Returns whether an instance with this rank is clearer than the present one.
     pub(super) fn wants(&self, rank: Rank) -> bool {
         self.worst.as_ref().is_none_or(|worst| rank > worst.rank)
     }
 }
 
 impl Scene<'_> {
-    /// All that is told of it as an instance of what stands under `key`.
+    /// Collects the proof of this instance for the finding of `key`.
     #[cold]
     #[inline(never)]
     pub(super) fn instance(&self, key: &Key, rank: Rank) -> Instance {
@@ -224,5 +217,5 @@ impl Scene<'_> {
     }
 }
 
-/// What makes an instance the clearest: the longest silence, and the first of equals.
+/// Order of instances by clearness: the longest silence, and the first of equals.
 pub type Rank = ((bool, bool, u64), std::cmp::Reverse<(u64, FrameId)>);

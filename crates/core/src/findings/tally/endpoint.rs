@@ -1,9 +1,9 @@
 //! What is added up about one server endpoint.
 
 use crate::app::{Label, Protocol, Side};
-use crate::findings::costs::COSTS;
+use crate::findings::causes::COSTS;
+use crate::findings::causes::syn_flood::Flood;
 use crate::findings::notes::Noticed;
-use crate::findings::syn_flood::Flood;
 use crate::findings::tally::history::are_too_many;
 use crate::findings::tally::{Rows, Tails, Waits};
 use crate::model::{Cause, Histogram, Ledger, Owner, Sighting};
@@ -98,8 +98,8 @@ pub struct EndpointTally {
     pub tls: Histogram,
     /// Greatest certificate flight, bytes.
     pub certificate_bytes: u32,
-    /// The exchanges that costs mattered most to, see [`Sample::index_of`].
-    pub samples: [Option<Box<Sample>>; 4],
+    /// The exchanges that each of [`COSTS`] mattered most to.
+    samples: [Option<Box<Sample>>; COSTS.len()],
     /// Exchanges that included a set-up.
     pub connects: u64,
     /// By how much set-ups took longer than the round trip, ns: that is no distance.
@@ -160,7 +160,7 @@ impl EndpointTally {
         self.unanswered += u64::from(!exchange.response_seen);
         self.path_waits += u64::from(exchange.path_waits);
         self.drained += u64::from(has_drained(connection, exchange));
-        self.sample(connection, exchange);
+        self.keep_samples(connection, exchange);
         if let Some(handshake) = exchange.handshake {
             self.handshakes[usize::from(handshake.resumed)] += 1;
             self.tls.record(exchange.ledger.of(Owner::Tls));
@@ -252,11 +252,16 @@ impl EndpointTally {
         }
     }
 
+    /// Returns the exchange that a cost mattered most to.
+    pub(in crate::findings) fn sample(&self, cause: Cause) -> Option<&Sample> {
+        let place = COSTS.iter().position(|cost| cost.cause == cause)?;
+        self.samples[place].as_deref()
+    }
+
     /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
-    fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
-        for &(cause, owners) in COSTS {
-            let Some(place) = Sample::index_of(cause) else { continue };
-            let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
+    fn keep_samples(&mut self, connection: &Connection, exchange: &Exchange) {
+        for (place, cost) in COSTS.iter().enumerate().filter(|(_, cost)| cost.is_sampled) {
+            let ns = cost.owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
             if ns > 0 && self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
                 self.keep_sample(place, connection, exchange, ns);
             }
@@ -414,17 +419,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Where the sample of a cost stands among an endpoint's.
-    pub const fn index_of(cause: Cause) -> Option<usize> {
-        match cause {
-            Cause::PathRtt => Some(0),
-            Cause::TlsHandshake => Some(1),
-            Cause::Bandwidth => Some(2),
-            Cause::ClientThink => Some(3),
-            _ => None,
-        }
-    }
-
     fn of(connection: &Connection, exchange: &Exchange, ns: u64) -> Self {
         let frames = connection.setup.frames();
         let set_up = |frame: Option<Sighting>| frame.filter(|_| exchange.connects);

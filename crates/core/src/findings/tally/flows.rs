@@ -1,4 +1,4 @@
-//! Who sent much to whom, and when: what `shared_link` joins when all is known.
+//! Large transfers by hosts and time, which `shared_link` joins at the end of the capture.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -15,7 +15,7 @@ const FLOWS_MAX: usize = 1 << 10;
 /// of two: somewhat more than a minute.
 const STRETCH_BITS: u32 = 36;
 
-/// What one side of a connection sent in an exchange.
+/// Data that one side of a connection sent in an exchange.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub(in crate::findings) client: [u8; 16],
@@ -23,23 +23,23 @@ pub struct Flow {
     pub(in crate::findings) sender: Side,
     /// The connection's first frame.
     pub(in crate::findings) connection: FrameId,
-    /// Its time, from the first data to the last, ns.
+    /// Begin and end of its data, ns.
     pub(in crate::findings) span_ns: [u64; 2],
     pub(in crate::findings) bytes: u64,
-    /// How long it looked as if a send buffer held it back, ns.
+    /// Time for which a send buffer seemed to hold it back, ns.
     pub(in crate::findings) held_ns: u64,
-    /// How long its congestion window held it back, ns.
+    /// Time for which its congestion window held it back, ns.
     pub(in crate::findings) windowed_ns: u64,
-    /// How long quick repairs of what it lost held it back, and its smaller window after them, ns.
+    /// Time for which fast recoveries and the smaller window after them held it back, ns.
     pub(in crate::findings) repaired_ns: u64,
-    /// How much of a link's time it leaves while its window opens, ns.
+    /// Time of the link that it left idle while its window opened, ns.
     pub(in crate::findings) opening_ns: u64,
-    /// The rate of its path as far as that is known, bits per second.
+    /// Rate of its path, if known, bits per second.
     pub(in crate::findings) path_bps: Option<u64>,
 }
 
 impl Flow {
-    /// What `sender` sent in `exchange`, if that was much.
+    /// Returns the flow of `sender` in `exchange`, if it is large.
     fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
         let half = &connection.senders[sender as usize];
         let bulk = half.bulk.as_ref()?;
@@ -126,9 +126,9 @@ impl Flows {
     }
 }
 
-/// How much of the time of a path of so many bytes/s is left by a sender whose window opens from so
-/// many bytes, ns: it doubles with each round trip until it holds what the path does, and has sent that much
-/// by then (RFC 5681 §3.1).
+/// Time for which a sender leaves a path of this rate (bytes/s) idle while its window opens, ns.
+/// The window doubles with each round trip until it fills the path (RFC 5681 §3.1); that data
+/// counts as sent.
 fn opening_ns(window: u64, rate: u64, rtt_ns: u64) -> u64 {
     let path_holds = u128::from(rate) * u128::from(rtt_ns) / 1_000_000_000;
     let rounds = (path_holds / u128::from(window.max(1))).checked_ilog2().unwrap_or(0);
@@ -141,7 +141,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// What a client fetched in a second.
+    /// Returns the flow of a client that fetches data in a second.
     fn flow(client: u16, connection: u64, second: u64) -> Flow {
         let mut address = [0; 16];
         address[..2].copy_from_slice(&client.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Hosts to which something came in, as far as there is room.
+//! Hosts that received something, up to a maximum number.
 
 use hashbrown::HashSet;
 

@@ -1,6 +1,6 @@
-//! Bounds of what a diagnosis without end has found before its window: it would grow with every
-//! server, client and path that is ever met. What weighed least is told together with others of its
-//! like, or not by name.
+//! Bounds for the results of a continuous diagnosis from before its window, which would otherwise
+//! grow with every server, client and path. The least important entries share a row with similar
+//! ones, or lose their name.
 
 use crate::findings::tally::{CauseTally, ENDPOINTS_MAX, FIRSTS_MAX, Key, Tally};
 use crate::wire::Endpoint;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-/// Hosts told apart; a capture with more has no strangers.
+/// Number of hosts kept separately; in a capture with more, none counts as a foreign host.
 const HOSTS_MAX: usize = 1 << 12;
 
 /// Addresses of clients and servers of connections that were set up, or under way when the capture

@@ -1,4 +1,5 @@
-//! Who may have stood in a queue, and who kept it filled: what `standing` joins when all is known.
+//! Exchanges that may have been delayed in a queue, and transfers that filled it, which
+//! `cross_traffic` joins at the end of the capture.
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -26,7 +27,7 @@ pub struct Small {
     pub(in crate::findings) connection: FrameId,
     /// Least round trip of the connection so far, ns.
     pub(in crate::findings) rtt_base_ns: u64,
-    /// Its handshake was captured, which no application answers.
+    /// `true` if its handshake was captured, in which no application takes part.
     pub(in crate::findings) shook_hands: bool,
     pub(in crate::findings) vantage: Vantage,
     pub(in crate::findings) protocol: Protocol,
@@ -39,9 +40,9 @@ pub struct Small {
     pub(in crate::findings) connect_ns: u64,
     pub(in crate::findings) queueing_ns: u64,
     pub(in crate::findings) server_ns: u64,
-    /// How long after its last byte the vantage saw an ACK of it, if not the next request, ns.
+    /// Time from its last byte to the first ACK of it, or to the next request, at the vantage, ns.
     pub(in crate::findings) acked_ns: u64,
-    /// Of `queueing_ns`, what is told as a bloated queue's already.
+    /// Part of `queueing_ns` that is reported as bufferbloat already.
     pub(in crate::findings) told_ns: u64,
 }
 
@@ -57,7 +58,7 @@ pub struct Transfer {
     pub(in crate::findings) queue_delay: QueueDelay,
 }
 
-/// What one shard saw of both.
+/// Both kinds of exchanges of one shard.
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
     pub(in crate::findings) smalls: Vec<Small>,
@@ -130,7 +131,7 @@ impl Queues {
         }
         let of = |owner| exchange.ledger.of(owner);
         let told = exchange.chains.iter().filter(|chain| chain.cause == Cause::Bufferbloat);
-        // Where a SYN or its answer came again, more than the way took the time.
+        // If a SYN or its answer was repeated, the set-up took longer than the path.
         let setup = &connection.setup;
         let connects = exchange.connects && setup.syns == 1 && setup.syn_acks == 1;
         self.keep(Small {

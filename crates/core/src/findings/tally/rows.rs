@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 /// The sequences of one endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
-    /// How many.
+    /// Number of exchanges.
     pub count: u64,
     /// The path's part of the time of all their exchanges, ns.
     pub path_ns: u64,

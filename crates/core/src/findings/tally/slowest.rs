@@ -50,7 +50,7 @@ impl Slowest {
         self.offer((Reverse(wall_ns), start_ns, frame), || SlowExchange {
             client: connection.client(),
             server: connection.server(),
-            // It is not among those counted so far.
+            // The exchange is not counted yet.
             exchange: connection.totals.exchanges + 1,
             kind: *plain.kind,
             start_ns,

@@ -1,10 +1,10 @@
-//! What costs take of the exchanges that they make slow.
+//! Time that costs take of the exchanges that they make slow.
 //!
-//! Of a typical exchange a cost may take nothing, and of a few nearly all: sums and means hide
-//! that. So of each cost the exchanges are counted in which it takes as long as a cost must to be a
-//! finding.
+//! A cost may take nothing of a typical exchange, and nearly all of a few, which sums and means
+//! hide. So for each cost those exchanges are counted in which it takes as long as a cost must take
+//! to be a finding.
 
-use crate::findings::costs::COSTS;
+use crate::findings::causes::COSTS;
 use crate::findings::thresholds::WAIT_MIN_NS;
 use crate::model::{Cause, Histogram, Owner};
 use crate::tcp::{Exchange, OneShot, SimpleExchange};
@@ -12,18 +12,18 @@ use crate::tcp::{Exchange, OneShot, SimpleExchange};
 /// The exchanges of one endpoint that a cost made slow.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// What the cost took of them, ns.
+    /// Time of the cost in them, ns.
     pub ns: u64,
-    /// The same of each.
+    /// Distribution of the time of the cost, ns.
     pub parts: Histogram,
     /// Their wall time.
     pub now: Histogram,
-    /// The same without the cost.
+    /// Distribution of their durations without the cost, ns.
     pub without: Histogram,
 }
 
 impl Tail {
-    /// How many.
+    /// Number of exchanges.
     pub fn count(&self) -> u64 {
         self.parts.count()
     }
@@ -43,13 +43,16 @@ impl Tail {
     }
 }
 
-/// From where on a cost makes an exchange slow, ns. A round trip is what every exchange costs: it
-/// is worth a word where it is a long one.
+/// The time from which on a cost makes an exchange slow, ns.
 pub const fn slow_ns(cause: Cause) -> u64 {
-    match cause {
-        Cause::PathRtt => 5 * WAIT_MIN_NS,
-        _ => WAIT_MIN_NS,
+    let mut at = 0;
+    while at < COSTS.len() {
+        if COSTS[at].cause as usize == cause as usize {
+            return COSTS[at].slow_ns;
+        }
+        at += 1;
     }
+    WAIT_MIN_NS
 }
 
 /// The tails of one endpoint, by cost.
@@ -57,17 +60,17 @@ pub const fn slow_ns(cause: Cause) -> u64 {
 pub struct Tails([Option<Box<Tail>>; COSTS.len()]);
 
 impl Tails {
-    /// That of `cause`.
+    /// Returns the exchanges of `cause`.
     pub fn of(&self, cause: Cause) -> Option<&Tail> {
-        let place = COSTS.iter().position(|(of, _)| *of == cause)?;
+        let place = COSTS.iter().position(|cost| cost.cause == cause)?;
         self.0[place].as_deref()
     }
 
     /// Counts an exchange of `wall_ns`, of which each owner had what `of` says.
     fn add(&mut self, wall_ns: u64, of: impl Fn(Owner) -> u64) {
-        for (&(cause, owners), tail) in COSTS.iter().zip(&mut self.0) {
-            let ns = owners.iter().map(|&owner| of(owner)).sum();
-            if ns >= slow_ns(cause) {
+        for (cost, tail) in COSTS.iter().zip(&mut self.0) {
+            let ns = cost.owners.iter().map(|&owner| of(owner)).sum();
+            if ns >= cost.slow_ns {
                 tail.get_or_insert_default().add(wall_ns, ns);
             }
         }

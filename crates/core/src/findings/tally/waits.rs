@@ -1,4 +1,4 @@
-//! When exchanges with a server waited for more than the path: what shows whether one server waits
+//! Exchanges with a server that waited for more than the path, which show whether one server waits
 //! for another.
 
 use crate::app::Side;
@@ -13,17 +13,17 @@ const WAITS_MAX: usize = 64;
 /// An exchange that took its time, as it passed the vantage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
-    /// When it was asked for, or its connection, ns.
+    /// Begin of the exchange, or of its connection, ns.
     pub began_ns: u64,
-    /// When its request passed, ns.
+    /// Time at which its request passed, ns.
     pub asked_ns: u64,
-    /// When its response began, ns.
+    /// Time at which its response began, ns.
     pub answered_ns: u64,
-    /// When it ended, ns.
+    /// Time of its end, ns.
     pub ended_ns: u64,
     /// The client's address.
     pub client: [u8; 16],
-    /// The capture is at its server, as far as that is known.
+    /// `true` if the capture is known to be at the server.
     pub at_server: bool,
     /// The capture is at its client.
     pub at_client: bool,
@@ -34,7 +34,7 @@ pub struct Wait {
 pub struct Waits(Vec<Wait>);
 
 impl Waits {
-    /// All that are kept.
+    /// Returns all waits that are kept.
     pub fn all(&self) -> &[Wait] {
         &self.0
     }
@@ -59,7 +59,7 @@ impl Waits {
         }
     }
 
-    /// The same of one that only its server kept waiting.
+    /// Adds an exchange in which only the server took time.
     #[inline]
     pub fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) {
         let (asked_ns, answered_ns) = (plain.asked.0, plain.answered.0);
@@ -67,7 +67,7 @@ impl Waits {
         self.add(times, connection.client(), &connection.path);
     }
 
-    /// The same of a one-shot connection.
+    /// Adds the exchange of a one-shot connection.
     #[inline]
     pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
         let [began, asked, answered] = [&one_shot.syn, &one_shot.asked, &one_shot.answered];

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_flight_that_stands_has_a_ceiling() {
+    fn only_a_constant_flight_has_a_ceiling() {
         let shape = Shape::Ceiling { bytes: 40_000, drained: false };
         assert_eq!(Flight { shape, ..Flight::default() }.ceiling(), Some(40_000));
         assert_eq!(Flight::default().ceiling(), None);

@@ -3,9 +3,9 @@
 /// Packets of a sender that are missing by its IP identification counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissingPackets {
-    /// Number of packets.
+    /// Number of missing packets.
     pub count: u32,
-    /// Identification of the first of them.
+    /// Identification of the first missing packet.
     pub from: u16,
 }
 
@@ -23,19 +23,19 @@ impl MissingPackets {
         self.count += u32::from(count);
     }
 
-    /// Returns whether identification `number` is that of one of them.
+    /// Returns whether identification `number` belongs to a missing packet.
     pub fn include(&self, number: u16) -> bool {
         u32::from(number.wrapping_sub(self.from)) < self.count
     }
 
-    /// Takes a packet that came late off their number; returns whether it was one of them.
+    /// Removes a packet that came late from the missing ones; returns whether it was one of them.
     pub fn arrived(&mut self, number: u16) -> bool {
         let included = self.include(number);
         self.count -= u32::from(included);
         included
     }
 
-    /// The same packets without `count` of them.
+    /// Returns the same packets without `count` of them.
     pub fn less(self, count: u32) -> Self {
         Self { count: self.count.saturating_sub(count), ..self }
     }

@@ -1,4 +1,4 @@
-//! What a sender has shown of Nagle's algorithm (RFC 896) and of waits for late ACKs.
+//! Evidence about a sender's use of Nagle's algorithm (RFC 896) and about waits for late ACKs.
 
 use crate::judge::thresholds::{KNOWN_HOLDS, KNOWN_WAITS};
 
@@ -36,7 +36,7 @@ impl NagleEvidence {
     }
 }
 
-/// How a sender went on after late ACKs of all data in flight, up to a gap.
+/// Reaction of a sender to late ACKs of all data in flight, up to a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateAcks {
     /// Number of times it went on at once.
@@ -49,20 +49,19 @@ impl LateAcks {
     /// Without any late ACK.
     pub const NONE: Self = Self { met: 0, missed: 0 };
 
-    /// Counts one more; `met`: the sender went on at once.
+    /// Counts one more late ACK; `met` is true if the sender went on at once.
     pub fn note(&mut self, met: bool) {
         *(if met { &mut self.met } else { &mut self.missed }) += 1;
     }
 
     /// Returns whether the sender, which goes on at once with the ACK of this gap, may wait for
-    /// ACKs. A sender with a pace of its own coincides with one only by chance, once in some
-    /// dozens.
+    /// ACKs. A sender with its own pace coincides with an ACK only by chance, once in some dozens.
     pub fn may_be_waited_for(&self) -> bool {
         self.missed <= 4 * (self.met + 1)
     }
 
-    /// Returns whether the sender is known to wait for ACKs, though it goes on some time after that
-    /// of this gap.
+    /// Returns whether the sender is known to wait for ACKs, although it goes on some time after
+    /// the ACK of this gap.
     pub fn are_waited_for(&self) -> bool {
         self.met >= KNOWN_WAITS && self.missed <= 4 * self.met
     }

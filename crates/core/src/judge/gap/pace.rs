@@ -1,6 +1,6 @@
 //! The pace of a sender in a gap.
 
-/// What a gap shows of the pace of its sender or of the application that writes.
+/// Evidence in a gap about the pace of its sender or of the application that writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     /// The gap may be a step of a pacing sender.

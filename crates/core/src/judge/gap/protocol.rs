@@ -1,4 +1,4 @@
-//! What the application protocol shows in a gap.
+//! State of the application protocol in a gap.
 
 /// State of the application protocol in a gap.
 #[derive(Clone, Copy, Debug, Default)]

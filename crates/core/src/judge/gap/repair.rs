@@ -1,4 +1,4 @@
-//! How a gap ended, if by a retransmission or a late packet.
+//! The end of a gap by a retransmission or a late packet.
 
 use crate::model::Sighting;
 
@@ -11,7 +11,7 @@ pub enum Recovery {
     Fast,
 }
 
-/// What is known of the departure that ended a gap, if it was no new data in order.
+/// The departure that ended a gap, if it was not new data in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Repair {
     /// How the retransmission was triggered, if it is one; its original was seen or was lost
@@ -23,9 +23,9 @@ pub struct Repair {
     pub unseen: bool,
     /// If it is a retransmission: no later data had been sent.
     pub tail: bool,
-    /// It was overtaken by others.
+    /// It was overtaken by later packets.
     pub overtaken: bool,
-    /// Time since the first of these, ns.
+    /// Time since the first of the packets that overtook it, ns.
     pub late_ns: u64,
 }
 

@@ -20,8 +20,8 @@ impl RoundTrips {
         self.base_ns.saturating_sub(self.sender_ns)
     }
 
-    /// Returns whether the round trip to the sender may be a pause of its own like one of `len_ns`:
-    /// it is only an upper bound, and explains more than half of that time.
+    /// Returns whether the round trip to the sender may really be a pause of the sender like one of
+    /// `len_ns`: it is only an upper bound, and explains more than half of that time.
     pub fn may_include_pause(&self, len_ns: u64) -> bool {
         self.is_bound && 2 * self.sender_ns > len_ns
     }

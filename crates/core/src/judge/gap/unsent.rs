@@ -1,6 +1,6 @@
 //! Data that a sender had not yet sent in a gap.
 
-/// What the sender had in its buffer beyond its flight, as far as segments show.
+/// Data in the sender's buffer beyond its flight, if segments show it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unsent {
     /// The sender had nothing more buffered after its last departure, as far as PSH shows.

@@ -124,9 +124,9 @@ impl Connection {
         sends && self.owes_request()
     }
 
-    /// Which end of the data that `side` acknowledges is at the vantage. If the handshake was not
-    /// captured and all ACKs of a receiver are delayed, the path to it seems longer than it is;
-    /// the TTL then shows that no router lies there.
+    /// Returns which end of the data that `side` acknowledges is at the vantage. If the handshake
+    /// was not captured and all ACKs of a receiver are delayed, the path to it seems longer than it
+    /// is; the TTL then shows that no router lies there.
     fn near(&self, side: Side) -> Near {
         match [side.peer(), side].map(|end| self.path.ends_here(end)) {
             [true, false] => Near::Sender { rtt_ns: self.path.base_rtt_ns() },

@@ -12,7 +12,7 @@ use crate::tcp::trace::Trace;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     pub tsval: u32,
-    /// When the segment with it passed, ns.
+    /// Time at which the segment with it passed, ns.
     pub time_ns: u64,
     /// The peer has not echoed it yet.
     pub awaited: bool,
@@ -34,7 +34,7 @@ pub(super) struct ColdState {
     pub echoes: Option<Box<Echoes>>,
     /// A retransmission by timer of which it is not yet known whether it was needed.
     pub suspended: Option<Box<Suspended>>,
-    /// The same after its sender went on.
+    /// Such a retransmission after its sender went on.
     pub contested: Option<Box<Suspended>>,
     /// A retransmission that seems to have been needed, until its sender goes on: a second ACK
     /// would show that the receiver got both transmissions.
@@ -69,7 +69,7 @@ impl ColdState {
         self.is_quiet_but(|_| false)
     }
 
-    /// The same, except for a doubt that satisfies `known`.
+    /// Returns whether no state is pending, apart from a doubt that satisfies `known`.
     pub fn is_quiet_but(&self, known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
         let Self {
             ending,

@@ -2,7 +2,7 @@
 
 use crate::app::{Protocol, Side};
 use crate::judge::thresholds::RTO_MIN_NS;
-use crate::model::{Cause, Class, Owner, Sighting};
+use crate::model::{Cause, Class, Family, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::{Chain, Change, Exchange, Opening, Outcome};
 use crate::tcp::pipe::serialise_ns;
@@ -13,14 +13,6 @@ use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Segment, TcpFlags};
-
-/// Causes that the end of an exchange may rename or whose time it may reduce.
-const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
-    | 1 << Cause::FastRecovery as u64
-    | 1 << Cause::CongestionWindow as u64
-    | 1 << Cause::NagleDelayedAck as u64
-    | 1 << Cause::SendBuffer as u64
-    | 1 << Cause::ReceiveWindow as u64;
 
 /// The end of a connection, as far as seen: FINs, a RST or an ICMP error.
 #[derive(Clone, Copy, Debug, Default)]
@@ -251,7 +243,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) {
-        let revised = |chain: &Chain| REVISED & 1 << chain.cause as u64 != 0;
+        let revised = |chain: &Chain| Cause::REVISED & 1 << chain.cause as u64 != 0;
         let is_revised =
             exchange.connects && self.setup.is_troubled() || exchange.repeated_setup_ns > 0;
         if is_revised || exchange.chains.iter().any(revised) {
@@ -315,9 +307,8 @@ impl Connection {
         let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
         let least_ns = rate.map_or(0, |rate| serialise_ns(bytes, rate));
         let segments = half.history_mut().counts.take_fast();
-        let of_loss = [Cause::FastRecovery, Cause::RetransmissionTimeout];
         for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
-            if of_loss.contains(&chain.cause) {
+            if chain.cause.family() == Family::Loss {
                 chain.least_ns = least_ns;
             }
             if chain.cause == Cause::FastRecovery {
@@ -356,7 +347,7 @@ impl Connection {
             let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
             exchange.revise(&Change::Unknown { from });
         }
-        if exchange.causes() & REVISED != 0 {
+        if exchange.causes() & Cause::REVISED != 0 {
             Side::ALL.into_iter().for_each(|side| self.name_losses(side, exchange));
         }
         if exchange.repeated_setup_ns > 0 {
@@ -365,7 +356,7 @@ impl Connection {
         if exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0 {
             Side::ALL.into_iter().for_each(|side| self.blame_reader(side, exchange));
         }
-        if exchange.causes() & REVISED == 0 {
+        if exchange.causes() & Cause::REVISED == 0 {
             return;
         }
         for side in Side::ALL {
@@ -402,7 +393,7 @@ impl Connection {
     /// Names the common cause of repeated losses of one direction. The small window after a loss
     /// is attributed to the loss as well.
     pub(super) fn name_losses(&mut self, side: Side, exchange: &mut Exchange) {
-        let of_loss = |cause| matches!(cause, Cause::RetransmissionTimeout | Cause::FastRecovery);
+        let of_loss = |cause: Cause| cause.family() == Family::Loss;
         let most = exchange
             .chains
             .iter()

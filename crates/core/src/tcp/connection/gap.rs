@@ -133,7 +133,7 @@ impl Connection {
         Losses { missing: losses.missing.less(not_data), ..losses }
     }
 
-    /// What the application protocol shows in a gap of `side`.
+    /// Returns the state of the application protocol in a gap of `side`.
     fn protocol_in_gap(&self, side: Side) -> ProtocolState {
         let front = self.timeline.front();
         // The server waits for the body too, for ever if the client has closed.
@@ -153,8 +153,8 @@ impl Connection {
         AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
 
-    /// What `side` has shown of Nagle's algorithm. If the capture has holes, nothing refutes it,
-    /// since the ACKs that it waited for may be missing.
+    /// Returns the evidence about Nagle's algorithm at `side`. If the capture has holes, nothing
+    /// refutes it, since the ACKs that it waited for may be missing.
     pub fn nagle(&self, side: Side) -> NagleEvidence {
         let nagle = self.senders[side as usize].history().nagle.evidence;
         let refuted = if self.faults().missing_bytes > 0 { 0 } else { nagle.refuted };

@@ -57,7 +57,7 @@ impl Connection {
             return true;
         }
         if arrived && matches!(kind, Kind::Retransmission(_)) {
-            // Nothing waited for this repetition.
+            // No side waited for this repetition.
             return false;
         }
         if self.speaks_aside(side, kind) || self.repairs_goodbye(side, kind, start) {

@@ -56,7 +56,7 @@ impl Change {
 pub struct Revision {
     /// The place in the code that decided it.
     pub by: &'static Location<'static>,
-    /// What turned out.
+    /// The reason for the change.
     pub why: &'static str,
     /// Owners whose time changed, by how much, ns.
     pub owners: Vec<(Owner, i64)>,
@@ -64,7 +64,7 @@ pub struct Revision {
     pub causes: Vec<(Cause, i64)>,
 }
 
-/// What an exchange had before a change.
+/// The state of an exchange before a change.
 struct Before {
     ledger: Ledger,
     causes: BTreeMap<Cause, i64>,

@@ -13,7 +13,7 @@ use super::pieces::Pieces;
 use super::scale::Unscaled;
 use super::spacing::Spacing;
 
-/// Which end of a direction the vantage is at.
+/// The end of a direction at which the vantage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Near {
     /// Neither, or both.
@@ -34,7 +34,7 @@ pub struct Bulk {
     pub pipe: Pipe,
     /// Height of the flight, round by round.
     pub rounds: Rounds,
-    /// The same before the last retransmission.
+    /// The rounds before the last retransmission.
     pub(super) rounds_before: Rounds,
     /// Last acknowledged position, SND.NXT and time, for rate samples.
     pub(super) rate_mark: Option<(u64, u64, u64)>,

@@ -267,7 +267,7 @@ impl Sender {
         let Some(bulk) = &mut self.bulk else { return };
         bulk.note_reader(ack);
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
-            // Not the last data in flight, whose ACK may be delayed.
+            // The last data in flight does not count, since its ACK may be delayed.
             && ack.una < nxt
             && !few
             && timed

@@ -116,7 +116,7 @@ impl Holes {
         self.settle_in_order();
     }
 
-    /// The same for all holes from index `first` on, if none is split into two pieces.
+    /// Fills all holes from index `first` on, if none is split into two pieces.
     fn fill_from(&mut self, first: usize, start: u64, end: u64) {
         for hole in &mut self.ranges[first..] {
             if hole.start < end && start < hole.end {

@@ -1,4 +1,4 @@
-//! What a sender knew in a gap, by mechanism.
+//! A sender's knowledge in a gap, by mechanism.
 
 use super::{Kind, Sender, SinceDeparture};
 use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};

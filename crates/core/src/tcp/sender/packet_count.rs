@@ -44,7 +44,7 @@ impl PacketCount {
         self.noted & CAME_LATE != 0
     }
 
-    /// The same, and resets it.
+    /// Returns whether a missing packet has just arrived, and resets that.
     #[inline]
     pub fn take_late(&mut self) -> bool {
         let late = self.came_late();

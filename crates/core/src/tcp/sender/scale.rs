@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_more_to_send_and_waited_for_an_ack_at_a_windows_edge_shows_its_scale() {
+    fn a_wait_at_the_windows_edge_shows_the_window_scale() {
         assert_eq!(shown(Turn::Continues, false), Some(1));
     }
 

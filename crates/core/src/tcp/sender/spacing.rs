@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_does_not_tick_in_milliseconds_tells_nothing() {
+    fn a_clock_that_does_not_tick_in_milliseconds_is_not_used() {
         assert!(!is_spaced(&PAIRS, |ns| (ns / 1_000) as u32));
         assert!(!is_spaced(&PAIRS, |ns| (ns / (10 * MS)) as u32 / 2));
     }

@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 /// A segment with nothing else in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct LoneSegment {
-    /// When it passed the vantage, ns.
+    /// Time at which it passed the vantage, ns.
     pub time_ns: u64,
     /// The frame.
     pub frame: FrameId,

@@ -119,8 +119,8 @@ impl Sender {
         Kind::Retransmission(self.recovery_kind(segment.time_ns, rtts))
     }
 
-    /// How a retransmission was triggered: by duplicate ACKs or an ICMP error if the sender got
-    /// any since SND.UNA last advanced, or is still in such a recovery; otherwise by timer.
+    /// Returns how a retransmission was triggered: by duplicate ACKs or an ICMP error if the sender
+    /// got any since SND.UNA last advanced, or is still in such a recovery; otherwise by timer.
     pub(super) fn recovery_kind(&self, now_ns: u64, rtts: Rtts) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
@@ -209,7 +209,7 @@ impl Sender {
         start > self.una() && end == self.nxt && last && room
     }
 
-    /// The same for data that is not new. Returns whether it counts as a departure.
+    /// Handles a departure of data that is not new. Returns whether it counts as a departure.
     #[inline(never)]
     fn depart_again(
         &mut self,

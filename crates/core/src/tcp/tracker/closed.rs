@@ -100,9 +100,9 @@ pub enum Due {
 /// The closed connections of one shard.
 #[derive(Clone, Default)]
 pub struct Closed {
-    /// Those to which delayed segments may still be added.
+    /// Connections to which delayed segments may still be added.
     fresh: VecDeque<Over>,
-    /// Those kept longer, because later segments may change the report.
+    /// Connections that are kept longer, because later segments may change the report.
     doubtful: VecDeque<Over>,
     past: HashTable<Past>,
     /// Time of the end and hash of each connection in `past`, oldest first.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// Only the last this many connections to begin may be one-shot connections: a one-shot connection
 /// takes more memory than a tracked connection.
-const VISITS_MAX: usize = 512;
+const RECENT_MAX: usize = 512;
 
 /// Result of a segment for the one-shot connections.
 pub enum Step {
@@ -48,7 +48,7 @@ impl OneShotConnections {
         let candidate = OneShotConnection::begin(syn, self.spare.pop(), shows_values);
         self.begun.push_back((hash, candidate.key, candidate.first_frame()));
         self.table.insert_unique(hash, candidate, |it| table_hash(it.flow_hash));
-        if self.begun.len() <= VISITS_MAX {
+        if self.begun.len() <= RECENT_MAX {
             return None;
         }
         let (hash, key, first_frame) = self.begun.pop_front()?;

@@ -210,7 +210,8 @@ fn sent_again(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     Ok(())
 }
 
-/// The sender of the data that ends the silence sent no data since, nor did that of the segment named.
+/// Checks that the silent sender sent no data between the named segment and the data that ends the
+/// silence.
 fn last_before(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     let seg = &flow.segs[index];
     let evidence = &case.finding.evidence;

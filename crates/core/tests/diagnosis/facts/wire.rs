@@ -39,7 +39,7 @@ impl Seg {
         self.flags.has(flag)
     }
 
-    /// The position behind it, with SYN and FIN counted.
+    /// Sequence number after the segment, with SYN and FIN counted.
     pub fn end(&self) -> i64 {
         let control = self.has(TcpFlags::SYN) as i64 + self.has(TcpFlags::FIN) as i64;
         self.at + self.len + control

@@ -186,7 +186,7 @@ fn the_kernel_s_account_of_a_window_is_looked_for() {
 }
 
 #[test]
-fn answers_that_make_no_sense_are_told_by_number() {
+fn invalid_answers_are_reported_by_number() {
     let good = json!({ "capture": "a", "findings": [] }).to_string();
     for (bad, words) in [("{}", "answer 2 cannot be read"), ("{\"findings\": []}", "answer 2 does")]
     {

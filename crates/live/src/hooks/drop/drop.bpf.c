@@ -14,7 +14,7 @@ struct {
     __type(value, struct drop_count);
 } drops SEC(".maps");
 
-// The same without the flow, for what `drops` has no room.
+// Counts without the flow, for drops for which `drops` has no room.
 struct {
     __uint(type, MAP_HASH);
     __uint(max_entries, 1024);

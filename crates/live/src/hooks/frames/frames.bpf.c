@@ -52,7 +52,7 @@ enum { ICMP = 1, TCP = 6, UDP = 17, ICMPV6 = 58, DNS_PORT = 53 };
 #define BE16(value) __builtin_bswap16(value)
 #define BE32(value) __builtin_bswap32(value)
 
-// What of a packet decides whether it is kept.
+// The properties of a packet that decide whether it is kept.
 struct packet {
     u32 addresses[2][4]; // in the IPv6 space, network byte order
     u32 ports; // both, network byte order
@@ -109,7 +109,7 @@ static __attribute__((noinline)) int ends_match(struct packet *packet, struct se
 
 // `Selection::has` in capture/selection.rs computes the same.
 INLINE int is_sampled(struct packet *packet, struct settings *settings) {
-    // What cannot be told apart is kept.
+    // Frames that cannot be classified are kept.
     if (settings->limit == 0 || !packet->has_ports)
         return 1;
     u32 *one = packet->addresses[0], *other = packet->addresses[1];
@@ -157,7 +157,7 @@ INLINE u32 keep_v4(struct __sk_buff *skb, u32 at, struct packet *packet, struct 
     return settings->snap_bytes;
 }
 
-// The same of IPv6.
+// Bytes of an IPv6 packet to keep, 0 for none.
 INLINE u32 keep_v6(struct __sk_buff *skb, u32 at, struct packet *packet, struct settings *settings) {
     u32 lengths = 0;
     u8 type = 0;
@@ -185,7 +185,7 @@ INLINE u32 keep_v6(struct __sk_buff *skb, u32 at, struct packet *packet, struct 
     return settings->snap_bytes;
 }
 
-// Where the IP header stands and which it is; 0 where there is none.
+// Offset of the IP header and its version; 0 if there is none.
 INLINE u32 ether_type(struct __sk_buff *skb, u32 *at) {
     u16 protocol = BE16(skb->protocol);
     if (protocol != VLAN && protocol != SERVICE_VLAN)
@@ -235,7 +235,7 @@ INLINE int take(struct __sk_buff *skb, u32 direction) {
     }
     if (keep == 0 || !is_sampled(&packet, settings))
         return NEXT;
-    // Of an ICMP error the core looks at the packet that it speaks of.
+    // The core reads the packet quoted in an ICMP error.
     if (settings->terms_count > 0 && !packet.is_error && !ends_match(&packet, settings))
         return NEXT;
     struct frame_record header = {

@@ -41,7 +41,7 @@ INLINE int is_full(struct sock *sk) {
     return tp && tp->notsent_lowat != 0 && tp->write_seq - tp->snd_nxt >= tp->notsent_lowat;
 }
 
-// Ends the wait that was under way, if there was one.
+// Ends the current wait, if there is one.
 INLINE void end_wait(struct sndbuf_socket *known, struct sock *sk, u64 now) {
     struct sndbuf_count *count = &known->count;
     u32 tid = bpf_get_current_pid_tgid();

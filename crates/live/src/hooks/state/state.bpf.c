@@ -1,5 +1,5 @@
-// Connections that open and close, with their owner. Which process it is can be told only where the
-// change happens in a system call of it: connect, listen, close, shutdown.
+// Connections that open and close, with their owner. The process is known only if the
+// change happens in one of its system calls: connect, listen, close, shutdown.
 #include "state.h"
 #include "../ring.h"
 

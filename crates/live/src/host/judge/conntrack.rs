@@ -114,7 +114,7 @@ fn timeouts(check: &Check, facts: &Facts) -> Vec<Entry> {
     };
     let names = ["tcp_timeout_established", "tcp_timeout_time_wait", "udp_timeout"];
     let value = names.map(text).join(", ");
-    let why = "an entry that nobody uses is kept so long; an idle connection that outlives its \
+    let why = "an unused entry is kept for this long; an idle connection that outlives its \
                entry is reset or hangs";
     vec![check.entry("timeouts of connection tracking", value, why)]
 }

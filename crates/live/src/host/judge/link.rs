@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_packets_that_nobody_wants_are_no_symptom() {
+    fn a_few_unwanted_packets_are_no_symptom() {
         let mut facts = facts();
         grow(&mut facts, "eth0.rx_dropped", 99);
         assert_eq!(loud(&facts), [], "less than one in a thousand");

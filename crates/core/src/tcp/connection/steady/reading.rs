@@ -8,7 +8,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::shared::{Shared, Spare};
 use crate::wire::Segment;
 
-/// What was parsed of a segment that should be one whole message.
+/// The parsed parts of a segment that should be one whole message.
 #[derive(Clone, Default)]
 struct Reading {
     /// Position of its first byte.

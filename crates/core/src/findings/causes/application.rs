@@ -1,0 +1,27 @@
+//! The frames of an application's own time, which client and server show alike: no mechanism of TCP
+//! explains it.
+
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::judge::Turn;
+use crate::model::Cause;
+
+/// Proves a silence of the application; `answers` names the frames before and after one that the
+/// other side waited for.
+pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), proof: &mut Proof) {
+    let gap = scene.gap();
+    let (before, after) = match gap.turn {
+        Turn::Answers => answers,
+        Turn::Continues => ("flight_end", "next"),
+    };
+    proof.see_before(gap, before);
+    // A FIN or a RST says that nothing more comes.
+    let says = gap.next.payload_bytes > 0;
+    proof.see_after(gap, if says { after } else { "end" });
+    let free = gap.turn == Turn::Answers || !gap.ack_triggered();
+    proof.not(Cause::NagleDelayedAck, "not_ack_clocked", free);
+    let nothing_lost = !gap.losses.missing.any() && !gap.repair.is_retransmission();
+    let nothing_again = nothing_lost && scene.nothing_again();
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", nothing_again);
+    proof.not(Cause::ZeroWindow, "window_open", gap.window.closed_ns == 0);
+}

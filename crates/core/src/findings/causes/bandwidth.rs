@@ -1,0 +1,35 @@
+//! The rate of the bottleneck.
+//!
+//! No recogniser claims it: `tcp/pipe.rs` measures the rate, and each silence begins with the time
+//! that its bytes take at that rate.
+
+use super::rules::Cost;
+use crate::findings::facts::Facts;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::findings::tally::{EndpointTally, Sample, Tally};
+use crate::model::{Fact, Finding};
+use crate::wire::Endpoint;
+
+/// How it is summed at an endpoint.
+pub(super) const COST: Cost = Cost { show: Some(show), facts, ..Cost::PLAIN };
+
+/// Measures how much was transferred.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let began = scene.exchange.began_at[scene.gap().sender as usize];
+    shown.measure("bytes", scene.sender().nxt.saturating_sub(began));
+}
+
+/// Shows the request and the last frame of its answer.
+fn show(sample: &Sample, proof: &mut Proof) {
+    proof.see("request", sample.first);
+    proof.see("last", sample.last);
+}
+
+/// Returns the median rate of the busier direction.
+fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
+    let busier = endpoint.rates.iter().max_by_key(|rates| rates.count());
+    let rate = busier.map_or(0, |rates| rates.quantile_ns(0.5));
+    let known = (rate > 0).then(|| Fact::BitsPerSecond(rate.saturating_mul(8)));
+    known.map(|rate| ("bottleneck_bps", rate)).into_iter().collect()
+}

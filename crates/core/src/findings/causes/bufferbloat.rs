@@ -1,0 +1,34 @@
+//! Queues that multiply the round trip (RFC 8290 §1).
+
+use crate::findings::floors::Case;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::model::{Cause, Fact};
+
+/// Proves a queue: what waited in it, and the round trip with it.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_before(gap, "flight_end");
+    proof.see_ack(gap, "ack");
+    proof.see_after(gap, "next");
+    if let Some(bottleneck_bps) = scene.bottleneck_bps() {
+        let bits = u128::from(bottleneck_bps) * u128::from(scene.chain.longest_ns) / 1_000_000_000;
+        proof.fact("bottleneck_bps", Fact::BitsPerSecond(bottleneck_bps));
+        proof.fact("queue_bytes", Fact::Bytes((bits / 8) as u64));
+    }
+    let base_ns = scene.connection.path.base_rtt_ns();
+    if base_ns > 0 {
+        proof.fact("base_rtt_ns", Fact::Ns(base_ns));
+        proof.fact("loaded_rtt_ns", Fact::Ns(base_ns + scene.chain.longest_ns));
+    }
+    proof.not(Cause::PathRtt, "base_rtt", base_ns > 0);
+    proof.not(Cause::ServerThink, "kernel_acks", true);
+}
+
+/// Returns whether it was felt more than once: one late packet is a host that was busy; a queue
+/// that stands is met again.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    let waits = case.cause.waits.points();
+    let felt = waits.filter(|&(ns, _)| ns >= case.floors.fault_ns);
+    case.is_broad_or_deep() && felt.map(|(_, count)| count).sum::<u64>() >= 2
+}

@@ -1,0 +1,67 @@
+//! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
+
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::findings::settling::{move_cause, think};
+use crate::findings::tally::{Key, Tally};
+use crate::judge::Shape;
+use crate::model::{Cause, Fact, Owner};
+
+/// The reason for the block if the send buffer holds less than two segments.
+pub const SEND_BUFFER: &str = "a send buffer of that size";
+
+/// Measures how long the receiver kept the ACK back.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        shown.measure("ack_delay_p50_ns", delay_ns);
+    }
+}
+
+/// Where most senders that seemed to wait for late ACKs went on without any as often, these were
+/// met by chance.
+pub(in crate::findings) fn settle(tally: &mut Tally) {
+    let chance = |key: &Key, connections: u64| {
+        let endpoint = tally.endpoints.get(&key.server);
+        endpoint.is_some_and(|it| 2 * it.late_acks_refuted[key.sender as usize] > connections)
+    };
+    let suspects: Vec<_> = tally
+        .causes
+        .iter()
+        .filter(|(key, cause)| {
+            key.cause == Cause::DelayedAck && chance(key, cause.connections.max(1))
+        })
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in suspects {
+        let (to, owner) = think(key.sender);
+        move_cause(tally, &key, to, Some((Owner::DelayedAck, owner)));
+    }
+}
+
+/// The end of the flight, its late ACK, and what had to wait for it.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_held(gap);
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+    }
+    proof.fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
+    let prompt = scene.connection.path.knows(gap.sender.peer()) && prompt_ns > 0;
+    if prompt {
+        proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
+    }
+    let blocker = match gap.flight.shape {
+        _ if gap.losses.occurred => Some("its congestion window, which a loss has cut"),
+        _ if gap.window.limits(gap.next_segment()) => Some("the receiver's window"),
+        Shape::Ceiling { .. } => Some(SEND_BUFFER),
+        Shape::Opening => None,
+    };
+    if let Some(blocker) = blocker {
+        proof.fact("blocker", Fact::Text(blocker.into()));
+    }
+    proof.not(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
+    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
+    proof.not(Cause::PathRtt, "prompt_elsewhere", prompt);
+}

@@ -1,0 +1,54 @@
+//! A loss that duplicate ACKs or SACK reported (RFC 5681 §3.2, RFC 6675, RFC 8985).
+//!
+//! Recognised in `judge/loss.rs`, which tells by what a lost segment was repaired.
+
+use super::repair::see_repair;
+
+use crate::findings::floors::Case;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::findings::tally::CauseTally;
+use crate::findings::thresholds::{OFTEN_FACTOR, REPAIR_FACTOR};
+use crate::model::{Cause, Fact};
+
+/// Proves a quick repair: the segment, the duplicate ACK that reported it missing, and the
+/// repetition.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    see_repair(scene, proof);
+    let (half, unneeded) = (scene.sender(), scene.sender().history().counts.dsacks > 0);
+    // Without SACK a receiver cannot say that something came twice (RFC 2883).
+    let told = scene.connection.setup.has_sack() && !unneeded;
+    let segments = half.segments_sent();
+    if segments > 0 {
+        let share = half.counts().rexmt_data_packets as f64 / segments as f64;
+        proof.fact("loss_share", Fact::Share(share));
+    }
+    proof.not(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
+    proof.not(Cause::SpuriousRetransmission, "no_dsack", told);
+    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
+    proof.not(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
+}
+
+/// Returns the number of segments that were lost; several of them are repaired in one silence.
+pub(super) fn count(cause: &CauseTally) -> u64 {
+    cause.count.max(cause.repaired)
+}
+
+/// Returns whether quick repairs are a finding: they are what TCP is for.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    // A single repair counts if it takes a quarter of a transfer, and as long as a cost has to
+    // take.
+    let of_one = case.cause.share_max >= REPAIR_FACTOR * case.floors.fault_share;
+    let felt = case.cause.share_max_ns >= case.floors.cost_ns;
+    is_often_or_long(case) || case.is_broad() && felt && of_one
+}
+
+/// Returns whether repairs are a finding by what they, and the smaller windows that follow them,
+/// take of the time at the endpoint.
+pub(super) fn is_often_or_long(case: &Case<'_>) -> bool {
+    let after_ns = case.tally.cost_of(Cause::CongestionWindow, case.key.server);
+    let with_window = case.share_of(case.cause.lost_ns + after_ns);
+    let often = case.cause.count >= 3 && with_window >= OFTEN_FACTOR * case.floors.fault_share;
+    case.is_broad() && (often || with_window >= REPAIR_FACTOR * case.floors.fault_share)
+}

@@ -1,0 +1,31 @@
+//! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
+
+use crate::app::Side;
+use crate::findings::facts::Facts;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
+use crate::judge::Turn;
+use crate::model::{Cause, Fact};
+
+/// The header, its ACK, and the body that came unasked.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    if gap.turn == Turn::Answers {
+        proof.see_before(gap, "flight_end");
+        proof.see(if gap.next.from == Side::Client { "left" } else { "late" }, gap.next);
+        proof.fact("never", Fact::Text("never".into()));
+    } else {
+        proof.see_silence(gap);
+    }
+    proof.not(Cause::ClientThink, "expected", gap.protocol.expects_continue);
+    let acked = gap.acks.last.is_some_and(|ack| ack.acked_all && !gap.ack_triggered());
+    proof.not(Cause::NagleDelayedAck, "acked", acked);
+    proof.not(Cause::ServerThink, "body_missing", gap.protocol.expects_continue);
+    proof.not(Cause::ZeroWindow, "window_open", gap.window.was_open(gap.next_segment()));
+}
+
+/// Returns the median of what the client waited.
+pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+    Facts::from([("wait_p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5)))])
+}

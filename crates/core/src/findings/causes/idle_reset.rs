@@ -1,0 +1,30 @@
+//! A request on a connection that its server had closed for idleness (RFC 9112 §9.5).
+//!
+//! Recognised in `findings/tally/endings.rs`, where a connection ends.
+
+use super::reset::{see_cut, see_end};
+use crate::app::Side;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::findings::thresholds::IDLE_RESET_MIN_NS;
+use crate::model::{Cause, Fact};
+
+/// Proves it: the server's FIN, the request that crossed it, and the RST.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    see_end(scene, proof, "request", &[Side::Server]);
+    let idle_ns = exchange.idle_ns;
+    if idle_ns > 0 {
+        proof.fact("idle_ns", Fact::Ns(idle_ns));
+    }
+    let fin_ns = connection.ending().fin_ns[Side::Server as usize];
+    let quiet_since_ns = exchange.start_ns.saturating_sub(idle_ns);
+    let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
+    if let Some(fin_ns) = closed {
+        proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
+    }
+    see_cut(scene, proof);
+    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_RESET_MIN_NS);
+    proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
+    proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
+}

@@ -1,0 +1,277 @@
+//! The causes: one row for each, and one file for how it is proven, with its manual beside it.
+//!
+//! A row names the functions of its cause; what it does not name is as [`Rules::plain`] says. The
+//! classes, owners and culprits of the causes, which lower layers need too, are the rows of
+//! `model/cause.rs`. A cause of silences is recognised in the file of the same name in
+//! [`crate::judge`]; where it is not, the head of its file here says where. Files that are no
+//! cause's hold what several share: `application`, `flight` (windows), `lookup`, `repair` (losses)
+//! and `set_up`.
+
+mod accept_queue_overflow;
+mod application;
+mod bandwidth;
+mod bufferbloat;
+mod client_think;
+mod congestion_window;
+pub(super) mod delayed_ack;
+mod dns_failure;
+mod dns_search;
+mod dns_slow;
+mod dns_timeout;
+mod fast_recovery;
+mod flight;
+mod http_100_continue;
+mod idle_reset;
+pub(crate) mod lookup;
+mod mtu_black_hole;
+pub(super) mod nagle_delayed_ack;
+mod path_rtt;
+mod receive_window;
+mod refused;
+mod reordering;
+mod repair;
+mod reset;
+mod retransmission_timeout;
+mod reverse_dns_timeout;
+mod rules;
+pub(super) mod send_buffer;
+mod server_think;
+pub(super) mod set_up;
+mod slow_start;
+mod spurious_retransmission;
+pub(super) mod syn_flood;
+mod syn_retransmit;
+mod tls_handshake;
+mod zero_window;
+
+use crate::findings::confidence::judged;
+use crate::model::{Cause, Owner};
+use rules::Rules;
+pub(super) use rules::{Cost, OwnedCost};
+
+macro_rules! rows {
+    ($($cause:ident $manual:literal { $($column:ident: $value:expr,)* })*) => {
+        /// The rows, in the order of [`Cause::ALL`].
+        const ROWS: &[Rules; Cause::ALL.len()] = &[$(Rules {
+            $($column: $value,)*
+            ..Rules::plain(Cause::$cause, include_str!($manual))
+        },)*];
+    };
+}
+
+rows! {
+    NagleDelayedAck "nagle_delayed_ack.md" {
+        prove: nagle_delayed_ack::prove,
+        add_up: delayed_ack::add_up,
+        facts: nagle_delayed_ack::facts,
+        measured: judged((1, 3), (32, 33)),
+    }
+    DelayedAck "delayed_ack.md" {
+        prove: delayed_ack::prove,
+        add_up: delayed_ack::add_up,
+    }
+    SendBuffer "send_buffer.md" {
+        prove: send_buffer::prove,
+        is_finding: send_buffer::is_finding,
+        waits_for: "writer",
+        measured: judged((0, 1), (9, 9)),
+    }
+    ReceiveWindow "receive_window.md" {
+        prove: receive_window::prove,
+        add_up: receive_window::add_up,
+        is_finding: receive_window::is_finding,
+        facts: receive_window::facts,
+        waits_for: "reader",
+        measured: judged((1, 1), (8, 8)),
+    }
+    ZeroWindow "zero_window.md" {
+        prove: zero_window::prove,
+        add_up: zero_window::add_up,
+        is_finding: zero_window::is_finding,
+        waits_for: "reader",
+        measured: judged((10, 10), (3, 3)),
+    }
+    SlowStart "slow_start.md" {
+        prove: slow_start::prove,
+        measured: judged((0, 0), (5, 5)),
+    }
+    CongestionWindow "congestion_window.md" {
+        prove: congestion_window::prove,
+    }
+    RetransmissionTimeout "retransmission_timeout.md" {
+        prove: retransmission_timeout::prove,
+        add_up: retransmission_timeout::add_up,
+        elsewhere: retransmission_timeout::reporter,
+        measured: judged((26, 29), (15, 16)),
+    }
+    FastRecovery "fast_recovery.md" {
+        prove: fast_recovery::prove,
+        is_finding: fast_recovery::is_finding,
+        count: fast_recovery::count,
+        measured: judged((2, 2), (5, 5)),
+    }
+    SpuriousRetransmission "spurious_retransmission.md" {
+        prove: spurious_retransmission::prove,
+        add_up: spurious_retransmission::add_up,
+        is_finding: fast_recovery::is_often_or_long,
+        measured: judged((0, 1), (0, 0)),
+    }
+    Reordering "reordering.md" {
+        prove: reordering::prove,
+        is_finding: fast_recovery::is_often_or_long,
+        measured: judged((0, 1), (2, 2)),
+    }
+    SynRetransmit "syn_retransmit.md" {
+        prove: syn_retransmit::prove,
+        add_up: set_up::add_up,
+        elsewhere: set_up::obstacle,
+        count: set_up::count,
+        facts: syn_retransmit::facts,
+        ruled_out: syn_retransmit::ruled_out,
+        counts_clients: true,
+        measured: judged((17, 18), (10, 10)),
+    }
+    PathRtt "path_rtt.md" {
+        cost: Some(&path_rtt::COST),
+        measured: judged((2, 2), (8, 8)),
+    }
+    Bandwidth "bandwidth.md" {
+        add_up: bandwidth::add_up,
+        cost: Some(&bandwidth::COST),
+        measured: judged((2, 2), (5, 5)),
+    }
+    Bufferbloat "bufferbloat.md" {
+        prove: bufferbloat::prove,
+        is_finding: bufferbloat::is_finding,
+        covers: Some(Owner::Queueing),
+        measured: judged((0, 0), (2, 2)),
+    }
+    MtuBlackHole "mtu_black_hole.md" {
+        prove: mtu_black_hole::prove,
+        measured: judged((2, 6), (2, 2)),
+    }
+    AcceptQueueOverflow "accept_queue_overflow.md" {
+        prove: accept_queue_overflow::prove,
+        add_up: set_up::add_up,
+        count: set_up::count,
+        ruled_out: accept_queue_overflow::ruled_out,
+        covers: Some(Owner::Connect),
+        measured: judged((0, 0), (4, 4)),
+    }
+    // The half-open connections of an endpoint are counted together, and are no silences:
+    // `syn_flood.rs` makes the finding of its count.
+    SynFlood "syn_flood.md" {
+        severity: 0,
+        measured: judged((1, 1), (1, 1)),
+    }
+    Refused "refused.md" {
+        prove: refused::prove,
+        elsewhere: set_up::obstacle,
+        is_finding: |_| true,
+        is_minor: refused::is_minor,
+        severity: 1,
+        facts: refused::facts,
+        ruled_out: refused::ruled_out,
+        counts_clients: true,
+        measured: judged((0, 0), (43, 45)),
+    }
+    Reset "reset.md" {
+        prove: reset::prove,
+        elsewhere: reset::cut_by,
+        is_finding: |_| true,
+        severity: 2,
+        measured: judged((2, 4), (2, 2)),
+    }
+    IdleReset "idle_reset.md" {
+        prove: idle_reset::prove,
+        elsewhere: reset::cut_by,
+        is_finding: |_| true,
+        severity: 2,
+        measured: judged((0, 0), (4, 4)),
+    }
+    // Packets do not show these three: `state/weigh.rs` and the checks of `crates/live` find them
+    // in the state of a host, and they have a manual only.
+    ConntrackFull "conntrack_full.md" {}
+    ConntrackRace "conntrack_race.md" {}
+    PortExhaustion "port_exhaustion.md" {}
+    TlsHandshake "tls_handshake.md" {
+        prove: tls_handshake::prove,
+        cost: Some(&tls_handshake::COST),
+        measured: judged((1, 1), (8, 8)),
+    }
+    Http100Continue "http_100_continue.md" {
+        prove: http_100_continue::prove,
+        facts: http_100_continue::facts,
+        measured: judged((0, 0), (4, 4)),
+    }
+    DnsSlow "dns_slow.md" {
+        lookup: Some(&dns_slow::LOOKUP),
+        is_finding: lookup::is_finding,
+        measured: judged((1, 1), (5, 5)),
+    }
+    DnsTimeout "dns_timeout.md" {
+        lookup: Some(&dns_timeout::LOOKUP),
+        measured: judged((3, 4), (4, 4)),
+    }
+    DnsFailure "dns_failure.md" {
+        lookup: Some(&dns_failure::LOOKUP),
+        is_finding: dns_failure::is_finding,
+        measured: judged((0, 0), (2, 2)),
+    }
+    DnsSearch "dns_search.md" {
+        lookup: Some(&dns_search::LOOKUP),
+        is_finding: lookup::is_finding,
+    }
+    ReverseDnsTimeout "reverse_dns_timeout.md" {
+        lookup: Some(&reverse_dns_timeout::LOOKUP),
+        measured: judged((0, 0), (2, 2)),
+    }
+    ServerThink "server_think.md" {
+        prove: server_think::prove,
+        add_up: server_think::add_up,
+        cost: Some(&Cost::PLAIN),
+        facts: server_think::facts,
+        measured: judged((7, 7), (37, 37)),
+    }
+    ClientThink "client_think.md" {
+        prove: client_think::prove,
+        cost: Some(&client_think::COST),
+        measured: judged((0, 0), (3, 3)),
+    }
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < ROWS.len() {
+        assert!(ROWS[at].cause as usize == at, "the rows are not in the order of the causes");
+        at += 1;
+    }
+};
+
+/// Returns the row of `cause`.
+pub(super) fn rules(cause: Cause) -> &'static Rules {
+    &ROWS[cause as usize]
+}
+
+/// The costs that the owners of time show.
+pub(super) const COSTS: [OwnedCost; count_costs()] = {
+    let mut costs = [OwnedCost::NONE; count_costs()];
+    let (mut at, mut count) = (0, 0);
+    while at < ROWS.len() {
+        if let Some(cost) = OwnedCost::of(&ROWS[at]) {
+            costs[count] = cost;
+            count += 1;
+        }
+        at += 1;
+    }
+    costs
+};
+
+const fn count_costs() -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < ROWS.len() {
+        count += ROWS[at].cost.is_some() as usize;
+        at += 1;
+    }
+    count
+}

@@ -1,0 +1,40 @@
+//! Packets above a size are lost, and no ICMP error reports it (RFC 2923 §2.1).
+//!
+//! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/ending.rs`),
+//! from the sizes of all segments of a direction ([`crate::tcp::Sender::sizes_stop_short`]): a
+//! single silence does not distinguish it from another loss.
+
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::model::{Cause, Fact};
+
+/// The full segment, its repetitions, and the sizes between which the path's limit lies.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
+    let less = gap.repair.original.is_none_or(|it| gap.next_len < u64::from(it.payload_bytes));
+    let shorter = gap.next_len <= passed_bytes && less;
+    match gap.repair.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {
+        Some(original) => proof.see("lost", original),
+        None => proof.see_before(gap, "flight_end"),
+    }
+    proof.see_after(gap, if shorter { "smaller" } else { "retransmission" });
+    if lost_bytes > passed_bytes {
+        proof.fact("lost_bytes", Fact::Bytes(lost_bytes));
+    }
+    if passed_bytes > 0 {
+        proof.fact("passed_bytes", Fact::Bytes(passed_bytes));
+    }
+    if let Some(told) = scene.connection.icmp_report().filter(|told| told.mtu > 0) {
+        proof.see("icmp", told.seen);
+        proof.fact("mtu", Fact::Bytes(told.mtu.into()));
+    }
+    let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;
+    proof.not(Cause::RetransmissionTimeout, "by_size", bracketed);
+    proof.not(
+        Cause::ZeroWindow,
+        "window_open",
+        gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
+    );
+    proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
+}

@@ -1,0 +1,79 @@
+//! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
+
+use crate::findings::facts::Facts;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::findings::settling::{move_cause, think};
+use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
+use crate::judge::AckTrigger;
+use crate::model::{Cause, Fact, Owner, Sighting};
+
+/// The end of the flight, its ACK, and what had been held.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    // What was held is a request of its own, where it begins with that.
+    let apart = scene.exchange.first.frame == gap.next.frame;
+    if apart {
+        proof.fact("apart", Fact::Text("next".into()));
+    }
+    let flight_end = match gap.last_small {
+        true if apart => "said_before",
+        true => "flight_end",
+        false if gap.flight.small_acked => "flight_rest",
+        false => "full_flight_end",
+    };
+    proof.see_before(gap, flight_end);
+    match gap.acks.last.filter(|ack| !ack.pure && ack.seen_ns >= gap.start_ns) {
+        Some(AckTrigger { frame, seen_ns: time_ns, payload_bytes, .. }) => {
+            let from = gap.sender.peer();
+            proof.see("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
+        }
+        None => proof.see_ack(gap, "ack"),
+    }
+    let next = if gap.acks.last.is_some() { proof.next_of(gap) } else { "tail_probe" };
+    proof.see_after(gap, next);
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+    }
+    proof.fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    proof.fact("held_bytes", Fact::Bytes(gap.next_len));
+    let most = gap.flight.reached;
+    let more_before = scene.nothing_again() && most >= gap.flight.before + gap.next_len;
+    if more_before {
+        proof.fact("flight_max_bytes", Fact::Bytes(most));
+    }
+    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
+    proof.not(Cause::DelayedAck, "held_small", gap.next_small());
+    proof.not(Cause::CongestionWindow, "cwnd_open", more_before);
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_again());
+}
+
+/// Returns how many silences looked like holds, with those that did not end with the ACK.
+pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
+    let missed = endpoint.nagle_missed[key.sender as usize];
+    Facts::from([("waits", Fact::Count(cause.count + missed))])
+}
+
+/// Moves what looked like holds to the sender's application. Where a sender breaks Nagle's rule,
+/// or half of what looks like its holds does not end with the ACK, the ACK had nothing to do with
+/// it. A sender that breaks the rule on some connections has it switched off; what looked like its
+/// holds elsewhere was chance.
+pub(in crate::findings) fn settle(tally: &mut Tally) {
+    let suspects: Vec<_> = tally
+        .causes
+        .iter()
+        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
+        .filter(|(key, cause)| {
+            let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
+            let refuted = endpoint.nagle_refuted[key.sender as usize];
+            let missed = endpoint.nagle_missed[key.sender as usize];
+            refuted >= cause.connections.max(1) || 2 * missed > cause.count
+        })
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in suspects {
+        let (to, owner) = think(key.sender);
+        move_cause(tally, &key, to, Some((Owner::NagleDelayedAck, owner)));
+    }
+}

@@ -1,0 +1,56 @@
+//! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
+
+use crate::findings::buffer_limits;
+use crate::findings::facts::Facts;
+use crate::findings::floors::Case;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
+use crate::judge::Shape;
+use crate::model::{Cause, Fact};
+
+/// The last segment that fitted, the ACK that opened the window, and what followed.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    let fills = gap.window.limits(gap.next_segment());
+    proof.see_before(gap, if fills { "flight_end" } else { "last" });
+    proof.see_held(gap);
+    if gap.window.bytes != Some(0) {
+        scene.limited_to(gap.window.bytes.unwrap_or(gap.flight.before), proof);
+    }
+    let scale = match scene.sender().window_scale {
+        Some(0) => Some("not in use, so it cannot exceed 64 KiB".into()),
+        Some(scale) => Some(format!("in use (factor {})", 1u32 << scale.min(14))),
+        None => None,
+    };
+    if let Some(scale) = scale {
+        proof.fact("scale", Fact::Text(scale));
+    }
+    proof.not(Cause::ZeroWindow, "not_zero", gap.window.closed_ns == 0);
+    proof.not(Cause::SendBuffer, "flight_equals_window", gap.window.limits(gap.next_segment()));
+    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
+    proof.not(
+        Cause::SlowStart,
+        "flight_constant",
+        matches!(gap.flight.shape, Shape::Ceiling { .. }),
+    );
+    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+}
+
+/// Counts what was read.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    buffer_limits::add_up(scene, shown);
+}
+
+/// Returns whether a wider window would have spared what it cost.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    let Some(endpoint) = case.endpoint() else { return false };
+    case.is_broad() && buffer_limits::is_short(case.key, case.cause, endpoint, case.floors)
+}
+
+/// Returns how often the window stood in the way, where it did at more than one height.
+pub(super) fn facts(key: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
+    let [level, all] = endpoint.window_stands[key.sender as usize];
+    let moved = !buffer_limits::is_fixed([level, all]);
+    moved.then_some(("moved", Fact::Count(all.into()))).into_iter().collect()
+}

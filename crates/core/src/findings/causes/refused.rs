@@ -1,0 +1,52 @@
+//! A connection attempt that a RST or an ICMP error answered (RFC 9293 §3.5.2).
+//!
+//! Recognised in `findings/tally/endings.rs`, where a connection ends; `findings/refusals.rs` says
+//! which of them come from the path, and which are strangers' attempts.
+
+use super::set_up::see_error;
+use crate::findings::facts::Facts;
+use crate::findings::floors::Case;
+use crate::findings::proof::Proof;
+use crate::findings::refusals;
+use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
+use crate::model::{Cause, Fact, RuledOut};
+
+/// Proves a refusal: the SYN and the RST.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let setup = &scene.connection.setup;
+    if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
+        proof.see("syn", syn);
+        if let Some(reset) = scene.connection.ending().reset {
+            let by_error =
+                scene.connection.icmp_report().is_some_and(|told| told.seen.frame == reset.frame);
+            if by_error {
+                see_error(scene, proof);
+            } else {
+                proof.see("reset", reset);
+                let [of_reset, _] = scene.connection.ending().reset_ttls;
+                proof.fact("rst_ttl", Fact::Count(of_reset.into()));
+            }
+            proof.fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
+        }
+    }
+    proof.not(Cause::Reset, "before_established", setup.established_ns().is_none());
+    proof.not(Cause::SynRetransmit, "answered", setup.syns == 1);
+}
+
+/// Returns whether it is one attempt of a client that has nothing else to do with these hosts.
+pub(super) fn is_minor(case: &Case<'_>) -> bool {
+    refusals::is_of_stranger(case.cause, case.tally)
+}
+
+/// Returns the number of connections that the server accepted.
+pub(super) fn facts(_: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
+    let accepted = endpoint.established;
+    (accepted > 0).then_some(("accepted", Fact::Count(accepted))).into_iter().collect()
+}
+
+/// Returns whether the server refused all attempts.
+pub(super) fn ruled_out(_: &CauseTally, endpoint: Option<&EndpointTally>) -> Option<RuledOut> {
+    let is_always = endpoint.is_none_or(|endpoint| endpoint.established == 0);
+    is_always.then_some(RuledOut { cause: Cause::AcceptQueueOverflow, why: "always" })
+}

@@ -1,0 +1,70 @@
+//! The server's own work.
+//!
+//! Recognised in `judge/application.rs`: it is the time that no mechanism of TCP explains.
+
+use super::application;
+use crate::findings::facts::{Facts, perhaps_distance};
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Group, Key};
+use crate::findings::thresholds::MOST_SHARE;
+use crate::judge::Turn;
+use crate::model::{Fact, Histogram, Owner, units};
+
+/// Exchanges whose longest silence came when their response had begun.
+const AMID: &str = "amid";
+
+/// Kinds of requests named.
+const KINDS_NAMED: usize = 3;
+
+/// Proves the server's work: the request, and the response.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    application::prove(scene, ("request", "response"), proof);
+}
+
+/// Counts the silences within responses.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    shown.add(AMID, u64::from(scene.gap().turn == Turn::Continues));
+}
+
+/// Returns the requests on which the server spent its time, and how that was spread.
+pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
+    let mut facts = few_long(&cause.waits);
+    if let Some(kinds) = slowest_kinds(endpoint) {
+        facts.insert("kinds", Fact::Text(kinds));
+    }
+    facts.extend(perhaps_distance(cause, endpoint));
+    if 2 * cause.shown.count(AMID) > cause.exchanges {
+        let place = "in the midst of a response that has begun";
+        facts.insert("where", Fact::Text(place.into()));
+    }
+    facts
+}
+
+/// Returns the facts of a cost of which a tenth of the waits have most of the time, so that the
+/// median says little.
+fn few_long(waits: &Histogram) -> Facts {
+    let (count, least_ns) = waits.longest(MOST_SHARE);
+    if count == 0 || count * 10 > waits.count() {
+        return Facts::new();
+    }
+    Facts::from([("few", Fact::Count(count)), ("few_least_ns", Fact::Ns(least_ns))])
+}
+
+/// Returns the kinds of requests on which the server spent most of its time, with a mean for each.
+fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
+    let spent_ns = |group: &Group| group.ledger.of(Owner::Server);
+    let mut kinds: Vec<_> = endpoint
+        .kinds
+        .iter()
+        .filter(|(name, group)| !name.is_empty() && spent_ns(group) > 0)
+        .collect();
+    kinds.sort_by_key(|(name, group)| (std::cmp::Reverse(spent_ns(group)), *name));
+    let named = kinds.iter().take(KINDS_NAMED).map(|(name, group)| {
+        let mean_ns = spent_ns(group) / group.exchanges.max(1);
+        let count = units::count(group.exchanges);
+        format!("{name} ({count} × {})", units::duration(mean_ns))
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| named.join(", "))
+}

@@ -1,0 +1,77 @@
+//! The frames of a connection set-up (RFC 9293 §3.5), which its causes show alike, and ICMP errors.
+//! The times come from [`crate::tcp::Setup`].
+
+use crate::app::Side;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::findings::tally::CauseTally;
+use crate::model::{Fact, Sighting};
+use crate::tcp::{Connection, IcmpReport, Setup};
+use crate::wire::{Endpoint, IcmpErrorKind};
+
+/// Attempts that met an older connection.
+pub(in crate::findings) const OTHERS: &str = "others";
+
+/// Returns the host on the path that rejected the SYN by an ICMP error.
+pub(super) fn obstacle(connection: &Connection, _: Side) -> Option<Endpoint> {
+    connection.obstacle()
+}
+
+/// Returns the number of attempts: one that is repeated is one.
+pub(super) fn count(cause: &CauseTally) -> u64 {
+    cause.exchanges
+}
+
+/// Adds the frames of the handshake and the time until the first repetition.
+pub(super) fn see_handshake(setup: &Setup, proof: &mut Proof) {
+    let frames = setup.frames();
+    let client = [("syn", frames.syn), ("syn_again", frames.syn_again), ("ack", frames.ack)];
+    let server = [("syn_ack", frames.syn_ack), ("syn_ack_again", frames.syn_ack_again)];
+    for (part, frame) in client.into_iter().chain(server) {
+        if let Some(seen) = frame {
+            proof.see(part, seen);
+        }
+    }
+    let wait = |(first, again): (Option<Sighting>, Option<Sighting>)| {
+        Some(again?.time_ns.saturating_sub(first?.time_ns))
+    };
+    let by_client = wait((frames.syn, frames.syn_again));
+    if let Some(rto_ns) = by_client.or(wait((frames.syn_ack, frames.syn_ack_again))) {
+        proof.fact("rto_ns", Fact::Ns(rto_ns));
+    }
+}
+
+/// Adds the ICMP errors about the SYN.
+pub(super) fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
+    if let Some(told) = scene.connection.icmp_report().filter(|told| told.about_syn) {
+        see_icmp(told, proof);
+    }
+}
+
+/// Sender and meaning of an ICMP error.
+pub(super) fn see_icmp(told: &IcmpReport, proof: &mut Proof) {
+    proof.see("icmp", told.seen);
+    proof.fact("reporter", Fact::Text(told.reporter.ip().to_string()));
+    proof.fact("says", Fact::Text(says(told.kind).into()));
+}
+
+/// An ICMP error in words.
+fn says(kind: IcmpErrorKind) -> &'static str {
+    match kind {
+        IcmpErrorKind::Unreachable => "there is no route to the destination",
+        IcmpErrorKind::PortUnreachable => "the port is unreachable",
+        IcmpErrorKind::Prohibited => "a filter prohibits it",
+        IcmpErrorKind::PacketTooBig { .. } => "the packet is too big",
+        IcmpErrorKind::TimeExceeded => "its time to live ended on the way, as in a routing loop",
+        IcmpErrorKind::ParameterProblem => "the header is not understood",
+    }
+}
+
+/// Counts attempts that never got an answer, and the signs of a full listener.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let (setup, path) = (&scene.connection.setup, &scene.connection.path);
+    shown.add("unanswered", u64::from(setup.syn_acks == 0));
+    shown.add(OTHERS, u64::from(setup.met_others() > 0));
+    shown.add("ignored", u64::from(setup.ignored(path)));
+    shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
+}

@@ -1,0 +1,197 @@
+//! Many half-open connections (RFC 4987).
+
+use crate::app::Side;
+use crate::findings::confidence;
+use crate::findings::proof::Proof;
+use crate::findings::tally::EndpointTally;
+use crate::findings::thresholds::{FLOOD_HALF_OPEN_MIN, FLOOD_RATE_MIN};
+use crate::model::{Affected, Cause, Culprit, Evidence, Fact, Finding, Role, RuledOut, Sighting};
+use crate::tcp::Connection;
+use crate::wire::Endpoint;
+use std::collections::BTreeSet;
+
+/// Distinct sources counted; more are as good as any number.
+const SOURCES_MAX: usize = 4096;
+
+/// Handshakes at one endpoint that were begun and never completed.
+#[derive(Clone, Debug, Default)]
+pub struct Flood {
+    /// Number of them.
+    pub count: u64,
+    /// Of them answered with SYN-ACK.
+    pub answered: u64,
+    /// Of them those of which only the SYN-ACK was captured.
+    answers_alone: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    sources: BTreeSet<[u8; 16]>,
+    frames: Option<(Sighting, Sighting)>,
+}
+
+/// That of two frames which passed first.
+fn earlier(one: Sighting, other: Sighting) -> Sighting {
+    std::cmp::min_by_key(one, other, |seen| (seen.time_ns, seen.frame))
+}
+
+/// That of two frames which passed last.
+fn later(one: Sighting, other: Sighting) -> Sighting {
+    std::cmp::max_by_key(one, other, |seen| (seen.time_ns, seen.frame))
+}
+
+impl Flood {
+    /// Counts an unfinished handshake.
+    pub fn add(&mut self, connection: &Connection) {
+        self.count += 1;
+        self.answered += u64::from(connection.setup.syn_acks > 0);
+        self.answers_alone += u64::from(connection.setup.answers_alone());
+        let at_ns = connection.first_ns;
+        self.first_ns = Some(self.first_ns.map_or(at_ns, |first_ns| first_ns.min(at_ns)));
+        self.last_ns = self.last_ns.max(at_ns);
+        if self.sources.len() < SOURCES_MAX {
+            self.sources.insert(connection.client().address);
+        }
+        let frames = connection.setup.frames();
+        if let Some(seen) = frames.syn.or(frames.syn_ack) {
+            let (first, last) = self.frames.unwrap_or((seen, seen));
+            self.frames = Some((earlier(first, seen), later(last, seen)));
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.answered += other.answered;
+        self.answers_alone += other.answers_alone;
+        self.first_ns = match (self.first_ns, other.first_ns) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.last_ns = self.last_ns.max(other.last_ns);
+        let room = SOURCES_MAX.saturating_sub(self.sources.len());
+        self.sources.extend(other.sources.iter().take(room).copied());
+        self.frames = match (self.frames, other.frames) {
+            (Some((a, b)), Some((c, d))) => Some((earlier(a, c), later(b, d))),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+
+    /// The first and the last of them.
+    fn evidence(&self) -> Vec<Evidence> {
+        let Some((first, last)) = self.frames else { return Vec::new() };
+        let mut proof = Proof::default();
+        for seen in [first, last] {
+            proof.see(if seen.from == Side::Client { "syn" } else { "syn_ack" }, seen);
+        }
+        proof.evidence()
+    }
+
+    /// Returns whether the capture shows the server's answers only, as one of a single direction
+    /// does.
+    fn is_of_answers(&self) -> bool {
+        2 * self.answers_alone > self.count
+    }
+
+    /// The only client of all of them, if there is one.
+    pub(in crate::findings) fn only_source(&self) -> Option<[u8; 16]> {
+        let mut sources = self.sources.iter();
+        sources.next().copied().filter(|_| sources.next().is_none())
+    }
+
+    /// Its first and its last frame.
+    pub(in crate::findings) fn ends(&self) -> Option<(Sighting, Sighting)> {
+        self.frames
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let answered = (self.answered > 0).then_some((Cause::Refused, "listener"));
+        let always =
+            [(Cause::AcceptQueueOverflow, "never_completes"), (Cause::SynRetransmit, "many_flows")];
+        let all = always.into_iter().chain(answered);
+        all.map(|(cause, why)| RuledOut { cause, why }).collect()
+    }
+
+    fn duration_ns(&self) -> u64 {
+        self.first_ns.map_or(0, |first_ns| self.last_ns - first_ns)
+    }
+
+    /// SYNs per second while it lasted.
+    fn rate(&self) -> u64 {
+        let ns = u128::from(self.duration_ns().max(1));
+        let rate = u128::from(self.count.saturating_sub(1)) * 1_000_000_000 / ns;
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// The same of a flood that lasts for a second, if it is shorter.
+    fn per_second(&self) -> u64 {
+        (u128::from(self.count) * 1_000_000_000 / u128::from(self.duration_ns().max(1_000_000_000)))
+            as u64
+    }
+}
+
+/// Many SYNs in a short time, hardly any of them completed.
+pub(in crate::findings) fn is_flooded(endpoint: &EndpointTally) -> bool {
+    let flood = &endpoint.flood;
+    let many = flood.count >= FLOOD_HALF_OPEN_MIN && flood.per_second() >= FLOOD_RATE_MIN;
+    many && completed(endpoint) < flood.count / 4
+}
+
+/// Handshakes that were completed. Where the clients' half was not captured, those are taken for
+/// such behind which the server sent anything at all.
+fn completed(endpoint: &EndpointTally) -> u64 {
+    if endpoint.flood.is_of_answers() {
+        endpoint.connections.saturating_sub(endpoint.flood.count)
+    } else {
+        endpoint.established
+    }
+}
+
+/// A flood, if there is one. `repeated` exchanges of others had
+/// to repeat their SYN meanwhile, which cost them `lost_ns`.
+pub(in crate::findings) fn recognise(
+    server: Endpoint,
+    endpoint: &EndpointTally,
+    repeated: u64,
+    lost_ns: u64,
+) -> Option<Finding> {
+    let flood = &endpoint.flood;
+    if !is_flooded(endpoint) {
+        return None;
+    }
+    let latency = endpoint.all.latency.latency();
+    let facts = vec![
+        (if flood.is_of_answers() { "answers" } else { "syns" }, Fact::Count(flood.count)),
+        ("duration_ns", Fact::Ns(flood.duration_ns())),
+        ("sources", Fact::Count(flood.sources.len() as u64)),
+        ("completed", Fact::Count(completed(endpoint))),
+        ("rate", Fact::Count(flood.rate())),
+        ("rate_bps", Fact::BitsPerSecond(flood.rate().saturating_mul(60 * 8))),
+    ];
+    let victims = (repeated > 0).then_some(("victims", Fact::Count(repeated)));
+    Some(Finding {
+        cause: Cause::SynFlood,
+        culprit: Culprit { role: Role::Network, endpoint: server },
+        affected: Affected {
+            exchanges: repeated,
+            of_exchanges: endpoint.all.exchanges,
+            connections: flood.count,
+        },
+        lost_ns,
+        share: 0.0,
+        latency,
+        counterfactual: latency,
+        confidence: confidence::of_many(Cause::SynFlood, flood.count),
+        evidence: flood.evidence(),
+        evidence_flow: None,
+        evidence_exchange: 0,
+        state: Vec::new(),
+        ruled_out: flood.ruled_out(),
+        facts: facts.into_iter().chain(victims).collect(),
+        software: endpoint.software.clone().map(String::from),
+        protocol: endpoint.protocol,
+        sender: Side::Client,
+        sights: Vec::new(),
+        experiments: Vec::new(),
+        is_unseen: false,
+        load: None,
+    })
+}

@@ -1,0 +1,84 @@
+//! The time of a TLS handshake (RFC 8446 §2): round trips, and what its ends do in between.
+//!
+//! Silences in it are split in `judge/tls_handshake.rs`.
+
+use super::rules::Cost;
+use crate::app::Side;
+use crate::findings::facts::Facts;
+use crate::findings::proof::Proof;
+use crate::findings::scene::Scene;
+use crate::findings::tally::{EndpointTally, Sample, Tally};
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
+use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
+use crate::wire::Endpoint;
+
+/// How it is summed at an endpoint. What its ends took is only a part of it.
+pub(super) const COST: Cost =
+    Cost { is_partly_tallied: true, show: Some(show), facts, ruled_out, ..Cost::PLAIN };
+
+/// Proves a slow end of the handshake: the last frame that it received, and the one with which it
+/// went on.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    proof.see_before(scene.gap(), "flight_end");
+    proof.see_after(scene.gap(), "next");
+}
+
+/// Shows the ClientHello and the end of the exchange after it.
+fn show(sample: &Sample, proof: &mut Proof) {
+    proof.see("client_hello", sample.first);
+    proof.see("response", sample.last);
+}
+
+/// Returns the number and kind of the handshakes, and what their ends took; where the server took
+/// most of the time, `finding` shows when.
+fn facts(
+    finding: &mut Finding,
+    server: Endpoint,
+    endpoint: &EndpointTally,
+    tally: &Tally,
+) -> Facts {
+    let mut facts = of_handshakes(endpoint);
+    for (key, own) in tally.causes.of(server).filter(|(key, _)| key.cause == Cause::TlsHandshake) {
+        let own_ns = Fact::Ns(own.waits.quantile_ns(0.5));
+        if key.sender == Side::Client {
+            facts.insert("client_own_ns", own_ns);
+            continue;
+        }
+        facts.insert("server_own_ns", own_ns.clone());
+        let slow = 2 * own.lost_ns >= endpoint.all.ledger.of(Owner::Tls);
+        if let Some(instance) = own.worst.as_ref().filter(|_| slow) {
+            facts.insert("slow_ns", own_ns);
+            finding.evidence = instance.proof.evidence();
+            finding.evidence_flow = Some((instance.client, instance.server));
+            finding.evidence_exchange = instance.exchange;
+        }
+    }
+    facts
+}
+
+fn of_handshakes(endpoint: &EndpointTally) -> Facts {
+    let [full, resumed] = endpoint.handshakes;
+    let of_resumed = if resumed > 0 { Fact::Count(resumed) } else { Fact::Text("none".into()) };
+    let mut facts =
+        Facts::from([("handshakes", Fact::Count(full + resumed)), ("resumed", of_resumed)]);
+    if resumed > 0 {
+        facts.insert("full", Fact::Count(full));
+    }
+    if endpoint.tls.count() > 0 {
+        facts.insert("p50_ns", Fact::Ns(endpoint.tls.quantile_ns(0.5)));
+    }
+    if endpoint.certificate_bytes > 0 {
+        let bytes = u64::from(endpoint.certificate_bytes);
+        facts.insert("certificate_bytes", Fact::Bytes(bytes));
+    }
+    facts
+}
+
+/// Excludes the server's work, and a certificate chain longer than the initial window.
+fn ruled_out(_: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Vec<RuledOut> {
+    let mut all = vec![RuledOut { cause: Cause::ServerThink, why: "before_request" }];
+    if (1..=INITIAL_WINDOW_BYTES).contains(&u64::from(endpoint.certificate_bytes)) {
+        all.push(RuledOut { cause: Cause::SlowStart, why: "chain_fits" });
+    }
+    all
+}

@@ -1,0 +1,57 @@
+//! A receiving application that does not read (RFC 9293 §3.8.6.1).
+
+use crate::findings::buffer_limits;
+use crate::findings::floors::Case;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::model::Cause;
+use crate::tcp::Outcome;
+
+/// The ACK that closed the window, the probes, the update, and what had waited for it.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_before(gap, "flight_end");
+    if let Some(closed_by) = gap.window.closed_by {
+        proof.see("zero_window", closed_by);
+    }
+    if let Some(probe) = gap.window.probes.first {
+        proof.see("probe", probe);
+    }
+    let reset = scene.connection.ending().reset.filter(|reset| reset.frame == gap.next.frame);
+    match reset {
+        Some(reset) => proof.see("reset", reset),
+        None => {
+            proof.see_ack(gap, "ack");
+            let fins = scene.connection.ending().fin;
+            let says = gap.next.payload_bytes > 0
+                || fins.iter().flatten().any(|fin| fin.frame == gap.next.frame);
+            match gap.next.from == gap.sender || says {
+                true => proof.see_after(gap, proof.next_of(gap)),
+                false => proof.see("last_seen", gap.next),
+            }
+        }
+    }
+    let zero = scene.sender().counts().zero_window_advertisements > 0;
+    let all_arrived = gap.acks.last.is_some_and(|ack| ack.acked_all) || gap.flight.before == 0;
+    proof.not(Cause::ReceiveWindow, "closed", zero);
+    proof.not(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
+    proof.not(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
+    proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
+}
+
+/// Returns whether it stopped for long, or takes little at a time.
+pub(super) fn is_finding(case: &Case<'_>) -> bool {
+    let Some(endpoint) = case.endpoint() else { return false };
+    case.is_deep() && buffer_limits::has_stopped(case.cause, case.floors)
+        || case.is_broad() && buffer_limits::is_unread(case.cause, endpoint, case.floors)
+}
+
+/// Counts what was read, probes, and connections that did not survive.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    buffer_limits::add_up(scene, shown);
+    shown.add("probes", scene.gap().window.probes.sent.into());
+    shown.add("answered", scene.gap().window.probes.answered.into());
+    let reset = matches!(scene.exchange.outcome, Outcome::Reset { .. });
+    let unanswered = scene.gap().window.probes.sent > scene.gap().window.probes.answered;
+    shown.add("died", u64::from(reset && unanswered && scene.sender().closed()));
+}

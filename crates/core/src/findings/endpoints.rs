@@ -1,0 +1,75 @@
+//! What the report says of each server, and of the whole.
+
+use crate::findings::tally::{EndpointTally, KIND_OTHER, Tally};
+use crate::model::{EndpointReport, Histogram, KindReport, Report, Vantage};
+
+/// Adds up the ledgers, latencies and counts of all endpoints.
+pub(super) fn add_up(tally: &Tally, report: &mut Report) {
+    let mut latency = Histogram::default();
+    for endpoint in tally.endpoints.values() {
+        report.ledger.merge(&endpoint.all.ledger);
+        report.totals.exchanges += endpoint.all.exchanges;
+        latency.merge(&endpoint.all.latency);
+    }
+    report.totals.wall_ns = report.ledger.total_ns();
+    report.totals.connections = tally.connections;
+    report.latency = latency.latency();
+    report.latency_histogram = latency;
+    report.endpoints = endpoints(tally);
+}
+
+/// The vantage of most connections.
+pub(super) fn vantage(tally: &Tally) -> Vantage {
+    let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
+        .map(|place| (tally.vantages[place as usize], place));
+    let known: u64 = places.iter().map(|(count, _)| count).sum();
+    match places.into_iter().max_by_key(|(count, _)| *count) {
+        Some((count, place)) if known > 0 && count * 10 >= known * 9 => place,
+        _ if known > 0 => Vantage::Mixed,
+        _ => Vantage::Unknown,
+    }
+}
+
+fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
+    let mut all: Vec<_> = tally
+        .endpoints
+        .iter()
+        .filter(|(_, endpoint)| endpoint.all.exchanges > 0)
+        .map(|(&endpoint, tally)| EndpointReport {
+            endpoint,
+            software: tally.software.clone().map(String::from),
+            protocol: tally.protocol,
+            connections: tally.connections,
+            exchanges: tally.all.exchanges,
+            ledger: tally.all.ledger,
+            latency: tally.all.latency.latency(),
+            kinds: kinds(tally),
+        })
+        .collect();
+    all.sort_by_key(|endpoint| (std::cmp::Reverse(endpoint.ledger.total_ns()), endpoint.endpoint));
+    all
+}
+
+/// Request kinds reported per endpoint; what is left is reported together.
+const KINDS_MAX: usize = 32;
+
+fn kinds(tally: &EndpointTally) -> Vec<KindReport> {
+    let mut kinds: Vec<_> = tally.kinds.iter().collect();
+    kinds.sort_by_key(|(name, group)| {
+        (&***name == KIND_OTHER, std::cmp::Reverse(group.ledger.total_ns()), *name)
+    });
+    let (shown, rest) = kinds.split_at(kinds.len().min(KINDS_MAX));
+    let rest = rest.iter().map(|(_, group)| *group).cloned().reduce(|mut sum, group| {
+        sum.merge(&group);
+        sum
+    });
+    let shown = shown.iter().map(|(name, group)| (**name, (*group).clone()));
+    shown
+        .chain(rest.map(|group| (KIND_OTHER.into(), group)))
+        .map(|(name, group)| KindReport {
+            kind: name.to_string(),
+            exchanges: group.exchanges,
+            latency: group.latency.latency(),
+        })
+        .collect()
+}

@@ -1,0 +1,83 @@
+//! From where on findings are worth a reader's time.
+
+use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
+use crate::findings::thresholds::{
+    COST_MIN_NS, COST_SHARE_MIN, DEEP_FACTOR, DEEP_SHARE, FAULT_MIN_NS, FAULT_SHARE_MIN,
+};
+
+/// The least costs and faults that are findings.
+#[derive(Clone, Copy, Debug)]
+pub struct Floors {
+    /// A cost is a finding from this share of its endpoint's wall time on.
+    pub cost_share: f64,
+    /// A cost is a finding where it takes at least this much of a typical exchange, ns.
+    pub cost_ns: u64,
+    /// A fault is a finding from this share of its endpoint's wall time on …
+    pub fault_share: f64,
+    /// … and at least this much of each exchange that it hits, ns.
+    pub fault_ns: u64,
+}
+
+impl Default for Floors {
+    fn default() -> Self {
+        Self {
+            cost_share: COST_SHARE_MIN,
+            cost_ns: COST_MIN_NS,
+            fault_share: FAULT_SHARE_MIN,
+            fault_ns: FAULT_MIN_NS,
+        }
+    }
+}
+
+/// A fault at one culprit, with what decides whether it is a finding.
+pub(super) struct Case<'a> {
+    /// The fault and its culprit.
+    pub key: &'a Key,
+    /// Its sums.
+    pub cause: &'a CauseTally,
+    /// The sums of the whole capture.
+    pub tally: &'a Tally,
+    /// The floors.
+    pub floors: &'a Floors,
+}
+
+impl<'a> Case<'a> {
+    /// Returns the sums of its endpoint.
+    pub fn endpoint(&self) -> Option<&'a EndpointTally> {
+        self.tally.endpoints.get(&self.key.server).map(|endpoint| &**endpoint)
+    }
+
+    /// Returns which share of the time at the endpoint `ns` are.
+    pub fn share_of(&self, ns: u64) -> f64 {
+        let wall_ns = self.endpoint().map_or(0, |endpoint| endpoint.all.ledger.total_ns());
+        ns as f64 / wall_ns.max(1) as f64
+    }
+
+    /// Returns whether it takes a share of the time, and is felt in each exchange that it hits.
+    pub fn is_broad(&self) -> bool {
+        let mean_ns = self.cause.lost_ns / self.cause.exchanges.max(1);
+        self.endpoint().is_some()
+            && self.share_of(self.cause.lost_ns) >= self.floors.fault_share
+            && mean_ns >= self.floors.fault_ns
+    }
+
+    /// Returns whether it takes most of one exchange: one request that hung is one too many,
+    /// however many did not.
+    pub fn is_deep(&self) -> bool {
+        self.endpoint().is_some()
+            && self.cause.share_max >= DEEP_SHARE
+            && self.cause.share_max_ns >= DEEP_FACTOR * self.floors.fault_ns
+    }
+
+    /// Returns whether it is one of both.
+    pub fn is_broad_or_deep(&self) -> bool {
+        self.is_broad() || self.is_deep()
+    }
+
+    /// Returns whether it was seen once and cost less than any of TCP's timers waits (40 ms for a
+    /// delayed ACK is the shortest, and half of it the floor of a cost).
+    pub fn is_single(&self) -> bool {
+        let is_cheap = self.cause.lost_ns < self.floors.cost_ns;
+        !self.key.cause.is_in_vain() && self.cause.count <= 1 && is_cheap
+    }
+}

@@ -1,0 +1,151 @@
+//! The evidence of one instance of a cause, and what instances have in common.
+
+use crate::judge::Gap;
+use crate::model::{Cause, Evidence, Fact, Histogram, RuledOut, Sighting};
+use std::collections::BTreeMap;
+
+/// Evidence of one instance.
+#[derive(Clone, Debug, Default)]
+pub struct Proof {
+    links: Vec<(u64, Evidence)>,
+    /// Values for the words.
+    pub facts: Vec<(&'static str, Fact)>,
+    /// Look-alikes it is not.
+    pub ruled_out: Vec<RuledOut>,
+}
+
+impl Proof {
+    /// A frame with its part in the chain; one that has a part already keeps it, and one that was
+    /// sent before the capture began has none.
+    pub fn see(&mut self, part: &'static str, seen: Sighting) {
+        if seen.known().is_some() && self.links.iter().all(|(_, link)| link.frame != seen.frame) {
+            let Sighting { frame, time_ns, payload_bytes, from } = seen;
+            self.links.push((time_ns, Evidence { frame, part, from, payload_bytes, after_ns: 0 }));
+        }
+    }
+
+    /// Adds the frame before the silence.
+    pub fn see_before(&mut self, gap: &Gap, part: &'static str) {
+        self.see(part, gap.last);
+    }
+
+    /// Adds the segment that ended the silence; `part` is its role if the silent sender sent it.
+    pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
+        self.see(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
+    }
+
+    /// The pure ACK in it, if there was one.
+    pub fn see_ack(&mut self, gap: &Gap, part: &'static str) {
+        if let Some(ack) = gap.acks.last.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
+            let (frame, time_ns, from) = (ack.frame, ack.seen_ns, gap.sender.peer());
+            self.see(part, Sighting { frame, time_ns, payload_bytes: 0, from });
+        }
+    }
+
+    /// The usual chain: what was sent before, the ACK, what followed.
+    pub fn see_silence(&mut self, gap: &Gap) {
+        self.see_before(gap, "flight_end");
+        self.see_ack(gap, "ack");
+        self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
+    }
+
+    /// Adds the usual chain of a sender that was held until an ACK came. The text says that the
+    /// next segment followed at once only if the ACK is shown and released that segment.
+    pub fn see_held(&mut self, gap: &Gap) {
+        self.see_before(gap, "flight_end");
+        self.see_ack(gap, "ack");
+        self.see_after(gap, self.next_of(gap));
+    }
+
+    /// The part of the frame that followed.
+    pub fn next_of(&self, gap: &Gap) -> &'static str {
+        let shown =
+            self.links.iter().any(|(_, link)| ["ack", "ack_with_data"].contains(&link.part));
+        if shown && gap.ack_triggered() { "next" } else { "next_later" }
+    }
+
+    /// A value for the words.
+    pub fn fact(&mut self, name: &'static str, fact: Fact) {
+        self.facts.push((name, fact));
+    }
+
+    /// A look-alike and the id of the sentence that excludes it, if that `holds`.
+    pub fn not(&mut self, cause: Cause, why: &'static str, holds: bool) {
+        if holds {
+            self.ruled_out.push(RuledOut { cause, why });
+        }
+    }
+
+    /// Shows the lost frames as originals, because later D-SACKs showed that nothing was lost.
+    pub fn was_needless(&mut self) {
+        for (_, link) in &mut self.links {
+            if link.part == "lost" {
+                link.part = "original";
+            }
+        }
+        self.ruled_out.clear();
+        self.not(Cause::RetransmissionTimeout, "dsack", true);
+    }
+
+    /// The frames in the order they passed.
+    pub fn evidence(&self) -> Vec<Evidence> {
+        let mut links = self.links.clone();
+        links.sort_by_key(|(at_ns, link)| (*at_ns, link.frame));
+        let first_ns = links.first().map_or(0, |(at_ns, _)| *at_ns);
+        let times: Vec<u64> =
+            std::iter::once(first_ns).chain(links.iter().map(|it| it.0)).collect();
+        let chain = links.into_iter().zip(times);
+        chain
+            .map(|((at_ns, link), before_ns)| Evidence { after_ns: at_ns - before_ns, ..link })
+            .collect()
+    }
+}
+
+/// Facts shared by the instances of a cause, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    counts: BTreeMap<&'static str, u64>,
+    medians: BTreeMap<&'static str, Histogram>,
+}
+
+impl Shown {
+    /// Adds to a number.
+    pub fn add(&mut self, name: &'static str, count: u64) {
+        if count > 0 {
+            *self.counts.entry(name).or_default() += count;
+        }
+    }
+
+    /// Adds a value to the fact; the report shows the median.
+    pub fn measure(&mut self, name: &'static str, value: u64) {
+        self.medians.entry(name).or_default().record(value);
+    }
+
+    /// A number, 0 if there was none.
+    pub fn count(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (name, count) in &other.counts {
+            *self.counts.entry(name).or_default() += count;
+        }
+        for (name, values) in &other.medians {
+            self.medians.entry(name).or_default().merge(values);
+        }
+    }
+
+    /// All as facts. The last word of a name is its unit.
+    pub fn facts(&self) -> impl Iterator<Item = (&'static str, Fact)> + '_ {
+        let is_bytes = |name: &str| name.ends_with("bytes");
+        let counts = self.counts.iter().map(move |(&name, &count)| {
+            (name, if is_bytes(name) { Fact::Bytes(count) } else { Fact::Count(count) })
+        });
+        let medians = self.medians.iter().map(move |(&name, values)| {
+            let median = values.quantile_ns(0.5);
+            (name, if is_bytes(name) { Fact::Bytes(median) } else { Fact::Ns(median) })
+        });
+        counts.chain(medians)
+    }
+}

@@ -1,0 +1,136 @@
+//! What the compiler does not check of a cause: its traces, its lab case, and the lists of ids in
+//! the schemas. The build checks that it has a row, and `findings/words.rs` that its manual is
+//! complete.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tcpwhy_core::model::Cause;
+
+/// Causes that no trace shows, since a trace has few connections and those are TCP, with the file
+/// whose tests show each of them and its look-alikes.
+const WITHOUT_TRACE: &[(Cause, &str)] = &[
+    (Cause::SynFlood, "tests/diagnosis/flood.rs"),
+    (Cause::ConntrackFull, "src/state/weigh/tests.rs"),
+    (Cause::ConntrackRace, "src/dns/tests/lookups.rs"),
+    (Cause::PortExhaustion, "src/state/weigh/tests.rs"),
+    (Cause::DnsFailure, "tests/diagnosis/facts/lookups.rs"),
+    (Cause::DnsSearch, "tests/diagnosis/facts/lookups.rs"),
+    (Cause::ReverseDnsTimeout, "tests/diagnosis/facts/lookups.rs"),
+];
+
+/// Causes whose file in `findings/causes` is the manual only: packets do not show them.
+const WITHOUT_PROOF: &[Cause] =
+    &[Cause::ConntrackFull, Cause::ConntrackRace, Cause::PortExhaustion];
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|it| it == extension) {
+            found.push(path);
+        }
+    }
+}
+
+fn texts(folder: &str, extension: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    files(&here(folder), extension, &mut found);
+    found.iter().map(|path| fs::read_to_string(path).expect("a text")).collect()
+}
+
+/// The causes that traces expect, and those whose absence they expect.
+fn expected() -> [BTreeSet<Cause>; 2] {
+    let [mut shown, mut absent] = [BTreeSet::new(), BTreeSet::new()];
+    for text in texts("tests/traces", "trace") {
+        for line in text.lines().filter_map(|line| line.strip_prefix("expect ")) {
+            let mut words = line.split_whitespace().peekable();
+            if words.next_if_eq(&"at").is_some() {
+                words.next();
+            }
+            let is_absent = words.next_if_eq(&"no").is_some();
+            words.next_if_eq(&"also");
+            let Some(cause) = words.next().and_then(Cause::from_id) else { continue };
+            if is_absent { &mut absent } else { &mut shown }.insert(cause);
+        }
+    }
+    [shown, absent]
+}
+
+#[test]
+fn every_cause_has_a_trace_and_a_negative_twin() {
+    let [shown, absent] = expected();
+    for &cause in Cause::ALL {
+        if let Some((_, tests)) = WITHOUT_TRACE.iter().find(|(of, _)| *of == cause) {
+            let text = fs::read_to_string(here(tests)).expect("the tests");
+            let name = format!("{cause:?}");
+            assert!(text.contains(&name) || text.contains(cause.id()), "{tests}: {name}");
+            continue;
+        }
+        assert!(shown.contains(&cause), "no trace expects {}", cause.id());
+        assert!(absent.contains(&cause), "no trace expects no {}", cause.id());
+    }
+}
+
+#[test]
+fn every_cause_has_a_case_in_the_lab() {
+    let cases = texts("../lab/src/cases", "rs");
+    for &cause in Cause::ALL {
+        let [name, id] = [format!("Cause::{cause:?}"), format!("\"{}\"", cause.id())];
+        let is_case = |text: &String| text.contains(&name) || text.contains(&id);
+        assert!(cases.iter().any(is_case), "no case of {}", cause.id());
+    }
+}
+
+#[test]
+fn the_files_of_a_cause_have_its_name() {
+    for &cause in Cause::ALL {
+        let stem = format!("src/findings/causes/{}", cause.id());
+        assert!(here(&format!("{stem}.md")).exists(), "{stem}.md");
+        let has_proof = here(&format!("{stem}.rs")).exists();
+        assert_eq!(has_proof, !WITHOUT_PROOF.contains(&cause), "{stem}.rs");
+    }
+}
+
+/// With `UPDATE` set, writes the lists instead of comparing them.
+#[test]
+fn the_schemas_list_the_causes() {
+    for path in ["../../docs/report.schema.json", "../../docs/labels.schema.json"] {
+        let text = fs::read_to_string(here(path)).expect("a schema");
+        let right = with_causes(&text);
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(here(path), right).expect("a schema that can be written");
+            continue;
+        }
+        assert!(text == right, "{path}: UPDATE=1 cargo test -p tcpwhy-core --test causes");
+    }
+}
+
+/// The schema with all causes in each list that begins with the first two.
+fn with_causes(schema: &str) -> String {
+    let lines: Vec<_> = schema.lines().collect();
+    let is_id = |at: usize, cause: Cause| {
+        let line = lines.get(at).map(|line| line.trim().trim_end_matches(','));
+        line == Some(&format!("\"{}\"", cause.id()))
+    };
+    let (mut text, mut at) = (String::new(), 0);
+    while let Some(line) = lines.get(at) {
+        let begins = lines[at.saturating_sub(1)].trim_end().ends_with('[');
+        if begins && is_id(at, Cause::ALL[0]) && is_id(at + 1, Cause::ALL[1]) {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            let ids = Cause::ALL.iter().map(|cause| format!("{indent}\"{}\"", cause.id()));
+            text += &ids.collect::<Vec<_>>().join(",\n");
+            at += lines[at..].iter().take_while(|line| !line.trim().starts_with(']')).count();
+        } else {
+            text += line;
+            at += 1;
+        }
+        text += "\n";
+    }
+    text
+}
