@@ -57,12 +57,12 @@ pub struct Noticed {
 impl Noticed {
     /// Returns the events of `sender`.
     pub fn of(sender: &Sender) -> Self {
-        let trouble = sender.trouble();
+        let history = sender.history();
         Self {
-            retransmissions: trouble.rexmt_data_packets,
-            spurious: trouble.dsacks.into(),
-            reordered: trouble.out_of_order_packets,
-            zero_windows: trouble.zero_window_advertisements,
+            retransmissions: history.counts.rexmt_data_packets,
+            spurious: history.counts.dsacks.into(),
+            reordered: history.counts.out_of_order_packets,
+            zero_windows: history.window.zero_advertisements,
         }
     }
 
@@ -118,12 +118,12 @@ impl Notes {
         let unscaled = senders.iter().all(|sender| sender.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {
-            if sender.trouble().rexmt_data_packets == 0 {
-                self.duplicate_acks += sender.trouble().duplicate_acks;
+            if sender.history().counts.rexmt_data_packets == 0 {
+                self.duplicate_acks += sender.history().counts.duplicate_acks;
             }
-            self.ecn_marked += sender.trouble().ecn_marked;
-            self.ecn_echoed += sender.trouble().ecn_echoed;
-            self.keep_alives += sender.trouble().keep_alives;
+            self.ecn_marked += sender.history().ecn.marked;
+            self.ecn_echoed += sender.history().ecn.echoed;
+            self.keep_alives += sender.history().counts.keep_alives;
         }
     }
 

@@ -68,7 +68,7 @@ impl Worst {
         let wall_ns = totals.ledger.total_ns();
         let rank = (Reverse(totals.lost_ns), Reverse(wall_ns), connection.first_frame);
         if self.bar.is_none_or(|bar| rank < bar) {
-            let held = connection.senders.each_ref().map(|sender| sender.trouble().held);
+            let held = connection.senders.each_ref().map(|sender| sender.history().nagle.held);
             self.keep((rank, Box::new(Kept { report: report(connection), held })));
         }
     }
@@ -252,7 +252,8 @@ mod tests {
         let mut held = connection(1, 0);
         for (sender, ns) in held.senders.iter_mut().zip([30, 40]) {
             sender
-                .trouble_mut()
+                .history_mut()
+                .nagle
                 .held
                 .of(Owner::NagleDelayedAck)
                 .into_iter()

@@ -1,17 +1,18 @@
 //! Exchanges of one connection: their begin, their end, and the owners of their time.
 
+mod changes;
 mod opening;
 mod revisions;
 
 pub use opening::Opening;
 
+pub(in crate::tcp) use revisions::Change;
 pub use revisions::Revision;
 
 use crate::app::{Label, Side};
 use crate::judge::{self, Gap, Turn};
 use crate::model::{Cause, Class, Family, Owner, Shares, Sighting, Slice, Slices};
 use crate::tcp::pause::Pauses;
-use crate::tcp::thresholds::CLOSED_OFTEN;
 use std::num::NonZeroU64;
 
 /// Outcome of an exchange.
@@ -304,56 +305,16 @@ impl Exchange {
         faults.map(|chain| chain.ns).sum()
     }
 
-    /// Moves holds of Nagle's algorithm to the application: the sender turned out not to use it.
-    #[track_caller]
-    pub fn refute_nagle(&mut self, sender: Side) {
-        let before = self.before();
-        self.refute_nagle_unlogged(sender);
-        self.log(before, "the sender turned out not to use Nagle's algorithm");
-    }
-
-    fn refute_nagle_unlogged(&mut self, sender: Side) {
-        let (cause, owner) = match sender {
-            Side::Client => (Cause::ClientThink, Owner::Client),
-            Side::Server => (Cause::ServerThink, Owner::Server),
-        };
-        let held = self
-            .chains
-            .iter()
-            .find(|chain| chain.cause == Cause::NagleDelayedAck && chain.sender == sender);
-        if let Some(chain) = held {
-            self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
-            self.rename_unlogged(sender, Cause::NagleDelayedAck, cause);
-        }
-    }
-
     /// Removes the client's pauses if there were several.
     pub(super) fn drop_pauses(&mut self) -> bool {
         let several = |chain: &Chain| chain.cause == Cause::ClientThink && chain.count > 1;
         let paused = self.chains.iter().any(several);
         if paused {
             // On such a connection nothing waits for held data either.
-            self.refute_nagle(Side::Client);
-            self.take_pauses_out();
+            self.revise(&Change::NoNagle { sender: Side::Client });
+            self.revise(&Change::OwnPauses);
         }
         paused
-    }
-
-    /// Removes the time of the client.
-    #[track_caller]
-    pub(super) fn take_pauses_out(&mut self) {
-        let before = self.before();
-        self.take_pauses_out_unlogged();
-        self.log(before, "the client pauses of its own accord");
-    }
-
-    fn take_pauses_out_unlogged(&mut self) {
-        let mut ledger = Shares::default();
-        let all = self.ledger.ledger();
-        let others = all.iter().filter(|(owner, _)| *owner != Owner::Client);
-        others.for_each(|(owner, ns)| ledger.add(owner, ns));
-        self.ledger = ledger;
-        self.chains.retain(|chain| chain.cause != Cause::ClientThink);
     }
 
     /// Sets the cause of the repeated part of the set-up.

@@ -5,27 +5,35 @@ mod bulk;
 mod copies;
 mod departure;
 mod effect;
+mod history;
+mod holes;
 mod in_gap;
+mod loss_state;
 mod losses;
 mod marks;
+mod nagle_history;
 mod pacer;
 mod packet_count;
+mod path_mtu;
 mod pieces;
 mod positions;
+mod repeats;
 mod restart;
+mod rtt;
 mod scale;
 mod since;
 mod sizes;
 mod spacing;
+mod stamp;
 mod steady;
 mod stream;
-mod trouble;
 mod unread;
 mod waits;
 mod window;
+mod window_history;
 
-pub(super) use losses::{Stamp, too_early};
 pub use since::SinceDeparture;
+pub(super) use stamp::{Stamp, too_early};
 pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
 
@@ -42,15 +50,14 @@ pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
 use copies::LastPacket;
 pub use departure::Departure;
+use history::History;
 use marks::Marks;
+pub use nagle_history::Held;
 pub(super) use packet_count::PacketCount;
+use rtt::RttSamples;
+use sizes::SegmentSizes;
 pub(super) use sizes::smss_of;
 use std::num::NonZeroU32;
-pub use trouble::Held;
-use trouble::{Hole, Trouble};
-
-/// Unit of stored round-trip samples, ns: one minute fits into 32 bits.
-const RTT_UNIT_NS: u64 = 16;
 
 /// Classification of a segment with payload by its place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +90,8 @@ pub struct Sender {
     pub window_scale: Option<u8>,
     /// Window field of the last ACK seen.
     acked_window: u16,
-    /// MSS announced by the peer, less timestamps; 0 if unknown.
-    smss_announced: u16,
-    /// Length of consecutive full segments, below the announced size.
-    smss_seen: u16,
-    /// SMSS that follows from both; 0 before either is known.
-    smss: u16,
-    /// Half of the greatest window that the receiver has offered, saturating.
-    half_window: u16,
+    /// Lengths of its segments.
+    pub sizes: SegmentSizes,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
     /// Highest position acknowledged as seen at the vantage: its lower half.
@@ -109,12 +110,8 @@ pub struct Sender {
     since: Option<Box<SinceDeparture>>,
     /// End of the last small segment: its lower half.
     small_end: Option<NonZeroU32>,
-    /// The last round-trip samples between the vantage and the receiver, in [`RTT_UNIT_NS`].
-    rtts_last: [u32; 3],
-    /// The segment being timed: lower half of its end, and its time, ns; 0 if there is none
-    /// (Karn's algorithm: reset by a retransmission).
-    timed_end: u32,
-    timed_ns: u64,
+    /// Round-trip samples between the vantage and the receiver.
+    rtts: RttSamples,
     /// Counts packets by their IP identification.
     packet_count: PacketCount,
     last_packet: LastPacket,
@@ -122,12 +119,10 @@ pub struct Sender {
     clock: SenderClock,
     /// The last segments sent; cleared by a timeout.
     sent: SentLog,
-    /// Greatest payload of one acknowledged segment, bytes, up to [`u16::MAX`]; no path has a
-    /// greater MTU.
-    acked_len_max: u16,
     /// State of a bulk sender, once enough data was in flight.
     pub bulk: Option<Box<Bulk>>,
-    trouble: Option<Box<Trouble>>,
+    /// Losses and other faults, if there were any.
+    history: Option<Box<History>>,
     /// Packets sent.
     packets: u64,
     /// Payload sent, each byte counted once.
@@ -178,49 +173,49 @@ impl Sender {
     /// Handles a step of the capture's clock.
     pub fn clock_stepped(&mut self) {
         self.clock.distrust();
-        self.timed_ns = 0;
+        self.rtts.stop();
     }
 
     /// Returns whether a loss or another fault ever occurred.
     #[inline]
     pub fn is_troubled(&self) -> bool {
-        self.trouble.is_some()
+        self.history.is_some()
     }
 
     /// Returns whether no fault ever occurred and the flight was never large.
     #[inline]
     pub fn is_calm(&self) -> bool {
-        self.trouble.is_none() && self.bulk.is_none()
+        self.history.is_none() && self.bulk.is_none()
     }
 
-    /// State after losses and other faults.
-    pub fn trouble(&self) -> &Trouble {
-        self.trouble.as_deref().unwrap_or(Trouble::none())
+    /// Losses and other faults so far.
+    pub fn history(&self) -> &History {
+        self.history.as_deref().unwrap_or(History::none())
     }
 
-    /// Returns the loss state for changes; creates it if there is none.
+    /// Returns the history for changes; creates it if there is none.
     #[cold]
     #[inline(never)]
-    pub fn trouble_mut(&mut self) -> &mut Trouble {
-        self.trouble.get_or_insert_default()
+    pub fn history_mut(&mut self) -> &mut History {
+        self.history.get_or_insert_default()
     }
 
     /// Counts for the report, without sizes and round trips.
     pub fn counts(&self) -> DirectionReport {
-        let trouble = self.trouble();
+        let (counts, window) = (&self.history().counts, &self.history().window);
         DirectionReport {
             packets: self.packets,
-            actual_data_bytes: self.unique_bytes + trouble.repeated_bytes,
+            actual_data_bytes: self.unique_bytes + counts.repeated_bytes,
             unique_bytes: self.unique_bytes,
-            rexmt_data_packets: trouble.rexmt_data_packets,
-            rto_count: trouble.rto_count,
-            fast_retransmissions: trouble.fast_retransmissions,
-            spurious_retransmissions: trouble.spurious_retransmissions,
-            out_of_order_packets: trouble.out_of_order_packets,
-            duplicate_acks: trouble.duplicate_acks,
-            zero_window_advertisements: trouble.zero_window_advertisements,
-            zero_window_probes: trouble.zero_window_probes,
-            flight_size_max_bytes: self.flight_max.into(),
+            rexmt_data_packets: counts.rexmt_data_packets,
+            rto_count: counts.rto_count,
+            fast_retransmissions: counts.fast_retransmissions,
+            spurious_retransmissions: counts.spurious_retransmissions,
+            out_of_order_packets: counts.out_of_order_packets,
+            duplicate_acks: counts.duplicate_acks,
+            zero_window_advertisements: window.zero_advertisements,
+            zero_window_probes: window.probes,
+            flight_size_max_bytes: u64::from(self.flight_max),
             ..DirectionReport::default()
         }
     }
@@ -228,13 +223,32 @@ impl Sender {
     /// Reads a word of each part, to load all of them into the cache at once.
     pub fn prefetch(&self) -> u64 {
         let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
-        let known = u64::from(self.una) ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
+        let known = u64::from(self.una) ^ self.rtts.recent_ns() ^ u64::from(self.flight_max);
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
+    }
+
+    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
+    #[inline]
+    pub fn smss(&self) -> u64 {
+        self.sizes.smss()
+    }
+
+    /// The least of the last round-trip samples, ns.
+    pub fn rtt_recent_ns(&self) -> u64 {
+        self.rtts.recent_ns()
     }
 
     /// Payload sent, each byte counted once.
     pub fn sent_bytes(&self) -> u64 {
         self.unique_bytes
+    }
+
+    /// Counts payload: `unique` bytes sent for the first time; `flight` bytes are now
+    /// unacknowledged.
+    #[inline]
+    fn send(&mut self, unique: u64, flight: u64) {
+        self.unique_bytes += unique;
+        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
     }
 
     /// Returns whether any packet of this direction was seen.
@@ -250,11 +264,6 @@ impl Sender {
     /// Records that the sender waits for the ACKs of full segments one or two at a time.
     pub fn note_steps(&mut self) {
         self.marks.note(Marks::STEPS, true);
-    }
-
-    /// Greatest payload of one segment that was acknowledged, bytes.
-    pub fn acked_len_max(&self) -> u32 {
-        self.acked_len_max.into()
     }
 
     /// Time at which the highest ACK passed the vantage, ns.
@@ -301,7 +310,7 @@ impl Sender {
             self.expect_copies(segment);
             return true;
         }
-        if self.trouble.is_some() && self.is_copy(segment) {
+        if self.history.is_some() && self.is_copy(segment) {
             return true;
         }
         self.packets += 1;
@@ -317,13 +326,13 @@ impl Sender {
     #[cold]
     #[inline(never)]
     fn expect_copies(&mut self, segment: &Segment) {
-        self.trouble_mut().copies.get_or_insert_with(|| Copies::after(segment));
+        self.history_mut().copies.get_or_insert_with(|| Copies::after(segment));
     }
 
     /// Returns whether `segment` was captured before, on a connection where that happened.
     #[inline(never)]
     fn is_copy(&mut self, segment: &Segment) -> bool {
-        let known = self.trouble.as_deref_mut().and_then(|trouble| trouble.copies.as_mut());
+        let known = self.history.as_deref_mut().and_then(|history| history.copies.as_mut());
         known.is_some_and(|copies| copies.is_copy(segment, self.packet_count.tells_apart()))
     }
 
@@ -384,11 +393,7 @@ impl Sender {
     pub fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()
             + self.since.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
-            + self.trouble.as_ref().map_or(0, |trouble| {
-                size_of::<Trouble>()
-                    + trouble.holes.capacity() * size_of::<Hole>()
-                    + trouble.copies.as_ref().map_or(0, |_| size_of::<Copies>())
-            })
+            + self.history.as_ref().map_or(0, |it| size_of::<History>() + it.heap_bytes())
             + self.sent.heap_bytes()
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
     }

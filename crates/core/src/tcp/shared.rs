@@ -29,8 +29,6 @@ pub struct Shared {
     pub early: EarlyBytes,
     /// The gap that the current departure ended.
     pub(super) silence: Gap,
-    /// The reusable gap for a response on the fast path.
-    pub(super) answered: Gap,
 }
 
 impl Shared {

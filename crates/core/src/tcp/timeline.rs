@@ -7,11 +7,10 @@ mod steady;
 mod unasked;
 
 use crate::app::{Mark, Side};
-use crate::capture::FrameId;
 use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
+use crate::tcp::exchange::{Chain, Change, Exchange, Handshake, Outcome};
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
@@ -195,38 +194,20 @@ impl Timeline {
         waits(last, gap, self.open_ended).then(|| last.waiting(gap))
     }
 
-    /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
+    /// Changes what the exchanges in progress attribute, by what turned out later.
     #[track_caller]
-    pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
+    pub fn revise(&mut self, change: &Change) {
         for exchange in self.open.iter_mut() {
-            exchange.revise(sender, frame, was, is);
+            exchange.revise(change);
         }
     }
 
     /// Removes slice `was` of `sender`: that gap has not ended and continues since `start_ns`.
     #[track_caller]
-    pub fn disown(&mut self, sender: Side, was: Slice, start_ns: u64) {
-        if self.open.front_mut().is_some_and(|exchange| exchange.disown(sender, was)) {
+    pub fn continue_gap(&mut self, sender: Side, was: Slice, start_ns: u64) {
+        let change = Change::NotEnded { sender, was };
+        if self.open.front_mut().is_some_and(|exchange| exchange.revise(&change)) {
             self.cursor_ns = start_ns;
-        }
-    }
-
-    /// Attributes waits of `sender` to the offered window, which turned out to limit its flight.
-    #[track_caller]
-    pub fn reveal_window(&mut self, sender: Side) {
-        for exchange in self.open.iter_mut() {
-            exchange.reveal_window(sender);
-        }
-    }
-
-    /// Attributes waits for an opening window to the send buffer, which turned out to limit the
-    /// flight.
-    #[track_caller]
-    pub fn confirm_ceiling(&mut self) {
-        for exchange in self.open.iter_mut() {
-            if exchange.provisional_ns > 0 {
-                exchange.confirm_ceiling();
-            }
         }
     }
 

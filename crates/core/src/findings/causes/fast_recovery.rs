@@ -16,7 +16,7 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_repair(scene, proof);
-    let (half, unneeded) = (scene.sender(), scene.sender().trouble().dsacks > 0);
+    let (half, unneeded) = (scene.sender(), scene.sender().history().counts.dsacks > 0);
     // Without SACK a receiver cannot say that something came twice (RFC 2883).
     let told = scene.connection.setup.has_sack() && !unneeded;
     let segments = half.segments_sent();

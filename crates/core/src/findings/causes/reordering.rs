@@ -19,7 +19,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         "late_ns",
         Fact::Ns(if gap.repair.overtaken { gap.repair.late_ns } else { gap.len_ns() }),
     );
-    let spurious = u64::from(scene.sender().trouble().dsacks);
+    let spurious = u64::from(scene.sender().history().counts.dsacks);
     if spurious > 0 {
         proof.fact("spurious", Fact::Count(spurious));
     }

@@ -36,7 +36,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
     // ACKs of the other side are seen only if its packets are.
     let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
-    let unneeded = half.trouble().dsacks > 0;
+    let unneeded = half.history().counts.dsacks > 0;
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);
     proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicates.first.is_none());
     proof.not(
@@ -44,7 +44,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         "window_open",
         gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
     );
-    let passes = u64::from(half.acked_len_max()) >= gap.next_len.min(gap.smss);
+    let passes = u64::from(half.sizes.acked_max()) >= gap.next_len.min(gap.smss);
     proof.not(
         Cause::MtuBlackHole,
         "sizes_pass",

@@ -16,7 +16,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         None => proof.see_before(gap, "flight_end"),
     }
     proof.see_after(gap, "retransmission");
-    let dsack = scene.sender().trouble().dsacks > 0;
+    let dsack = scene.sender().history().counts.dsacks > 0;
     proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
     proof.not(Cause::FastRecovery, "original_arrived", dsack);
     proof.not(Cause::Reordering, "sent_again", gap.repair.original.is_some());
@@ -24,5 +24,5 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 
 /// Counts the D-SACKs.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    shown.add("dsack", scene.sender().trouble().dsacks.into());
+    shown.add("dsack", scene.sender().history().counts.dsacks.into());
 }

@@ -61,7 +61,7 @@ impl Connection {
         if self.is_unsettled() && self.senders[peer].acked_again(segment) {
             self.settle_counted(side, segment.time_ns);
         }
-        let dsacks = self.senders[peer].trouble().dsacks;
+        let dsacks = self.senders[peer].history().counts.dsacks;
         let (una, last_ns) = (self.senders[peer].una_seen(), self.senders[peer].last.time_ns);
         let una_ns = self.senders[peer].una_seen_ns();
         let near = if self.senders[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
@@ -78,7 +78,7 @@ impl Connection {
                 self.faults_mut().missing_acks += 1;
             }
         }
-        let dsack = self.senders[peer].trouble().dsacks > dsacks;
+        let dsack = self.senders[peer].history().counts.dsacks > dsacks;
         self.settle_suspended(side, segment, [dsack, una_now > una]);
         let missing = self.senders[peer].skip_unseen();
         if let Some(missing) = missing {
@@ -107,7 +107,7 @@ impl Connection {
         // All data in flight was sent together with the timed data.
         let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / 8;
         let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
-        let at_once = covered + under_way >= 2 * sent.smss() && !sent.trouble().after_loss;
+        let at_once = covered + under_way >= 2 * sent.smss() && !sent.history().losses.occurred;
         self.path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
     }
 
@@ -158,7 +158,7 @@ impl Connection {
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());
         }
         let server = &self.senders[Side::Server as usize];
-        let overtaken_ns = server.trouble().hole_filled_ns;
+        let overtaken_ns = server.history().holes.filled_late_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = !beyond && server.times(is_ack_alone(segment));
         let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);

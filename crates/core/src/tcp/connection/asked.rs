@@ -2,7 +2,7 @@
 //! while no response is awaited.
 
 use crate::app::{Protocol, Side};
-use crate::judge::thresholds::{HOLD_FLOOR_NS, KNOWN_HOLDS};
+use crate::judge::thresholds::HOLD_FLOOR_NS;
 use crate::judge::{self, Gap};
 use crate::model::Cause;
 use crate::tcp::connection::Connection;
@@ -130,15 +130,12 @@ impl Connection {
         self.gap(Side::Client, (from_ns, segment.time_ns), true, since, &mut gap);
         gap.end_with(segment);
         let held = judge::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
-        let trouble = self.senders[Side::Client as usize].trouble_mut();
+        let nagle = &mut self.senders[Side::Client as usize].history_mut().nagle;
         if !idle {
-            trouble.nagle.holds += u32::from(held);
+            nagle.evidence.holds += u32::from(held);
             return held.then_some(gap);
         }
-        // If no response is awaited, a request may coincide with an ACK by chance.
-        let [met, missed] = trouble.idle_holds;
-        trouble.idle_holds[usize::from(!held)] += 1;
-        (held && met >= KNOWN_HOLDS && met > missed).then_some(gap)
+        nagle.note_idle_request(held).then_some(gap)
     }
 
     /// Attributes `gap` to the request that the last push began: it was held for that long.

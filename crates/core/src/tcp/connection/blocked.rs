@@ -6,6 +6,7 @@ use crate::app::Side;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Change;
 use crate::tcp::sender::Near;
 use crate::tcp::thresholds::{ACK_TRAIN_PART, AT_ONCE_PART};
 use crate::wire::Segment;
@@ -56,13 +57,14 @@ impl Connection {
             return;
         }
         if slice.cause == Some(Cause::NagleDelayedAck) {
-            let trouble = half.trouble_mut();
-            trouble.nagle.holds = trouble.nagle.holds.saturating_sub(1);
+            let nagle = &mut half.history_mut().nagle.evidence;
+            nagle.holds = nagle.holds.saturating_sub(1);
         }
         let bulk = half.bulk.get_or_insert_default();
         bulk.was_full(&gap);
         let is = Slice::of(Owner::SendBuffer, Cause::SendBuffer, slice.ns);
-        self.timeline.revise(side, gap.next.frame, slice, is);
+        let (sender, frame, was) = (side, gap.next.frame, slice);
+        self.timeline.revise(&Change::Slice { sender, frame, was, is });
     }
 
     /// Processes the ACK in `segment` for data of `side.peer()`; returns the round-trip sample of

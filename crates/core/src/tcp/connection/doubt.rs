@@ -6,6 +6,7 @@ use crate::capture::FrameId;
 use crate::judge::{self, Gap, MissingPackets, Turn, busy, may_be_probe, may_be_timer, timed_out};
 use crate::model::{Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Change;
 use crate::tcp::sender::SinceDeparture;
 use crate::wire::Segment;
 
@@ -46,6 +47,11 @@ impl Doubted {
             missing: MissingPackets::default(),
             unseen: false,
         }
+    }
+
+    /// The change of a doubt that is settled: the slice `is` another one.
+    fn is(&self, is: Slice) -> Change {
+        Change::Slice { sender: self.sender, frame: self.frame, was: self.slice, is }
     }
 
     /// Returns whether it is about the gap that `segment` ended.
@@ -104,7 +110,7 @@ impl Connection {
             return;
         };
         let half = &mut self.senders[gap.sender as usize];
-        let first_loss = !half.trouble().after_loss;
+        let first_loss = !half.history().losses.occurred;
         if slice.cause == lost {
             half.lost_unseen(gap.losses.missing.count);
         }
@@ -153,7 +159,7 @@ impl Connection {
             // an application that goes on.
             if !clocked && start == half.nxt {
                 half.found_again(doubted.first_loss);
-                self.timeline.revise(side, doubted.frame, was, busy(side, ns));
+                self.timeline.revise(&doubted.is(busy(side, ns)));
             }
             return;
         }
@@ -162,7 +168,7 @@ impl Connection {
         // the application does not read, and Linux delays ACKs.
         let shrinks = half.window() < since.window_before;
         if doubted.probes && clocked && since.acks.count == 1 && !shrinks && start == half.nxt {
-            self.timeline.revise(side, doubted.frame, was, timed_out(ns));
+            self.timeline.revise(&doubted.is(timed_out(ns)));
             return;
         }
         // The sender waited for the ACK of that one segment and goes on far ahead of it: the data
@@ -172,7 +178,7 @@ impl Connection {
         if whole && clocked && waited && hole >= half.smss() {
             let packets = hole.div_ceil(half.smss().max(1));
             half.lost_unseen(packets.min(u64::from(u32::MAX)) as u32);
-            self.timeline.revise(side, doubted.frame, was, timed_out(ns));
+            self.timeline.revise(&doubted.is(timed_out(ns)));
         }
     }
 
@@ -208,7 +214,7 @@ impl Connection {
         };
         self.senders[side as usize].found_again(doubted.first_loss);
         let busy = busy(side, doubted.slice.ns);
-        self.timeline.revise(side, doubted.frame, doubted.slice, busy);
+        self.timeline.revise(&doubted.is(busy));
     }
 
     /// Handles a repair of skipped data by `side`, a round trip after a lone segment that ended
@@ -222,7 +228,7 @@ impl Connection {
         let waited = segment.time_ns.saturating_sub(last.time_ns) >= self.path.rtt_ns(side);
         let busy = busy(side, doubted.slice.ns);
         if last.frame == doubted.frame && waited && doubted.slice.cause == busy.cause {
-            self.timeline.revise(side, doubted.frame, doubted.slice, timed_out(busy.ns));
+            self.timeline.revise(&doubted.is(timed_out(busy.ns)));
         }
     }
 
@@ -237,10 +243,12 @@ impl Connection {
             && self.timeline.cursor_ns == gap.end_ns
         {
             // The client was waiting for the response all the time.
-            self.timeline.disown(gap.sender, timed_out(gap.len_ns()), gap.start_ns);
+            self.timeline.continue_gap(gap.sender, timed_out(gap.len_ns()), gap.start_ns);
             return;
         }
         let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
-        self.timeline.revise(gap.sender, gap.next.frame, timed_out(ns), busy(gap.sender, ns));
+        let (sender, frame) = (gap.sender, gap.next.frame);
+        let (was, is) = (timed_out(ns), busy(sender, ns));
+        self.timeline.revise(&Change::Slice { sender, frame, was, is });
     }
 }

@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::{Cause, Class, Family, Owner, Sighting};
 use crate::tcp::connection::Connection;
-use crate::tcp::exchange::{Chain, Exchange, Opening, Outcome};
+use crate::tcp::exchange::{Chain, Change, Exchange, Opening, Outcome};
 use crate::tcp::pipe::serialise_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, SinceDeparture};
@@ -213,7 +213,7 @@ impl Connection {
         for side in Side::ALL {
             let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
             let sender = &mut self.senders[side as usize];
-            if sender.trouble().zero_window_advertisements == 0 {
+            if sender.history().window.zero_advertisements == 0 {
                 continue;
             }
             let mut since = SinceDeparture::default();
@@ -280,7 +280,7 @@ impl Connection {
             self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
             let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
             if held.contains(&chain.cause) {
-                self.senders[chain.sender as usize].trouble_mut().held.add(chain);
+                self.senders[chain.sender as usize].history_mut().nagle.held.add(chain);
             }
         }
         let row = self.totals.row().with(Link {
@@ -306,9 +306,7 @@ impl Connection {
         let bytes = half.nxt.saturating_sub(began.max(ORIGIN));
         let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
         let least_ns = rate.map_or(0, |rate| serialise_ns(bytes, rate));
-        let trouble = half.trouble_mut();
-        let segments = trouble.fast_retransmissions.saturating_sub(trouble.fast_counted);
-        trouble.fast_counted = trouble.fast_retransmissions;
+        let segments = half.history_mut().counts.take_fast();
         for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
             if chain.cause.family() == Family::Loss {
                 chain.least_ns = least_ns;
@@ -331,10 +329,9 @@ impl Connection {
     /// Makes the decisions that are possible only at the end of an exchange.
     pub(super) fn settle(&mut self, exchange: &mut Exchange) {
         if exchange.connects && self.setup.ignored(&self.path) {
-            exchange.reassign(
-                (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
-                (Owner::Connect, Cause::AcceptQueueOverflow),
-            );
+            let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+            let to = (Owner::Connect, Cause::AcceptQueueOverflow);
+            exchange.revise(&Change::Moved { from, to });
         }
         let one_way = self.senders.iter().any(|sender| !sender.seen());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
@@ -347,7 +344,8 @@ impl Connection {
         if one_way && !proven {
             // It is not seen whether the timer or the other side caused the retransmission, nor
             // whether anything waited.
-            exchange.forget((Owner::RetransmissionTimeout, Cause::RetransmissionTimeout));
+            let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+            exchange.revise(&Change::Unknown { from });
         }
         if exchange.causes() & Cause::REVISED != 0 {
             Side::ALL.into_iter().for_each(|side| self.name_losses(side, exchange));
@@ -363,7 +361,7 @@ impl Connection {
         }
         for side in Side::ALL {
             if self.nagle(side).is_refuted() {
-                exchange.refute_nagle(side);
+                exchange.revise(&Change::NoNagle { sender: side });
             }
             self.uncover(side, exchange);
         }
@@ -372,7 +370,7 @@ impl Connection {
     /// Attributes small windows to a slow reader that closes its window again and again.
     fn blame_reader(&self, side: Side, exchange: &mut Exchange) {
         if self.senders[side as usize].is_read_slowly() {
-            exchange.blame_reader(side);
+            exchange.revise(&Change::Reader { sender: side });
         }
     }
 
@@ -404,28 +402,44 @@ impl Connection {
             .map(|chain| chain.cause);
         let half = &mut self.senders[side as usize];
         if most.is_some() {
-            half.trouble_mut().loss_cause = most;
+            half.history_mut().losses.cause = most;
         }
-        if let Some(cause) = half.trouble().loss_cause {
-            exchange.rename(side, Cause::CongestionWindow, cause);
+        if let Some(cause) = half.history().losses.cause {
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::CongestionWindow,
+                to: cause,
+            });
         }
         // If the other side was not seen, nothing shows that smaller segments arrive.
         let answered = self.senders[side.peer() as usize].seen();
         let half = &self.senders[side as usize];
         // The segments of a handshake are small ones that arrived.
-        let small_ones_pass = !self.mid_stream || half.acked_len_max() > 0;
+        let small_ones_pass = !self.mid_stream || half.sizes.acked_max() > 0;
         if answered && small_ones_pass && half.sizes_stop_short() {
-            exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::RetransmissionTimeout,
+                to: Cause::MtuBlackHole,
+            });
         }
-        let trouble = half.trouble();
-        if trouble.repeats_for_nothing() {
-            let cause = if trouble.out_of_order_packets > 0 || trouble.late_arrivals > 0 {
+        let history = half.history();
+        if history.repeats_for_nothing() {
+            let cause = if history.has_reordering() {
                 Cause::Reordering
             } else {
                 Cause::SpuriousRetransmission
             };
-            exchange.rename(side, Cause::FastRecovery, cause);
-            exchange.rename(side, Cause::RetransmissionTimeout, cause);
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::FastRecovery,
+                to: cause,
+            });
+            exchange.revise(&Change::Renamed {
+                sender: side,
+                from: Cause::RetransmissionTimeout,
+                to: cause,
+            });
         }
     }
 

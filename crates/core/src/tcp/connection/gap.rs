@@ -43,14 +43,14 @@ impl Connection {
             holed: since.holed,
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
-            duplicates: sender.trouble().duplicates,
+            duplicates: sender.history().losses.duplicates,
             flight: Flight { cut: self.is_cut(sender.nxt - flight.before), ..flight },
             window: sender.window_in_gap(since, end_ns),
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),
             losses: self.losses_in_gap(side, start_ns, continues, since),
             nagle: self.nagle(side),
-            late_acks: sender.trouble().late_acks,
+            late_acks: sender.history().nagle.late_acks,
             pace: Pace::default(),
             bottleneck,
             protocol: self.protocol_in_gap(side),
@@ -156,7 +156,7 @@ impl Connection {
     /// Returns the evidence about Nagle's algorithm at `side`. If the capture has holes, nothing
     /// refutes it, since the ACKs that it waited for may be missing.
     pub fn nagle(&self, side: Side) -> NagleEvidence {
-        let nagle = self.senders[side as usize].trouble().nagle;
+        let nagle = self.senders[side as usize].history().nagle.evidence;
         let refuted = if self.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
         NagleEvidence { refuted, ..nagle }
     }

@@ -46,8 +46,7 @@ impl Connection {
             report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
             // The data is repeated at once in smaller segments (RFC 1191 §6.5).
             let nxt = self.senders[about as usize].nxt;
-            let trouble = self.senders[about as usize].trouble_mut();
-            (trouble.pmtu_reported, trouble.pmtu_reported_end) = (true, nxt);
+            self.senders[about as usize].history_mut().mtu.report(nxt);
         }
         // RFC 1122 §4.2.3.9 has these abort a connection; Linux does so only during the handshake.
         let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);

@@ -6,6 +6,7 @@ use crate::capture::{FrameId, LATEST_NS, STEP_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Change;
 use crate::tcp::sender::Sender;
 use crate::tcp::thresholds::{CLOCK_STEP_MIN_NS, CLOCK_STEP_SAME_NS};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -30,11 +31,11 @@ impl Connection {
         }
         let [own, peer] = [side, side.peer()].map(|side| side as usize);
         if segment.facts.has(SegmentFlags::ECN_CE) {
-            self.senders[own].trouble_mut().ecn_marked += 1;
+            self.senders[own].history_mut().ecn.marked += 1;
         }
         // On a SYN the flag negotiates ECN (RFC 3168 §6.1.1).
         if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
-            self.senders[peer].trouble_mut().ecn_echoed += 1;
+            self.senders[peer].history_mut().ecn.echoed += 1;
         }
         // A sender reacts to a mark as to a loss, and announces it once (RFC 3168 §6.1.2).
         if segment.flags.has(TcpFlags::CWR) && !segment.flags.has(TcpFlags::SYN) {
@@ -78,7 +79,8 @@ impl Connection {
     /// Counts a segment whose data was truncated, or that consists of joined segments.
     pub(super) fn note_limits(&mut self, side: Side, segment: &Segment) {
         let truncated = segment.captured_len < segment.payload_len;
-        let longer = u64::from(segment.payload_len) > self.senders[side as usize].captured_max();
+        let longer =
+            u64::from(segment.payload_len) > self.senders[side as usize].sizes.captured_max();
         if truncated || longer {
             let faults = self.faults_mut();
             faults.truncated += u64::from(truncated);
@@ -127,7 +129,8 @@ impl Connection {
             return;
         }
         let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);
-        self.timeline.revise(queued.sender, queued.frame, queued.slice, unknown);
+        let (sender, frame, was) = (queued.sender, queued.frame, queued.slice);
+        self.timeline.revise(&Change::Slice { sender, frame, was, is: unknown });
         self.senders.iter_mut().for_each(Sender::clock_stepped);
     }
 }

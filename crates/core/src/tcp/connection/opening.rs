@@ -119,8 +119,8 @@ impl Connection {
         let peer = &mut self.senders[side.peer() as usize];
         let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
         match segment.facts.has(SegmentFlags::MSS) {
-            true => peer.announce_smss(segment.mss, timestamps),
-            false => peer.assume_smss(timestamps),
+            true => peer.sizes.announce(segment.mss, timestamps),
+            false => peer.sizes.assume(timestamps),
         }
         // The scale applies only if both sides offer it. A SYN-ACK offers it only in answer to a
         // SYN that does, whether that SYN was captured before it, after it or not at all.

@@ -5,6 +5,7 @@ use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Change;
 use crate::tcp::sender::{Kind, SinceDeparture};
 use crate::tcp::thresholds::{
     DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, HANDSHAKE_WAITED_FOR_NS, KERNEL_SEND_NS,
@@ -116,33 +117,21 @@ impl Connection {
         if gap.turn == Turn::Continues {
             self.note_queue_delay(side, to_ns);
         }
-        gap.repair.trigger = match kind {
-            Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
-            _ => None,
-        };
-        gap.repair.unseen = matches!(kind, Kind::Fill(_));
-        if !self.setup.confirmed && side == Side::Client && gap.repair.is_retransmission() {
+        let sender = &self.senders[side as usize];
+        gap.repair = sender.repair_in_gap(segment, (start, kind), to_ns);
+        let repeats = gap.repair.is_retransmission();
+        if gap.repair.overtaken || repeats && self.beside_receiver(side) {
+            // What was late was not queued, since later packets were not delayed; and at the
+            // receiver the last original segment has arrived: time after it belongs to the repair.
+            gap.bottleneck.busy_ns = 0;
+        }
+        if !self.setup.confirmed && side == Side::Client && repeats {
             self.setup.ignore_data(segment.time_ns);
         }
         if self.senders[side as usize].bulk.is_some()
             && self.senders[side as usize].infer_scale(gap)
         {
-            self.timeline.reveal_window(side);
-        }
-        gap.repair.overtaken = kind == Kind::Reordered;
-        if gap.repair.overtaken {
-            // It was late, and not queued: later ones were not delayed.
-            gap.bottleneck.busy_ns = 0;
-            gap.repair.late_ns = self.senders[side as usize].overtaken_ns(start, to_ns);
-        }
-        if gap.repair.is_retransmission() {
-            let sender = &self.senders[side as usize];
-            gap.repair.original = sender.original(start);
-            gap.repair.tail = start + u64::from(segment.payload_len) >= sender.nxt;
-            if !gap.repair.overtaken && self.beside_receiver(side) {
-                // The last original segment has arrived: time after it belongs to the repair.
-                gap.bottleneck.busy_ns = 0;
-            }
+            self.timeline.revise(&Change::OfferedWindow { sender: side });
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
             self.doubt_rate(gap, start);
@@ -244,7 +233,8 @@ impl Connection {
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
             for was in self.senders[gap.sender as usize].take_unread() {
-                self.timeline.revise(gap.sender, gap.next.frame, was, reader(was.ns));
+                let (sender, frame, is) = (gap.sender, gap.next.frame, reader(was.ns));
+                self.timeline.revise(&Change::Slice { sender, frame, was, is });
             }
         } else {
             self.senders[gap.sender as usize].note_unread(gap, &slices);
@@ -267,7 +257,7 @@ impl Connection {
             self.senders[gap.sender as usize].note_steps();
         }
         if owned_by(Cause::SendBuffer) {
-            self.timeline.confirm_ceiling();
+            self.timeline.revise(&Change::SendBuffer);
             self.note_grant(gap);
         }
         self.note_blocked(gap, slices);
@@ -279,15 +269,15 @@ impl Connection {
             && !gap.pace.in_pairs
             && (!gap.ack_triggered() || 2 * gap.pace.own_pause_ns >= gap.len_ns());
         if own_pause && half.bulk.is_some() {
-            half.trouble_mut().own_pauses += 1;
+            half.history_mut().nagle.own_pauses += 1;
         }
         if gap.misses_ack() {
-            half.trouble_mut().nagle.missed += 1;
+            half.history_mut().nagle.evidence.missed += 1;
         } else if owned_by(Cause::NagleDelayedAck) || gap.meets_ack() {
-            half.trouble_mut().nagle.holds += 1;
+            half.history_mut().nagle.evidence.holds += 1;
         }
         if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
-            half.trouble_mut().late_acks.note(gap.ack_triggered());
+            half.history_mut().nagle.late_acks.note(gap.ack_triggered());
         }
         half.follow_waits(gap, owned_by(Cause::DelayedAck));
         if owned_by(Cause::ReceiveWindow) {

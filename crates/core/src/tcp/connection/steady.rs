@@ -192,7 +192,7 @@ impl Connection {
         let (arrived, doubted) = if was_counted {
             (None, self.doubt_answer())
         } else {
-            self.replay(true, &mut shared.spare, &mut shared.answered);
+            self.replay(true, &mut shared.spare, &mut shared.silence);
             (self.timeline.retire_only(self.path.way_ns(Side::Client)), self.take_doubted())
         };
         let Some(steady) = &mut self.steady else { return };
@@ -225,7 +225,7 @@ impl Connection {
         }
         if let Some(arrived) = arrived {
             if self.steady.is_some() {
-                self.replay(true, &mut shared.spare, &mut shared.answered);
+                self.replay(true, &mut shared.spare, &mut shared.silence);
             }
             self.hand(arrived, shared, sink);
             if self.steady.is_some() {
@@ -313,7 +313,7 @@ impl Connection {
     #[inline]
     pub(super) fn leave_fast_path(&mut self, shared: &mut Shared) {
         if self.steady.is_some() {
-            self.replay(true, &mut shared.spare, &mut shared.answered);
+            self.replay(true, &mut shared.spare, &mut shared.silence);
             self.steady = None;
         }
     }

@@ -104,7 +104,7 @@ impl Connection {
         let Some(cold) = &mut self.cold else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
         if let Some(held) = cold.counted.take_if(of_peer) {
-            self.senders[side.peer() as usize].trouble_mut().dsacks += 1;
+            self.senders[side.peer() as usize].history_mut().counts.dsacks += 1;
             self.take_back(&held.gap);
         }
     }

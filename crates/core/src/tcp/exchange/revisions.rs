@@ -1,13 +1,55 @@
-//! Later changes of an exchange's ledger, after its silences were judged, and the log of them for `--why`.
+//! The one way to change the ledger of an exchange after its silences were judged, and the log of
+//! such changes for `--why`.
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::judge::Gap;
-use crate::model::{Cause, Ledger, Owner, Shares, Slice};
+use crate::model::{Cause, Ledger, Owner, Slice};
 use crate::tcp::Exchange;
-use crate::tcp::exchange::{CLOSED_OFTEN, Chain};
 use std::collections::BTreeMap;
 use std::panic::Location;
+
+/// What turned out later, with what it changes: from one owner or cause to another.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// Slice `was` of the gap of `sender` that `frame` ended is `is`.
+    Slice { sender: Side, frame: FrameId, was: Slice, is: Slice },
+    /// Slice `was` of `sender` has no owner yet: the gap had not ended.
+    NotEnded { sender: Side, was: Slice },
+    /// Time of `sender` with cause `from` has cause `to`, of the same owner.
+    Renamed { sender: Side, from: Cause, to: Cause },
+    /// All time of an owner and cause has another owner and cause.
+    Moved { from: (Owner, Cause), to: (Owner, Cause) },
+    /// Nothing shows who owned the time of this owner and cause.
+    Unknown { from: (Owner, Cause) },
+    /// The offered window limited the flight of `sender`, and no window or buffer of its own.
+    OfferedWindow { sender: Side },
+    /// The reader that closes the window of `sender` also keeps it small.
+    Reader { sender: Side },
+    /// The send buffer limited the flight, and no opening congestion window.
+    SendBuffer,
+    /// `sender` does not use Nagle's algorithm: its application was busy.
+    NoNagle { sender: Side },
+    /// The client pauses of its own accord: that time belongs to no exchange.
+    OwnPauses,
+}
+
+impl Change {
+    /// What turned out, as a statement.
+    fn why(&self) -> &'static str {
+        match self {
+            Self::Slice { .. } => "what came later shows another owner of that silence",
+            Self::NotEnded { .. } => "that silence had not ended yet",
+            Self::Renamed { .. } => "the same time has another cause",
+            Self::Moved { .. } => "all time of the cause has another one",
+            Self::Unknown { .. } => "nothing shows any more who owned that time",
+            Self::OfferedWindow { .. } => "the offered window turned out to limit the flight",
+            Self::Reader { .. } => "the reader closed the window time and again",
+            Self::SendBuffer => "the height of the flight turned out to be that of a buffer",
+            Self::NoNagle { .. } => "the sender turned out not to use Nagle's algorithm",
+            Self::OwnPauses => "the client pauses of its own accord",
+        }
+    }
+}
 
 /// A later change of an exchange's ledger.
 #[derive(Clone, Debug)]
@@ -23,7 +65,7 @@ pub struct Revision {
 }
 
 /// The state of an exchange before a change.
-pub(super) struct Before {
+struct Before {
     ledger: Ledger,
     causes: BTreeMap<Cause, i64>,
 }
@@ -34,15 +76,25 @@ impl Exchange {
         self.revisions = Some(Box::default());
     }
 
+    /// Changes the ledger by what turned out later, and logs that with the caller's place in the
+    /// code. Returns whether it applied to this exchange.
+    #[track_caller]
+    pub fn revise(&mut self, change: &Change) -> bool {
+        let before = self.before();
+        let applied = self.apply(change);
+        self.log(before, change.why());
+        applied
+    }
+
     /// Begins an entry of the log; `None` where none is kept.
-    pub(super) fn before(&self) -> Option<Before> {
+    fn before(&self) -> Option<Before> {
         self.revisions.as_ref()?;
         Some(Before { ledger: self.ledger.ledger(), causes: self.by_cause() })
     }
 
     /// Ends the entry that `before` began.
     #[track_caller]
-    pub(super) fn log(&mut self, before: Option<Before>, why: &'static str) {
+    fn log(&mut self, before: Option<Before>, why: &'static str) {
         let Some(Before { ledger, causes }) = before else { return };
         let now = self.ledger.ledger();
         let changed = |owner: &Owner| signed(now.of(*owner)) - signed(ledger.of(*owner));
@@ -59,183 +111,6 @@ impl Exchange {
         self.revisions.iter_mut().for_each(|log| log.push(revision.clone()));
     }
 
-    /// Renames cause `from` of `sender` to `to`, which has the same owner.
-    #[track_caller]
-    pub fn rename(&mut self, sender: Side, from: Cause, to: Cause) {
-        let before = self.before();
-        self.rename_unlogged(sender, from, to);
-        self.log(before, "the same time has another cause");
-    }
-
-    pub(super) fn rename_unlogged(&mut self, sender: Side, from: Cause, to: Cause) {
-        let same = |chain: &Chain| chain.cause == from && chain.sender == sender;
-        while let Some(index) = self.chains.iter().position(same) {
-            let mut chain = self.chains.swap_remove(index);
-            chain.cause = to;
-            if from == Cause::CongestionWindow {
-                // The wait after a repair is caused by the loss, but is none itself.
-                chain.count = 0;
-                chain.longest_ns = 0;
-            }
-            self.join(chain);
-        }
-    }
-
-    /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
-    #[track_caller]
-    pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
-        let before = self.before();
-        self.revise_unlogged(sender, frame, was, is);
-        self.log(before, "what came later shows another owner of that silence");
-    }
-
-    fn revise_unlogged(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
-        let same = |chain: &Chain| Some(chain.cause) == was.cause && chain.sender == sender;
-        let found = self.chains.iter().position(same);
-        let Some(index) = found.filter(|&index| self.chains[index].ns >= was.ns) else { return };
-        let chain = &mut self.chains[index];
-        let of_frame = chain.gap.next.frame == frame;
-        let gap = if of_frame {
-            chain.gap
-        } else {
-            Gap::between(sender, self.end_ns, self.end_ns + was.ns, self.last, self.last)
-        };
-        chain.ns -= was.ns;
-        chain.count = chain.count.saturating_sub(1);
-        if chain.ns == 0 {
-            self.chains.swap_remove(index);
-        }
-        self.ledger.transfer(was.owner, is.owner, was.ns);
-        if was.cause == Some(Cause::SlowStart) {
-            self.provisional_ns = self.provisional_ns.saturating_sub(was.ns);
-        }
-        let Some(cause) = is.cause else { return };
-        self.join(Chain::of(cause, sender, was.ns, gap));
-    }
-
-    /// Removes slice `was` of `sender` without a new owner; returns whether it was there.
-    #[track_caller]
-    pub fn disown(&mut self, sender: Side, was: Slice) -> bool {
-        let before = self.before();
-        let was_there = self.disown_unlogged(sender, was);
-        self.log(before, "that silence had not ended yet");
-        was_there
-    }
-
-    fn disown_unlogged(&mut self, sender: Side, was: Slice) -> bool {
-        let same = |chain: &&mut Chain| {
-            Some(chain.cause) == was.cause && chain.sender == sender && chain.ns >= was.ns
-        };
-        let Some(chain) = self.chains.iter_mut().find(same) else { return false };
-        chain.ns -= was.ns;
-        chain.count = chain.count.saturating_sub(1);
-        self.chains.retain(|chain| chain.ns > 0);
-        let mut ledger = Shares::default();
-        for (owner, ns) in self.ledger.ledger().iter() {
-            ledger.add(owner, if owner == was.owner { ns.saturating_sub(was.ns) } else { ns });
-        }
-        self.ledger = ledger;
-        true
-    }
-
-    /// Moves all time of one owner and cause to another.
-    #[track_caller]
-    pub fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
-        let before = self.before();
-        self.reassign_unlogged(from, to);
-        self.log(before, "all time of the cause has another one");
-    }
-
-    fn reassign_unlogged(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
-        for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
-            chain.cause = to.1;
-            self.ledger.transfer(from.0, to.0, chain.ns);
-        }
-    }
-
-    /// Moves the time of `cause` to the unknown owner.
-    #[track_caller]
-    pub fn forget(&mut self, (owner, cause): (Owner, Cause)) {
-        let before = self.before();
-        self.forget_unlogged((owner, cause));
-        self.log(before, "nothing shows any more who owned that time");
-    }
-
-    fn forget_unlogged(&mut self, (owner, cause): (Owner, Cause)) {
-        let taken = self.chains.iter().filter(|chain| chain.cause == cause);
-        let ns = taken.map(|chain| chain.ns).sum();
-        self.ledger.transfer(owner, Owner::Unknown, ns);
-        self.chains.retain(|chain| chain.cause != cause);
-        if ns > 0 && !self.response_seen {
-            self.end_ns = self.start_ns;
-        }
-    }
-
-    /// Attributes time of `sender`'s own windows and buffers to the offered window, which turned
-    /// out to limit the flight.
-    #[track_caller]
-    pub fn reveal_window(&mut self, sender: Side) {
-        let before = self.before();
-        self.reveal_window_unlogged(sender);
-        self.log(before, "the offered window turned out to limit the flight");
-    }
-
-    fn reveal_window_unlogged(&mut self, sender: Side) {
-        let own =
-            [(Owner::CongestionWindow, Cause::SlowStart), (Owner::SendBuffer, Cause::SendBuffer)];
-        for (owner, cause) in own {
-            let same = |chain: &&Chain| chain.cause == cause && chain.sender == sender;
-            let ns = self.chains.iter().filter(same).map(|chain| chain.ns).sum();
-            self.ledger.transfer(owner, Owner::ReceiveWindow, ns);
-            self.rename_unlogged(sender, cause, Cause::ReceiveWindow);
-        }
-        self.provisional_ns = 0;
-    }
-
-    /// Attributes waits of `sender` in small windows to the reader that closes the window.
-    #[track_caller]
-    pub fn blame_reader(&mut self, sender: Side) {
-        let before = self.before();
-        self.blame_reader_unlogged(sender);
-        self.log(before, "the reader closed the window time and again");
-    }
-
-    fn blame_reader_unlogged(&mut self, sender: Side) {
-        let of = |cause| {
-            let same = move |chain: &&Chain| chain.cause == cause && chain.sender == sender;
-            self.chains.iter().find(same)
-        };
-        let closes = of(Cause::ZeroWindow).is_some_and(|closed| closed.count >= CLOSED_OFTEN);
-        let small_ns = of(Cause::ReceiveWindow).map_or(0, |small| small.ns);
-        if closes && small_ns > 0 {
-            self.ledger.transfer(Owner::ReceiveWindow, Owner::ZeroWindow, small_ns);
-            self.rename_unlogged(sender, Cause::ReceiveWindow, Cause::ZeroWindow);
-        }
-    }
-
-    /// Attributes time of an opening window to the send buffer: the height of the flight turned
-    /// out to be a ceiling.
-    #[track_caller]
-    pub fn confirm_ceiling(&mut self) {
-        let before = self.before();
-        self.confirm_ceiling_unlogged();
-        self.log(before, "the height of the flight turned out to be that of a buffer");
-    }
-
-    fn confirm_ceiling_unlogged(&mut self) {
-        let moved =
-            self.ledger.transfer(Owner::CongestionWindow, Owner::SendBuffer, self.provisional_ns);
-        self.provisional_ns = 0;
-        let opening = self.chains.iter().position(|chain| chain.cause == Cause::SlowStart);
-        let Some(index) = opening.filter(|_| moved > 0) else { return };
-        let ceiling = Chain { cause: Cause::SendBuffer, ns: moved, ..self.chains[index].clone() };
-        self.chains[index].ns = self.chains[index].ns.saturating_sub(moved);
-        if self.chains[index].ns == 0 {
-            self.chains.swap_remove(index);
-        }
-        self.join(ceiling);
-    }
-
     fn by_cause(&self) -> BTreeMap<Cause, i64> {
         let mut causes = BTreeMap::new();
         for chain in &self.chains {
@@ -247,4 +122,69 @@ impl Exchange {
 
 fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::Gap;
+
+    /// A gap of the server of 40 ns, taken for slow start.
+    fn with_slow_start() -> (Exchange, Slice) {
+        let mut exchange = Exchange::default();
+        exchange.log_revisions();
+        let slice = Slice::of(Owner::CongestionWindow, Cause::SlowStart, 40);
+        let gap = Gap { sender: Side::Server, end_ns: 40, ..Gap::default() };
+        exchange.attribute(&slice, &gap);
+        (exchange, slice)
+    }
+
+    fn of(exchange: &Exchange, cause: Cause) -> u64 {
+        exchange.chains.iter().filter(|it| it.cause == cause).map(|it| it.ns).sum()
+    }
+
+    #[test]
+    fn a_revision_moves_time_and_is_logged_with_its_place() {
+        let (mut exchange, was) = with_slow_start();
+        let is = Slice::of(Owner::SendBuffer, Cause::SendBuffer, 40);
+        let (sender, frame) = (Side::Server, FrameId::default());
+        assert!(exchange.revise(&Change::Slice { sender, frame, was, is }));
+        assert_eq!(exchange.ledger.of(Owner::SendBuffer), 40);
+        assert_eq!([Cause::SlowStart, Cause::SendBuffer].map(|it| of(&exchange, it)), [0, 40]);
+        let log = exchange.revisions.as_ref().expect("a log");
+        assert_eq!(log.len(), 1);
+        assert!(log[0].by.file().ends_with("revisions.rs"));
+        for change in [(Owner::CongestionWindow, -40), (Owner::SendBuffer, 40)] {
+            assert!(log[0].owners.contains(&change), "{:?}", log[0].owners);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_neither_moved_nor_logged() {
+        let (mut exchange, was) = with_slow_start();
+        let longer = Slice { ns: 50, ..was };
+        assert!(!exchange.revise(&Change::NotEnded { sender: Side::Server, was: longer }));
+        assert!(!exchange.revise(&Change::NotEnded { sender: Side::Client, was }));
+        assert!(exchange.revisions.as_ref().is_some_and(|log| log.is_empty()));
+        assert!(exchange.revise(&Change::NotEnded { sender: Side::Server, was }));
+        assert_eq!(exchange.wall_ns(), 0);
+    }
+
+    #[test]
+    fn only_what_was_provisional_becomes_the_buffers() {
+        let (mut exchange, _) = with_slow_start();
+        assert!(exchange.revise(&Change::SendBuffer));
+        assert_eq!(exchange.ledger.of(Owner::SendBuffer), 40);
+        assert!(!exchange.revise(&Change::SendBuffer));
+    }
+
+    #[test]
+    fn the_offered_window_takes_the_senders_own_limits() {
+        let (mut exchange, _) = with_slow_start();
+        exchange.revise(&Change::OfferedWindow { sender: Side::Client });
+        assert_eq!(exchange.ledger.of(Owner::ReceiveWindow), 0);
+        exchange.revise(&Change::OfferedWindow { sender: Side::Server });
+        assert_eq!(exchange.ledger.of(Owner::ReceiveWindow), 40);
+        assert_eq!(of(&exchange, Cause::ReceiveWindow), 40);
+    }
 }

@@ -22,8 +22,7 @@ impl Sender {
             return None;
         }
         let (longest, _) = self.sent.arrived(una);
-        let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
-        self.acked_len_max = self.acked_len_max.max(arrived);
+        self.sizes.acknowledge(longest);
         let ack = Ack {
             seen_ns: segment.time_ns,
             frame: segment.frame,

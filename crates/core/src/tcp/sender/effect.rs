@@ -3,11 +3,11 @@
 use crate::judge::AckTrigger;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::tcp::acks::{Ack, Offer};
+use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
+use crate::tcp::sender::history::History;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
-use crate::tcp::sender::{RTT_UNIT_NS, Sender};
-use crate::tcp::sequence::widen;
 use crate::tcp::thresholds::{
     ACK_EARLY_MAX_NS, ACK_TRAIN_NS, RTT_MARGIN_NS, SILENCE_BY_CHANCE_FACTOR, WINDOW_MAX_BYTES,
 };
@@ -119,20 +119,13 @@ impl Sender {
         self.keep_since(since);
     }
 
-    /// The least of the last round-trip samples, ns, so that a delayed ACK among them does not
-    /// count.
-    pub fn rtt_recent_ns(&self) -> u64 {
-        u64::from(self.rtts_last.into_iter().min().unwrap_or(0)) * RTT_UNIT_NS
-    }
-
     /// Time of the last ACK and the last round-trip sample, ns; a sample far longer than the
     /// previous one is limited, since it may include a repair. `None` if the sample says nothing
     /// about the path: during recovery or a closed window, or if the flight is too small for
     /// immediate ACKs.
     pub fn clocked_ns(&self) -> Option<(u64, u64)> {
-        let [last, before, _] = self.rtts_last;
         let clocked = self.flight() > 4 * self.smss();
-        let rtt_ns = u64::from(last.min(before.saturating_mul(2))) * RTT_UNIT_NS;
+        let rtt_ns = self.rtts.last_ns();
         let tells = clocked && rtt_ns > 0 && !self.in_recovery() && !self.closed();
         tells.then_some((self.una_seen_ns, rtt_ns))
     }
@@ -193,7 +186,7 @@ impl Sender {
                 self.sample_rate(&ack);
             }
             self.una = ack.una as u32;
-            if ack.duplicate || self.trouble.is_some() {
+            if ack.duplicate || self.history.is_some() {
                 self.move_on(u32::from(ack.duplicate));
             }
         } else if ack.duplicate {
@@ -210,7 +203,7 @@ impl Sender {
     #[inline(never)]
     fn note_duplicate(&mut self, ack: &Ack, rtt_sender_ns: u64) {
         let seen = ack.sighting(self.side.peer());
-        self.trouble_mut().duplicates.note(seen, ack.seen_ns + rtt_sender_ns);
+        self.history_mut().losses.duplicates.note(seen, ack.seen_ns + rtt_sender_ns);
     }
 
     /// Updates the loss state after SND.UNA advanced; the ACK reports `duplicate_acks` losses
@@ -219,26 +212,23 @@ impl Sender {
     #[inline(never)]
     fn move_on(&mut self, duplicate_acks: u32) {
         let una = self.una();
-        let trouble = self.trouble_mut();
-        trouble.duplicates.move_on(duplicate_acks);
-        trouble.pmtu_reported &= una < trouble.pmtu_reported_end;
-        if una >= trouble.recovery_end {
-            trouble.recovery = None;
-        }
+        let history = self.history_mut();
+        history.losses.advance(una, duplicate_acks);
+        history.mtu.advance(una);
     }
 
     pub(super) fn follow_window(&mut self, since: &mut SinceDeparture, ack: &Ack) {
         let closed = match ack.offer {
             Offer::Edge(edge) => {
                 let window = edge.saturating_sub(ack.una);
-                self.note_window(window);
+                self.sizes.note_window(window);
                 // With less room than a full segment a sender waits (RFC 9293 §3.8.6.2.1).
                 window < self.smss()
             }
             // Zero is zero at any scale.
             Offer::Field(field) => field == 0,
         };
-        if closed || self.trouble.is_some() {
+        if closed || self.history.is_some() {
             self.note_closed(since, ack, closed);
         }
         match ack.offer {
@@ -255,33 +245,25 @@ impl Sender {
     #[cold]
     #[inline(never)]
     fn note_closed(&mut self, since: &mut SinceDeparture, ack: &Ack, closed: bool) {
-        match (self.trouble().closed_since_ns, closed) {
-            (None, true) => {
-                let closed_by = ack.sighting(self.side.peer());
-                let trouble = self.trouble_mut();
-                trouble.closed_since_ns = Some(ack.seen_ns);
-                trouble.closed_by = Some(closed_by);
-            }
-            (Some(since_ns), false) => {
-                since.closed_ns += ack.seen_ns.saturating_sub(since_ns.max(self.last.time_ns));
-                self.trouble_mut().closed_since_ns = None;
-            }
-            _ => {}
+        if closed {
+            let closed_by = ack.sighting(self.side.peer());
+            self.history_mut().window.close(closed_by);
+        } else if self.closed() {
+            since.closed_ns += self.closed_for_ns(ack.seen_ns);
+            self.history_mut().window.open();
         }
     }
 
     /// Time for which the window has been closed, up to `now_ns`, ns; 0 if it is open.
     pub fn closed_for_ns(&self, now_ns: u64) -> u64 {
-        self.trouble()
-            .closed_since_ns
-            .map_or(0, |since_ns| now_ns.saturating_sub(since_ns.max(self.last.time_ns)))
+        self.history().window.closed_for_ns(self.last.time_ns, now_ns)
     }
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // A sender that never has more than a few segments in flight shows its own pace.
         let few = u64::from(self.flight_max) <= 3 * self.smss();
         let timed = self.times(ack.payload_bytes == 0);
-        let in_recovery = self.trouble().recovery.is_some();
+        let in_recovery = self.history().losses.is_recovering();
         let Some(bulk) = &mut self.bulk else { return };
         bulk.note_reader(ack);
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
@@ -328,24 +310,13 @@ impl Sender {
         let repeated =
             una == una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
-            self.trouble_mut().zero_window_advertisements += 1;
+            self.history_mut().window.zero_advertisements += 1;
         }
         let dsack = segment.sack_count > 0 && is_dsack(segment);
         let (longest, sent_ns) = self.sent.arrived(una);
-        let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
-        self.acked_len_max = self.acked_len_max.max(arrived);
-        let paced = match near {
-            Near::Sender { rtt_ns } if una > una_seen => {
-                let bulk = self.bulk.as_mut();
-                bulk.is_some_and(|bulk| bulk.is_paced(segment.time_ns, sent_ns, rtt_ns))
-            }
-            // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
-            // the path.
-            Near::Receiver if una > una_seen && sent_ns > 0 => {
-                segment.time_ns.saturating_sub(sent_ns) >= HOST_DELAY_MAX_NS
-            }
-            _ => false,
-        };
+        self.sizes.acknowledge(longest);
+        let advances = una > una_seen;
+        let paced = advances && self.is_paced_ack(segment, near, sent_ns);
         // A RST opens no window (RFC 9293 §3.10.7.4), whatever its field says.
         if !segment.flags.has(TcpFlags::RST) {
             let ack = Ack {
@@ -358,31 +329,56 @@ impl Sender {
                 paced,
                 tsval,
             };
-            if let Some(trouble) = &mut self.trouble {
-                trouble.reported |= ack.duplicate;
-            } else if ack.duplicate && segment.sack_count > 0 {
-                self.trouble_mut().reported = true;
-            }
+            self.note_report(ack.duplicate, segment.sack_count > 0);
             let again = una == una_seen || self.marks.has(Marks::FINISHED);
             if !(again && self.changes_nothing(&ack)) {
                 self.pending.push(&ack);
             }
         }
         let mut sample = None;
-        if segment.sack_count > 0 || self.trouble.is_some() {
+        if segment.sack_count > 0 || self.history.is_some() {
             self.follow_hole(segment, una);
         }
         if dsack {
-            self.trouble_mut().dsacks += 1;
+            self.history_mut().counts.dsacks += 1;
         }
-        if una > una_seen {
+        if advances {
             self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
             sample = self.move_seen(segment.time_ns, una, self.times(pure && !ends));
         } else if repeated && segment.window == self.acked_window && !ends {
-            self.trouble_mut().duplicate_acks += 1;
+            self.history_mut().counts.duplicate_acks += 1;
         }
         self.acked_window = segment.window;
         (sample, sent_ns)
+    }
+
+    /// Returns whether the time of the ACK `segment`, which is `near` one end of the path, does not
+    /// show the pace of the path. It covers data sent last at `sent_ns`.
+    #[inline]
+    fn is_paced_ack(&mut self, segment: &Segment, near: Near, sent_ns: u64) -> bool {
+        match near {
+            Near::Sender { rtt_ns } => {
+                let bulk = self.bulk.as_mut();
+                bulk.is_some_and(|bulk| bulk.is_paced(segment.time_ns, sent_ns, rtt_ns))
+            }
+            // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
+            // the path.
+            Near::Receiver if sent_ns > 0 => {
+                segment.time_ns.saturating_sub(sent_ns) >= HOST_DELAY_MAX_NS
+            }
+            _ => false,
+        }
+    }
+
+    /// Records that the receiver reports missing data, by a `duplicate` ACK. Without earlier faults
+    /// only a report with SACK blocks counts.
+    #[inline]
+    fn note_report(&mut self, duplicate: bool, with_sack: bool) {
+        if let Some(history) = &mut self.history {
+            history.losses.reported |= duplicate;
+        } else if duplicate && with_sack {
+            self.history_mut().losses.reported = true;
+        }
     }
 
     /// Returns whether `ack` will change nothing at the sender. Without earlier losses this holds
@@ -403,28 +399,18 @@ impl Sender {
     /// its round-trip sample, ns.
     #[inline]
     pub(super) fn move_seen(&mut self, now_ns: u64, una: u64, timed: bool) -> Option<u64> {
-        let mut sample = None;
-        if self.timed_ns > 0 && una >= widen(self.timed_end, una) {
-            let rtt_ns = now_ns.saturating_sub(self.timed_ns);
-            self.timed_ns = 0;
+        let sample = self.rtts.end(una, now_ns);
+        if let Some(rtt_ns) = sample {
             if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.nxt) {
                 bulk.rtt_clocked_ns = rtt_ns;
             }
             if timed {
-                self.take_round(rtt_ns);
+                self.rtts.take(rtt_ns);
             }
-            sample = Some(rtt_ns);
         }
         self.una_seen = una as u32;
         self.una_seen_ns = now_ns;
         sample
-    }
-
-    /// Records a round-trip sample.
-    #[inline]
-    pub(super) fn take_round(&mut self, rtt_ns: u64) {
-        let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
-        self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
     }
 
     /// Recognises late packets by SACK (RFC 2018): if a hole was all that the receiver missed, and
@@ -435,19 +421,11 @@ impl Sender {
         let sequence = self.sequence;
         let blocks = segment.sack.iter().take(usize::from(segment.sack_count));
         let all = blocks.map(|block| sequence.position(block.right, nxt)).any(|end| end == nxt);
-        if !all && self.trouble.is_none() {
+        if !all && self.history.is_none() {
             return;
         }
-        let trouble = self.trouble_mut();
-        trouble.hole_filled_ns = 0;
-        if una >= nxt {
-            if let Some(since_ns) = trouble.all_but_hole_ns.take() {
-                trouble.hole_filled_ns = segment.time_ns.saturating_sub(since_ns);
-                trouble.late_arrivals += 1;
-            }
-        } else if all && una >= trouble.recovery_end {
-            trouble.all_but_hole_ns.get_or_insert(segment.time_ns);
-        }
+        let History { holes, losses, .. } = self.history_mut();
+        holes.follow_reports(una >= nxt, all && losses.has_recovered(una), segment.time_ns);
     }
 
     /// Skips data that was acknowledged though never seen here, which the capture misses; returns
@@ -471,10 +449,8 @@ impl Sender {
         if una_seen > self.nxt {
             self.go_to(una_seen);
         }
-        if let Some(trouble) = &mut self.trouble {
-            trouble.in_order = una_seen;
-            trouble.holes.retain(|hole| hole.end > una_seen);
-            trouble.settle_in_order();
+        if let Some(history) = &mut self.history {
+            history.holes.skip_to(una_seen);
         }
         Some(self.in_order() - from)
     }

@@ -1,7 +1,8 @@
 //! A sender's knowledge in a gap, by mechanism.
 
-use super::{Sender, SinceDeparture};
-use crate::judge::{Flight, Losses, OfferedWindow, Shape};
+use super::{Kind, Sender, SinceDeparture};
+use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};
+use crate::wire::Segment;
 
 impl Sender {
     /// Flight just before the last ACK of `since`, or now if there was none, bytes.
@@ -44,23 +45,47 @@ impl Sender {
         OfferedWindow {
             bytes,
             room,
-            met: bytes.is_some_and(|bytes| self.window_met(bytes)),
+            met: bytes.is_some_and(|bytes| self.history().window.has_met(bytes)),
             closed_ns,
-            closed_by: self.trouble().closed_by.filter(|_| closed_ns > 0),
+            closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
             probes: since.probes,
         }
     }
 
     /// Its losses; `may_have_occurred`: the capture began in the middle.
     pub fn losses_in_gap(&self, since: &SinceDeparture, may_have_occurred: bool) -> Losses {
-        let trouble = self.trouble();
+        let history = self.history();
         Losses {
-            occurred: trouble.after_loss,
-            may_have_occurred: may_have_occurred || trouble.after_loss,
+            occurred: history.losses.occurred,
+            may_have_occurred: may_have_occurred || history.losses.occurred,
             in_recovery: self.in_recovery(),
             missing: since.missing,
             repeated_ns: since.repeated_ns,
-            pmtu_reported: trouble.pmtu_reported,
+            pmtu_reported: history.mtu.reported,
+        }
+    }
+
+    /// How `segment` of `kind`, which ends a gap at `end_ns`, relates to earlier data; it begins at
+    /// position `start`.
+    pub fn repair_in_gap(
+        &self,
+        segment: &Segment,
+        (start, kind): (u64, Kind),
+        end_ns: u64,
+    ) -> Repair {
+        match kind {
+            Kind::Retransmission(recovery) | Kind::Fill(recovery) => Repair {
+                trigger: Some(recovery),
+                original: self.original(start),
+                unseen: matches!(kind, Kind::Fill(_)),
+                tail: start + u64::from(segment.payload_len) >= self.nxt,
+                ..Repair::default()
+            },
+            Kind::Reordered => {
+                let late_ns = self.overtaken_ns(start, end_ns);
+                Repair { overtaken: true, late_ns, ..Repair::default() }
+            }
+            Kind::New | Kind::Late | Kind::Probe => Repair::default(),
         }
     }
 }

@@ -1,55 +1,12 @@
 //! Losses of one direction, seen and unseen.
 
-use super::trouble::Repeated;
+use super::stamp::{Stamp, too_early};
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, RTO_MIN_NS};
 use crate::model::Sighting;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::departure::Departure;
-use crate::tcp::sender::trouble::Hole;
-use crate::tcp::sequence::{ORIGIN, widen};
-use crate::tcp::thresholds::{
-    FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, REPETITIONS_MAX, RTT_MARGIN_NS,
-};
+use crate::tcp::thresholds::REPETITIONS_MAX;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-
-/// Returns whether an ACK at `ack_ns` came too early to answer data sent at `sent_ns`, with a
-/// margin for the estimate of the minimum round trip.
-pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
-    let margin_ns = (RTT_MARGIN_NS + rtt_receiver_ns / 64).min(rtt_receiver_ns / 8);
-    ack_ns < sent_ns + rtt_receiver_ns - margin_ns
-}
-
-/// Timestamp of a retransmission.
-#[derive(Clone, Copy, Debug)]
-pub struct Stamp {
-    tsval: Option<u32>,
-    /// It is later than that of the first transmission, as far as the sender's clock shows.
-    newer: bool,
-}
-
-impl Stamp {
-    /// Returns whether `ack` answers the first transmission: it echoes an earlier timestamp (the
-    /// Eifel algorithm, RFC 3522), or comes too early for the retransmission at `repeated_ns`. An
-    /// ACK that echoes the retransmission does not, however little is known of the path.
-    pub fn is_first_answered(self, ack: &Segment, repeated_ns: u64, rtt_receiver_ns: u64) -> bool {
-        match self.age(ack) {
-            Some(age) if age < 0 => true,
-            Some(_) if self.newer => false,
-            _ => too_early(ack.time_ns, repeated_ns, rtt_receiver_ns),
-        }
-    }
-
-    /// Returns whether there is no timestamp, so that an ACK cannot be assigned to one
-    /// transmission.
-    pub fn is_unstamped(self) -> bool {
-        self.tsval.is_none()
-    }
-
-    /// Ticks by which the timestamp that `ack` echoes is later.
-    fn age(self, ack: &Segment) -> Option<i32> {
-        self.tsval.zip(ack.echoes()).map(|(tsval, tsecr)| tsecr.wrapping_sub(tsval) as i32)
-    }
-}
 
 impl Sender {
     /// The last departure.
@@ -76,9 +33,9 @@ impl Sender {
 
     /// Segments sent, computed from the payload and the SMSS.
     pub fn segments_sent(&self) -> u64 {
-        let trouble = self.trouble();
-        let by_size = (self.unique_bytes + trouble.repeated_bytes).div_ceil(self.smss());
-        by_size.max(trouble.rexmt_data_packets)
+        let counts = &self.history().counts;
+        let by_size = (self.unique_bytes + counts.repeated_bytes).div_ceil(self.smss());
+        by_size.max(counts.rexmt_data_packets)
     }
 
     /// Returns whether lost packets show in the sender's IP identification.
@@ -133,8 +90,9 @@ impl Sender {
     /// missing before it, at which one of these can have carried lost data, ns.
     fn repair_min_ns(&self, segment: &Segment, packets: u64) -> u64 {
         let all_acked = self.una_seen() >= self.nxt;
-        let trouble = self.trouble();
-        let reported = trouble.duplicates.count > 0 || self.in_recovery() || trouble.pmtu_reported;
+        let history = self.history();
+        let losses = &history.losses;
+        let reported = losses.duplicates.count > 0 || self.in_recovery() || history.mtu.reported;
         let rtt_ns = self.rtt_recent_ns();
         let probe_ns = (2 * rtt_ns).clamp(RETRANSMISSION_MIN_NS, RTO_MIN_NS);
         match segment.seg_len() {
@@ -154,91 +112,26 @@ impl Sender {
     /// Greatest flight since the last loss, or ever without a loss, bytes: neither the congestion
     /// window nor the sender's buffer was smaller.
     pub fn flight_reached(&self) -> u64 {
-        let trouble = self.trouble();
-        if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max.into() }
+        let losses = &self.history().losses;
+        if losses.occurred { losses.flight_since } else { u64::from(self.flight_max) }
     }
 
     /// Records that the timer repeats `segment`, which begins at `start`.
     pub fn follow_timer(&mut self, start: u64, segment: &Segment) {
         if let Some(before) = self.original(start) {
-            self.trouble_mut().repeating.again(start, before.time_ns, segment.time_ns);
+            self.history_mut().losses.repeating.again(start, before.time_ns, segment.time_ns);
         }
     }
 
     /// Returns whether the waits before retransmissions have doubled, as a timer's do (RFC 6298
     /// §5.5).
     pub fn timer_doubles(&self) -> bool {
-        self.trouble().repeating.doubles
+        self.history().losses.repeating.doubles
     }
 
     /// Returns whether the sender is repairing a loss, as far as it knows.
     pub fn in_recovery(&self) -> bool {
-        let trouble = self.trouble();
-        trouble.recovery.is_some() && self.una() < trouble.recovery_end
-    }
-
-    /// Returns whether segments above a certain size time out repeatedly and only smaller ones
-    /// arrive: a path MTU that is not reported (RFC 2923 §2.1). Segments of the default size are
-    /// excluded.
-    pub fn sizes_stop_short(&self) -> bool {
-        let Some(trouble) = &self.trouble else { return false };
-        let lost = trouble.timed_out_len_max;
-        let seen_lost = lost > self.acked_len_max()
-            && u64::from(lost) > MSS_DEFAULT_BYTES
-            && trouble.rto_count >= 2
-            && self.size_is_known(lost.into())
-            && !self.misses_small_ones(lost.into());
-        // Behind the loss only the retransmissions are seen: all shorter than the earlier
-        // segments, after packets that never arrived.
-        let longest = u64::from(self.acked_len_max);
-        let never_full = longest * 20 < trouble.full_bytes * 19;
-        let much = longest >= FULL_SEGMENT_MIN_BYTES || self.unseen_bytes() >= self.smss();
-        let vanished = trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3;
-        let cut_down = (vanished || trouble.cut_down)
-            && never_full
-            && much
-            && trouble.full_bytes > MSS_DEFAULT_BYTES;
-        seen_lost || cut_down
-    }
-
-    /// Returns whether `lost` bytes were one packet and the size of acknowledged packets is known.
-    /// If the capture joins segments (receive offload), they are several of a size that arrives.
-    fn size_is_known(&self, lost: u64) -> bool {
-        let passed = u64::from(self.acked_len_max);
-        let joined = passed >= FULL_SEGMENT_MIN_BYTES && lost.is_multiple_of(passed);
-        let acked_unsized = passed == 0 && self.una_seen() > ORIGIN + 1;
-        !joined && !acked_unsized
-    }
-
-    /// Returns whether a shorter segment was sent after the `lost` bytes and its receiver reported
-    /// nothing: then their size is not the reason for the loss.
-    fn misses_small_ones(&self, lost: u64) -> bool {
-        let behind = self.una_seen() + lost;
-        let small = self.small_end.is_some_and(|end| widen(end.get(), self.nxt) > behind);
-        let closes = self.fin().is_some_and(|fin| fin >= behind);
-        (small || closes) && !self.trouble().reported
-    }
-
-    /// Records the length of a full segment at the first loss.
-    pub(super) fn note_full_segment(&mut self) {
-        let full = self.smss();
-        let trouble = self.trouble_mut();
-        if trouble.full_bytes == 0 {
-            trouble.full_bytes = full;
-        }
-    }
-
-    /// Recognises a sender that shortens its segments: a hole of several full segments from
-    /// `start` is filled by timer, beginning with `len` bytes.
-    pub(super) fn note_cut_down(&mut self, start: u64, len: u64) {
-        let full = self.trouble().full_bytes.max(1);
-        let of_whole_segments = |hole: &Hole| {
-            let missing = hole.end - hole.start;
-            hole.start == start && missing >= 3 * full && missing.is_multiple_of(full)
-        };
-        let trouble = self.trouble_mut();
-        let shorter = len * 20 < full * 19;
-        trouble.cut_down |= shorter && trouble.holes.iter().any(of_whole_segments);
+        self.history().losses.recovery_at(self.una()).is_some()
     }
 
     /// Time since the first packet that had overtaken the data at `start` passed, up to `now_ns`,
@@ -250,8 +143,8 @@ impl Sender {
     /// Returns whether the stream continues at `start`, and only segments without data have
     /// overtaken that data.
     pub fn goes_on_at(&self, start: u64) -> bool {
-        let mut holes = self.trouble().holes.iter();
-        start == self.in_order() && holes.next().is_some_and(|hole| hole.end == self.nxt)
+        let first = self.history().holes.first();
+        start == self.in_order() && first.is_some_and(|hole| hole.end == self.nxt)
     }
 
     /// Timestamp of `segment`, a retransmission of `original`.
@@ -266,42 +159,34 @@ impl Sender {
     /// revealed it: the first transmission, which did not pass, had an earlier one.
     fn is_stamped_later(&self, segment: &Segment) -> bool {
         let start = self.sequence.position(segment.seq, self.nxt);
-        let mut holes = self.trouble().holes.iter();
-        let hole = holes.find(|hole| hole.start <= start && start < hole.end);
-        let at = hole.and_then(|hole| hole.tsval);
+        let at = self.history().holes.at(start).and_then(|hole| hole.tsval);
         at.is_some_and(|at| segment.tsval.wrapping_sub(at) as i32 > 0)
     }
 
     /// Bytes that were sent and never seen.
     pub fn unseen_bytes(&self) -> u64 {
-        self.trouble().holes.iter().map(|hole| hole.end - hole.start).sum()
+        self.history().holes.bytes()
     }
 
     /// Time at which the data at `start` was found to be missing, ns, if it is.
     pub fn noticed_ns(&self, start: u64) -> Option<u64> {
-        let mut holes = self.trouble().holes.iter();
-        let hole = holes.find(|hole| hole.start <= start && start < hole.end);
-        hole.map(|hole| hole.noticed_ns)
+        self.history().holes.at(start).map(|hole| hole.noticed_ns)
     }
 
     /// Records that the timer repaired a loss of `packets` before the vantage.
     pub fn lost_unseen(&mut self, packets: u32) {
         // A short message that passed whole was not too long for the path.
-        let (last, passed) = (self.last, self.acked_len_max());
+        let (last, passed) = (self.last, self.sizes.acked_max());
         let whole = last.pushed && last.len <= passed;
         self.note_full_segment();
-        let trouble = self.trouble_mut();
-        trouble.unseen_timeouts += 1;
-        trouble.unseen_packets += if whole { 0 } else { packets };
+        self.history_mut().losses.lose_unseen(if whole { 0 } else { packets });
         self.reduce_window();
     }
 
     /// Records that the sender reduced its congestion window (RFC 5681 §3.1): its earlier flight
     /// no longer shows what the window allows, and the rounds begin anew.
     pub fn reduce_window(&mut self) {
-        let trouble = self.trouble_mut();
-        trouble.after_loss = true;
-        trouble.flight_after_loss = 0;
+        self.history_mut().losses.reduce_window();
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();
         }
@@ -329,19 +214,17 @@ impl Sender {
     ) -> bool {
         let first = self.original(start);
         end <= self.una_seen()
-            || !self.trouble().pmtu_reported
+            || !self.history().mtu.reported
                 && first.is_some_and(|first| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 
     /// Records a retransmission from `start` to `end` that may be needless.
     pub(super) fn note_repeated(&mut self, segment: &Segment, (start, end): (u64, u64)) {
-        if self.trouble().repeated.is_some() {
+        if self.history().losses.repeated.is_some() {
             return;
         }
         let (time_ns, stamp) = (segment.time_ns, self.stamp(segment, self.original(start)));
-        let trouble = self.trouble_mut();
-        let (after_loss, flight) = (trouble.after_loss, trouble.flight_after_loss);
-        trouble.repeated = Some(Repeated { end, time_ns, stamp, after_loss, flight });
+        self.history_mut().losses.repeat(end, time_ns, stamp);
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds_before = bulk.rounds;
         }
@@ -350,18 +233,16 @@ impl Sender {
     /// Decides with `ack` whether the last retransmission was needed. It was not if the ACK
     /// answers the first transmission or carries a D-SACK (RFC 2883): then nothing was lost.
     pub fn settle_repeated(&mut self, ack: &Segment, rtt_receiver_ns: u64, dsack: bool) {
-        let Some(repeated) = self.trouble().repeated else { return };
+        let Some(repeated) = self.history().losses.repeated else { return };
         let of_first = repeated.stamp.is_first_answered(ack, repeated.time_ns, rtt_receiver_ns);
         let acked = self.una_seen() >= repeated.end;
         if of_first && !acked && !dsack {
             return;
         }
-        let trouble = self.trouble_mut();
-        trouble.repeated = None;
+        let losses = &mut self.history_mut().losses;
+        losses.repeated = None;
         if dsack || of_first {
-            trouble.after_loss = repeated.after_loss;
-            trouble.flight_after_loss = repeated.flight;
-            trouble.recovery = None;
+            losses.revert(&repeated);
             if let Some(bulk) = &mut self.bulk {
                 bulk.rounds = bulk.rounds_before;
             }
@@ -370,38 +251,6 @@ impl Sender {
 
     /// Reverts an unseen loss; `first`: there had been no earlier loss.
     pub fn found_again(&mut self, first: bool) {
-        let trouble = self.trouble_mut();
-        trouble.unseen_timeouts = trouble.unseen_timeouts.saturating_sub(1);
-        trouble.after_loss = !first;
-    }
-
-    /// Size limit of the path: the greatest payload that arrived and the least known to be lost,
-    /// bytes.
-    pub fn size_bracket(&self) -> (u64, u64) {
-        let (passed, lost) =
-            (u64::from(self.acked_len_max), u64::from(self.trouble().timed_out_len_max));
-        (passed, if lost > passed { lost } else { self.smss_announced.into() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An ACK one round trip after the retransmission that echoes `tsecr`.
-    fn ack(tsecr: u32) -> Segment {
-        let (flags, mut facts) = (TcpFlags(TcpFlags::ACK), SegmentFlags::default());
-        facts.0 |= SegmentFlags::TIMESTAMPS;
-        Segment { flags, facts, tsecr, time_ns: 30_000_000, ..Segment::default() }
-    }
-
-    #[test]
-    fn an_echo_of_nothing_does_not_answer_the_first_sending() {
-        let stamp = Stamp { tsval: Some(7_000), newer: true };
-        let is_first = |tsecr| stamp.is_first_answered(&ack(tsecr), 10_000_000, 20_000_000);
-        assert_eq!([0, 6_800, 7_000].map(is_first), [false, true, false]);
-        // An ACK too early for the retransmission answers the first transmission, whatever it
-        // echoes.
-        assert!(stamp.is_first_answered(&ack(0), 25_000_000, 20_000_000));
+        self.history_mut().losses.find_again(first);
     }
 }

@@ -20,8 +20,7 @@ impl Sender {
 
     /// Position up to which everything was seen at the vantage.
     pub fn in_order(&self) -> u64 {
-        let trouble = self.trouble.as_deref().filter(|trouble| !trouble.holes.is_empty());
-        trouble.map_or(self.nxt, |trouble| trouble.in_order)
+        self.history.as_deref().and_then(|history| history.holes.in_order()).unwrap_or(self.nxt)
     }
 
     /// Returns whether the position of the stream is known.
@@ -88,8 +87,8 @@ impl Sender {
     pub fn begin_data(&mut self, position: u64) {
         if position > self.nxt {
             self.go_to(position);
-            if let Some(trouble) = &mut self.trouble {
-                trouble.in_order = position;
+            if let Some(history) = &mut self.history {
+                history.holes.begin_at(position);
             }
         }
     }

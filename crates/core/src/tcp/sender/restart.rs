@@ -8,6 +8,15 @@ use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::thresholds::BUFFER_SHORT_PART;
 
+/// A fault that kept a sender silent so long that its congestion window was closed again.
+#[derive(Clone, Copy, Debug)]
+pub struct Restart {
+    /// The fault.
+    cause: Cause,
+    /// Congestion window before it, bytes.
+    window: u64,
+}
+
 impl Sender {
     /// Congestion window at the begin of a connection or a restart, bytes.
     pub fn initial_window(&self) -> u64 {
@@ -47,7 +56,7 @@ impl Sender {
         });
         let Some(cause) = fault.filter(|_| idle) else { return };
         let window = self.window_opened_by(self.una().saturating_sub(ORIGIN));
-        self.trouble_mut().restarted = Some((cause, window));
+        self.history_mut().restarted = Some(Restart { cause, window });
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();
         }
@@ -56,9 +65,9 @@ impl Sender {
     /// Attributes waits for the congestion window to that fault until the window is as open as
     /// before.
     pub fn blame_restart(&mut self, gap: &Gap, slices: &mut Slices) {
-        let Some((cause, window)) = self.trouble().restarted else { return };
+        let Some(Restart { cause, window }) = self.history().restarted else { return };
         if gap.losses.occurred || gap.flight.before + gap.smss > window {
-            self.trouble_mut().restarted = None;
+            self.history_mut().restarted = None;
             return;
         }
         slices.rename(Cause::SlowStart, cause);

@@ -71,9 +71,7 @@ impl Sender {
             // Senders keep to their windows: the window was greater.
             let beyond = gap.window.room.is_some_and(|room| -room > (gap.smss + loose) as i64);
             if beyond {
-                self.window_scale = None;
-                self.marks.take_back(Marks::HAS_WINDOW);
-                *known = Unscaled { scale: known.scale, ..Unscaled::default() };
+                self.doubt_scale();
             }
             return false;
         }
@@ -82,37 +80,58 @@ impl Sender {
         if gap.turn == Turn::Answers || gap.unsent.drained {
             return false;
         }
-        let window = |scale| u64::from(known.field_before) << scale;
-        let wide = |scale: &u8| known.field_before > 0 && window(*scale) + loose >= flight;
-        let Some(least) = (known.scale..=SCALE_MAX).find(wide) else { return false };
-        let room = window(least) as i64 - flight as i64;
-        let fills = room < gap.next_len.min(gap.smss) as i64 && room <= flight as i64 / 4;
-        let field = known.field_before;
-        // A constant flight under a constant window may have another reason if the window field is
-        // smaller than its scale suggests.
-        let tells = least == 0
-            || field >= SCALED_FIELD_MIN
-            || room == 0 && is_odd(flight)
-            || known.met == 0
-            || field.abs_diff(known.field_met) > field / 8;
-        let height = window(least);
-        if !fills || least != known.scale {
-            known.met = 0;
-        }
-        if fills && tells {
-            (known.met, known.field_met) = (known.met + 1, field);
-        }
-        (known.scale, known.settled) = (least, known.met >= SCALE_MET_MIN);
+        let Some((least, height)) = known.fit(flight, loose, gap.next_segment()) else {
+            return false;
+        };
         if !known.settled {
             return false;
         }
         bulk.ceiling = 0;
         self.window_scale = Some(least);
+        let room = height as i64 - flight as i64;
         (gap.window.bytes, gap.window.room) = (Some(height), Some(room));
         if let Some(ack) = &mut gap.acks.last {
             ack.opened_window = true;
         }
         true
+    }
+
+    /// Takes the inferred scale back.
+    fn doubt_scale(&mut self) {
+        self.window_scale = None;
+        self.marks.take_back(Marks::HAS_WINDOW);
+        if let Some(bulk) = &mut self.bulk {
+            bulk.unscaled = Unscaled { scale: bulk.unscaled.scale, ..Unscaled::default() };
+        }
+    }
+}
+
+impl Unscaled {
+    /// Follows a flight that waited for an ACK before a `segment` more: counts it if it fills the
+    /// window at the least scale that allows it. The flight is known up to `loose` bytes. Returns
+    /// that scale and the window's height.
+    fn fit(&mut self, flight: u64, loose: u64, segment: u64) -> Option<(u8, u64)> {
+        let field = self.field_before;
+        let window = |scale| u64::from(field) << scale;
+        let wide = |scale: &u8| field > 0 && window(*scale) + loose >= flight;
+        let least = (self.scale..=SCALE_MAX).find(wide)?;
+        let room = window(least) as i64 - flight as i64;
+        let fills = room < segment as i64 && room <= flight as i64 / 4;
+        // A constant flight under a constant window may have another reason if the window field is
+        // smaller than its scale suggests.
+        let tells = least == 0
+            || field >= SCALED_FIELD_MIN
+            || room == 0 && is_odd(flight)
+            || self.met == 0
+            || field.abs_diff(self.field_met) > field / 8;
+        if !fills || least != self.scale {
+            self.met = 0;
+        }
+        if fills && tells {
+            (self.met, self.field_met) = (self.met + 1, field);
+        }
+        (self.scale, self.settled) = (least, self.met >= SCALE_MET_MIN);
+        Some((least, window(least)))
     }
 }
 

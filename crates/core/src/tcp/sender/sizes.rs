@@ -1,9 +1,6 @@
 //! Length of a sender's full segments.
 
-use crate::tcp::sender::Sender;
-use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, HALF_WINDOW_MIN_BYTES, SMSS_ETHERNET_BYTES};
-use crate::wire::{Segment, SegmentFlags};
 
 const SMSS_DEFAULT: u16 = smss_of(SMSS_ETHERNET_BYTES, true);
 
@@ -16,23 +13,39 @@ pub const fn smss_of(mss: u16, timestamps: bool) -> u16 {
     mss.saturating_sub(if timestamps { TIMESTAMPS_BYTES } else { 0 })
 }
 
-impl Sender {
+/// Lengths of a sender's segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentSizes {
+    /// MSS announced by the peer, less timestamps; 0 if unknown.
+    announced: u16,
+    /// Length of consecutive full segments, below the announced size.
+    seen: u16,
+    /// SMSS that follows from both; 0 before either is known.
+    smss: u16,
+    /// Half of the greatest window that the receiver has offered, saturating.
+    half_window: u16,
+    /// Greatest payload of one acknowledged segment, bytes, up to [`u16::MAX`]; no path has a
+    /// greater MTU.
+    acked_max: u16,
+}
+
+impl SegmentSizes {
     /// Takes the MSS that the peer announces; `timestamps`: the option is in use.
-    pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
-        self.smss_announced = smss_of(mss, timestamps).max(1);
-        self.settle_smss();
+    pub fn announce(&mut self, mss: u16, timestamps: bool) {
+        self.announced = smss_of(mss, timestamps).max(1);
+        self.settle();
     }
 
     /// Assumes Ethernet's MSS if the peer has announced none.
-    pub fn assume_smss(&mut self, timestamps: bool) {
-        if self.smss_announced == 0 {
-            self.announce_smss(SMSS_ETHERNET_BYTES, timestamps);
+    pub fn assume(&mut self, timestamps: bool) {
+        if self.announced == 0 {
+            self.announce(SMSS_ETHERNET_BYTES, timestamps);
         }
     }
 
     /// Updates the SMSS after one of its inputs has changed.
-    fn settle_smss(&mut self) {
-        self.smss = match (self.smss_seen, self.smss_announced) {
+    fn settle(&mut self) {
+        self.smss = match (self.seen, self.announced) {
             (0, announced) => announced,
             (seen, 0) => seen,
             (seen, announced) => seen.min(announced),
@@ -44,17 +57,40 @@ impl Sender {
 
     /// Takes an offered window of `bytes`: half of the greatest counts as a full segment (RFC 9293
     /// §3.8.6.2.1), and Linux sends none longer.
-    pub(super) fn note_window(&mut self, bytes: u64) {
-        let sender = u16::try_from(bytes / 2).unwrap_or(u16::MAX);
-        if sender > self.half_window {
-            self.half_window = sender;
-            self.settle_smss();
+    pub fn note_window(&mut self, bytes: u64) {
+        let half = u16::try_from(bytes / 2).unwrap_or(u16::MAX);
+        if half > self.half_window {
+            self.half_window = half;
+            self.settle();
         }
     }
 
+    /// Returns whether the receiver has offered a window of `bytes` before, or a greater one.
+    #[inline]
+    pub fn knows_window(&self, bytes: u64) -> bool {
+        u16::try_from(bytes / 2).unwrap_or(u16::MAX) <= self.half_window
+    }
+
+    /// Records that a segment of `bytes` was acknowledged.
+    #[inline]
+    pub fn acknowledge(&mut self, bytes: u32) {
+        self.acked_max = self.acked_max.max(u16::try_from(bytes).unwrap_or(u16::MAX));
+    }
+
+    /// Greatest payload of one segment that was acknowledged, bytes.
+    #[inline]
+    pub fn acked_max(&self) -> u32 {
+        self.acked_max.into()
+    }
+
+    /// Greatest payload that the receiver accepts, as announced, bytes; 0 if unknown.
+    pub fn announced(&self) -> u64 {
+        self.announced.into()
+    }
+
     /// Greatest segment that the receiver accepts, bytes; as seen if it was not announced.
-    pub fn segment_max(&self) -> u64 {
-        match self.smss_announced {
+    fn segment_max(&self) -> u64 {
+        match self.announced {
             0 => self.smss(),
             announced => announced.into(),
         }
@@ -67,38 +103,68 @@ impl Sender {
     }
 
     /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
+    #[inline]
     pub fn smss(&self) -> u64 {
         u64::from(if self.smss == 0 { SMSS_DEFAULT } else { self.smss })
     }
 
     /// Returns whether a departure of `len` bytes ends in a segment below the SMSS.
-    pub(super) fn small(&self, len: u64) -> bool {
+    pub fn ends_small(&self, len: u64) -> bool {
         let smss = self.smss();
         if len <= smss { len < smss } else { !len.is_multiple_of(smss) }
     }
 
-    /// Learns the SMSS from two equal segments of one flight below the announced size, the first
-    /// of them cut from more data (RFC 9293 §3.9.1.2): the path's size, unless a longer one has
-    /// arrived.
-    pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
-        let len = segment.payload_len;
-        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let back_to_back = len == self.last.len && !self.last.pushed && since.acks.count == 0;
+    /// Learns the SMSS from a segment of `len` bytes that directly follows one as long, which was
+    /// cut from more data (RFC 9293 §3.9.1.2); `stamped`: they have timestamps. Below the announced
+    /// size that is the path's, unless a longer one has arrived.
+    pub fn learn(&mut self, len: u32, stamped: bool) {
         // Some fill segments up to the announced size and ignore the room for options (against RFC
         // 6691 §2).
-        let filled = self.smss_announced.saturating_add(TIMESTAMPS_BYTES);
-        if back_to_back && stamped && self.smss_announced > 0 && len == u32::from(filled) {
-            self.announce_smss(filled, false);
+        let filled = self.announced.saturating_add(TIMESTAMPS_BYTES);
+        if stamped && self.announced > 0 && len == u32::from(filled) {
+            self.announce(filled, false);
         }
         if let Ok(len) = u16::try_from(len)
-            && back_to_back
-            && len <= self.smss_announced.max(smss_of(SMSS_ETHERNET_BYTES, stamped))
+            && len <= self.announced.max(smss_of(SMSS_ETHERNET_BYTES, stamped))
             && u64::from(len) >= FULL_SEGMENT_MIN_BYTES
         {
-            let passed = self.acked_len_max;
-            let passed = if passed <= self.smss_announced { passed } else { 0 };
-            self.smss_seen = self.smss_seen.max(len).max(passed);
-            self.settle_smss();
+            let passed = if self.acked_max <= self.announced { self.acked_max } else { 0 };
+            self.seen = self.seen.max(len).max(passed);
+            self.settle();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_take_room_unless_a_sender_ignores_that() {
+        let mut sizes = SegmentSizes::default();
+        sizes.announce(1_460, true);
+        assert_eq!(sizes.smss(), 1_448);
+        sizes.learn(1_460, true);
+        assert_eq!(sizes.smss(), 1_460);
+    }
+
+    #[test]
+    fn equal_segments_below_the_announced_size_are_the_paths() {
+        let mut sizes = SegmentSizes::default();
+        sizes.announce(1_460, false);
+        sizes.learn(1_380, false);
+        assert_eq!((sizes.smss(), sizes.ends_small(2 * 1_380)), (1_380, false));
+        sizes.acknowledge(1_400);
+        sizes.learn(1_380, false);
+        assert_eq!(sizes.smss(), 1_400, "a longer one has arrived");
+    }
+
+    #[test]
+    fn half_of_a_small_window_is_a_full_segment() {
+        let mut sizes = SegmentSizes::default();
+        sizes.announce(1_460, false);
+        sizes.note_window(2_000);
+        assert!(sizes.knows_window(1_999) && !sizes.knows_window(2_100));
+        assert_eq!(sizes.smss(), 1_000);
     }
 }

@@ -50,7 +50,7 @@ impl LoneSegment {
 impl Sender {
     /// Returns whether the sender has only the state that the fast path covers.
     fn is_plain(&self) -> bool {
-        let simple = self.trouble.is_none() && self.bulk.is_none() && self.since.is_none();
+        let simple = self.history.is_none() && self.bulk.is_none() && self.since.is_none();
         let knows_window = self.marks.has(Marks::HAS_WINDOW) == self.window_scale.is_some();
         simple && self.last.pushed && knows_window
     }
@@ -65,7 +65,7 @@ impl Sender {
             && self.last.frame == segment.frame
             && (self.last.small, self.last.apart) == (true, 0)
             && (self.una(), self.una_seen()) == (start, start)
-            && (self.timed_end, self.timed_ns) == (end, segment.time_ns)
+            && self.rtts.times(self.nxt, segment.time_ns)
             && self.small_end.is_some_and(|small_end| small_end.get() == end)
             && self.sent.is_one()
             && self.pending.is_unused()
@@ -79,7 +79,7 @@ impl Sender {
         self.is_plain()
             && self.una() < self.nxt
             && self.una_seen() == self.nxt
-            && self.timed_ns == 0
+            && self.rtts.is_idle()
             && self.sent.is_unused()
             && self.pending.only(self.nxt).filter(plain).is_some_and(heard)
     }
@@ -98,17 +98,16 @@ impl Sender {
         let has_room = match (self.window_scale, right_edge) {
             (Some(scale), Some(edge)) => {
                 let offered = scaled(last.window, scale);
-                let sender = u16::try_from(offered / 2).unwrap_or(u16::MAX);
                 edge >= start + u64::from(len)
                     && offered >= self.smss()
-                    && sender <= self.half_window
+                    && self.sizes.knows_window(offered)
             }
             (None, None) => true,
             _ => false,
         };
         has_room
             && u64::from(len) < self.smss()
-            && len <= self.flight_max.min(self.acked_len_max.into())
+            && u64::from(len) <= u64::from(self.flight_max).min(self.sizes.acked_max().into())
             && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.goes_on(segment))
     }
 
@@ -154,7 +153,7 @@ impl Sender {
     #[inline]
     pub(in crate::tcp) fn note_round(&mut self, rtt_ns: u64) {
         if self.times(false) {
-            self.take_round(rtt_ns);
+            self.rtts.take(rtt_ns);
         }
     }
 
@@ -171,7 +170,7 @@ impl Sender {
         self.nxt = end;
         (self.una, self.una_seen) = (alone.start() as u32, alone.start() as u32);
         self.right_edge = right_edge.map_or(self.right_edge, |edge| edge as u32);
-        (self.timed_end, self.timed_ns) = (end as u32, if noted { 0 } else { time_ns });
+        self.rtts.time_only(end, (!noted).then_some(time_ns));
         self.small_end = NonZeroU32::new(end as u32);
         self.pending = PendingAcks::default();
         self.sent.clear();
@@ -192,8 +191,7 @@ impl Sender {
     pub(in crate::tcp) fn take_clearing(&mut self, segment: &Segment) {
         let una = self.nxt;
         let (longest, _) = self.sent.arrived(una);
-        let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
-        self.acked_len_max = self.acked_len_max.max(arrived);
+        self.sizes.acknowledge(longest);
         self.pending.push(&Ack {
             seen_ns: segment.time_ns,
             frame: segment.frame,
@@ -226,12 +224,9 @@ impl Sender {
     pub(in crate::tcp) fn depart_alone(&mut self, segment: &Segment) {
         let len = u64::from(segment.payload_len);
         let end = self.nxt + len;
-        self.unique_bytes += len;
-        self.flight_max = self.flight_max.max(segment.payload_len);
+        self.send(len, len);
         self.nxt = end;
-        if self.timed_ns == 0 {
-            (self.timed_end, self.timed_ns) = (end as u32, segment.time_ns);
-        }
+        self.rtts.time(end, segment.time_ns);
         self.small_end = NonZeroU32::new(end as u32);
         self.sent.push(end, segment, true);
         self.last = Departure {

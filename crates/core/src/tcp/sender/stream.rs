@@ -4,9 +4,9 @@ use crate::judge::Recovery;
 use crate::judge::thresholds::{RTO_MIN_NS, tail_probe_ns};
 use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::sender::departure::Departure;
+use crate::tcp::sender::holes::Hole;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
-use crate::tcp::sender::trouble::Hole;
 use crate::tcp::sender::{Kind, Sender};
 use crate::tcp::sequence::{Sequence, widen};
 use crate::tcp::thresholds::{
@@ -38,12 +38,11 @@ impl Sender {
         if segment.payload_len <= 1 && end <= self.una_seen() {
             return Kind::Probe;
         }
-        let (probed_from, probed_to) = self.trouble().probed;
-        let was_probe = probed_from <= start && start < probed_to;
-        if self.is_beyond_closed_window(start) || was_probe && end <= probed_to {
+        let probed_to = self.history().window.probed_to(start);
+        if self.is_beyond_closed_window(start) || probed_to.is_some_and(|to| end <= to) {
             return Kind::Probe;
         }
-        if was_probe && self.nxt <= probed_to {
+        if probed_to.is_some_and(|to| self.nxt <= to) {
             // The data of a probe was not accepted, and is sent again with more data.
             return Kind::New;
         }
@@ -51,7 +50,7 @@ impl Sender {
             // Partly new (the sender joined segments): counted as new.
             return if self.retransmits(start) { self.repeats(segment, rtts) } else { Kind::New };
         }
-        match self.trouble().holes.iter().find(|hole| start < hole.end && hole.start < end) {
+        match self.history().holes.overlapped(start, end) {
             Some(hole) => self.fills(hole, segment, rtts),
             None if self.sent_before_repair(segment) => Kind::Late,
             None => self.repeats(segment, rtts),
@@ -67,16 +66,13 @@ impl Sender {
     /// Records data from `start` to `end` if it may be a window probe, whose loss does not count.
     #[inline]
     fn note_probe(&mut self, start: u64, end: u64) {
-        if self.trouble.is_some() && self.is_beyond_closed_window(start) {
-            let trouble = self.trouble_mut();
-            let from = if trouble.probed.1 >= start { trouble.probed.0 } else { start };
-            trouble.probed = (from, trouble.probed.1.max(end));
+        if self.history.is_some() && self.is_beyond_closed_window(start) {
+            self.history_mut().window.probe(start, end);
         }
     }
 
     pub(super) fn retransmits(&self, start: u64) -> bool {
-        let within = |hole: &Hole| hole.start <= start && start < hole.end;
-        start < self.nxt && !self.trouble().holes.iter().any(within)
+        start < self.nxt && self.history().holes.at(start).is_none()
     }
 
     pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
@@ -112,7 +108,7 @@ impl Sender {
     /// Returns whether the sender sent `segment` before its last retransmission: its timestamps
     /// (RFC 7323 §5.4) and packet count never go backward.
     fn sent_before_repair(&self, segment: &Segment) -> bool {
-        let Some((tsval, ip_id)) = self.trouble().repair else { return false };
+        let Some((tsval, ip_id)) = self.history().losses.repair else { return false };
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
         let counted = segment.facts.has(SegmentFlags::IPV4) && self.counts_packets();
         stamped && (segment.tsval.wrapping_sub(tsval) as i32) < 0
@@ -128,12 +124,12 @@ impl Sender {
     pub(super) fn recovery_kind(&self, now_ns: u64, rtts: Rtts) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
-        let trouble = self.trouble();
-        let reported = trouble.duplicates.count > 0
-            || trouble.pmtu_reported
+        let history = self.history();
+        let reported = history.losses.duplicates.count > 0
+            || history.mtu.reported
             || self.loss_reported(now_ns, rtts.sender_ns);
-        match trouble.recovery {
-            Some(recovery) if self.una() < trouble.recovery_end => {
+        match history.losses.recovery_at(self.una()) {
+            Some(recovery) => {
                 // A lost retransmission needs the timer after all.
                 if recovery == Recovery::Fast && silent_ns > rto_ns {
                     Recovery::Timer
@@ -161,7 +157,7 @@ impl Sender {
     ) {
         let len = u64::from(segment.payload_len);
         let end = start + len;
-        let small = self.small(len);
+        let small = self.sizes.ends_small(len);
         if matches!(kind, Kind::New | Kind::Probe) {
             self.note_probe(start, end);
         }
@@ -171,7 +167,12 @@ impl Sender {
             if small && !segment.flags.has(TcpFlags::FIN) {
                 self.follow_small(segment, (start, end), since.peer_tsval);
             }
-            self.learn_smss(segment, since);
+            let back_to_back =
+                since.acks.count == 0 && segment.payload_len == self.last.len && !self.last.pushed;
+            if back_to_back {
+                let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+                self.sizes.learn(segment.payload_len, stamped);
+            }
             if since.acks.count == 0 && !self.last.small {
                 self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
             }
@@ -193,8 +194,8 @@ impl Sender {
             pushed,
             apart,
         };
-        if let Some(trouble) = &mut self.trouble {
-            trouble.all_but_hole_ns = None;
+        if let Some(history) = &mut self.history {
+            history.holes.depart();
         }
         self.fill_pipe(segment.time_ns, len);
     }
@@ -222,7 +223,7 @@ impl Sender {
         self.count_again(segment, kind, end);
         match kind {
             Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
-                self.time_no_more(start);
+                self.rtts.repeat(start);
                 // Unacknowledged data waits for its ACK; no ACK was lost.
                 let unheard = recovery == Recovery::Timer && end <= self.una_seen();
                 let repeated_ns = if unheard { segment.time_ns } else { since.repeated_ns };
@@ -232,7 +233,7 @@ impl Sender {
                 return false;
             }
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
-                self.time_no_more(start);
+                self.rtts.repeat(start);
                 if kind == Kind::Fill(Recovery::Timer) {
                     self.note_cut_down(start, len);
                 }
@@ -277,7 +278,7 @@ impl Sender {
         let now_ns = segment.time_ns;
         let missed = segment.echoes().is_some_and(|it| it.wrapping_sub(peer_tsval) as i32 > 0);
         if !missed && !self.ack_near(small_end, now_ns) && !self.probes_tail(now_ns) {
-            self.trouble_mut().nagle.refuted += 1;
+            self.history_mut().nagle.evidence.refuted += 1;
         }
     }
 
@@ -298,9 +299,9 @@ impl Sender {
     fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
         let mut since = *since;
         let closed = self.closed();
-        let trouble = self.trouble_mut();
-        trouble.zero_window_probes += u64::from(closed);
-        trouble.keep_alives += u64::from(!closed);
+        let history = self.history_mut();
+        history.window.probes += u64::from(closed);
+        history.counts.keep_alives += u64::from(!closed);
         if closed {
             since.probed(self.side, segment);
         }
@@ -309,9 +310,7 @@ impl Sender {
 
     pub(super) fn extend(&mut self, segment: &Segment, start: u64, end: u64) {
         self.reach(segment, start, end);
-        if self.timed_ns == 0 {
-            (self.timed_end, self.timed_ns) = (end as u32, segment.time_ns);
-        }
+        self.rtts.time(end, segment.time_ns);
     }
 
     /// Processes the position of a segment without data: earlier data that was not seen was lost
@@ -358,34 +357,24 @@ impl Sender {
         let tsval = stamped.then_some(segment.tsval);
         let hole = Hole { start, end, noticed_ns, ip_id, tsval };
         self.note_full_segment();
-        self.trouble_mut().notice(hole);
-    }
-
-    /// The ACK of a repeated segment cannot be assigned to one transmission (RFC 6298 §3).
-    fn time_no_more(&mut self, start: u64) {
-        if start < widen(self.timed_end, start) {
-            self.timed_ns = 0;
-        }
+        self.history_mut().holes.notice(hole);
     }
 
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
         let by_timer = recovery == Recovery::Timer;
         let (una, nxt, len) = (self.una(), self.nxt, self.sent.len_of(start));
         self.reduce_window();
-        let trouble = self.trouble_mut();
-        if una >= trouble.recovery_end || by_timer {
-            trouble.recovery = Some(recovery);
-            trouble.recovery_end = nxt;
-        }
+        let history = self.history_mut();
+        history.losses.recover(recovery, una, nxt);
         if by_timer {
-            trouble.timed_out_len_max = trouble.timed_out_len_max.max(len);
+            history.mtu.time_out(len);
             self.sent.clear();
         }
     }
 
     pub(super) fn fill_hole(&mut self, start: u64, end: u64) {
-        if let Some(trouble) = &mut self.trouble {
-            trouble.fill(start, end);
+        if let Some(history) = &mut self.history {
+            history.holes.fill(start, end);
         }
     }
 
@@ -413,14 +402,13 @@ impl Sender {
     /// Counts `len` bytes up to `end`, `unique` of them for the first time.
     #[inline]
     fn count(&mut self, len: u64, unique: u64, end: u64) {
-        self.unique_bytes += unique;
         if unique < len {
-            self.trouble_mut().repeated_bytes += len - unique;
+            self.history_mut().counts.repeated_bytes += len - unique;
         }
         let flight = self.nxt.max(end).saturating_sub(self.una());
-        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
-        if let Some(trouble) = &mut self.trouble {
-            trouble.flight_after_loss = trouble.flight_after_loss.max(flight);
+        self.send(unique, flight);
+        if let Some(history) = &mut self.history {
+            history.losses.flight_since = history.losses.flight_since.max(flight);
         }
     }
 
@@ -434,17 +422,11 @@ impl Sender {
         };
         match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
-                let trouble = self.trouble_mut();
-                trouble.repair = Some((segment.tsval, segment.ip_id));
-                trouble.rexmt_data_packets += 1;
-                match recovery {
-                    // It had arrived: the retransmission was needless, whatever caused it.
-                    _ if end <= una_seen => trouble.spurious_retransmissions += 1,
-                    Recovery::Timer => trouble.rto_count += 1,
-                    Recovery::Fast => trouble.fast_retransmissions += 1,
-                }
+                let history = self.history_mut();
+                history.losses.repair = Some((segment.tsval, segment.ip_id));
+                history.counts.retransmit(recovery, end <= una_seen);
             }
-            Kind::Reordered | Kind::Late => self.trouble_mut().out_of_order_packets += 1,
+            Kind::Reordered | Kind::Late => self.history_mut().counts.out_of_order_packets += 1,
             Kind::New | Kind::Probe => {}
         }
         self.count(len, unique, end);

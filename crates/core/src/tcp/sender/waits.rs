@@ -5,7 +5,7 @@ use crate::judge::{Gap, Turn};
 use crate::tcp::sender::Sender;
 
 /// Behaviour of a sender that seemed to wait for late ACKs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Waits {
     /// Least flight that it would have had without waiting, bytes; 0 if it never waited.
     least_bytes: u64,
@@ -50,12 +50,12 @@ impl Sender {
     /// Processes an explained gap; `waited`: for a late ACK.
     pub fn follow_waits(&mut self, gap: &Gap, waited: bool) {
         if waited {
-            self.trouble_mut().waits.wait(gap);
+            self.history_mut().nagle.waits.wait(gap);
         } else if gap.acks.last.is_none()
-            && let Some(trouble) = &mut self.trouble
-            && trouble.waits.met > 0
+            && let Some(history) = &mut self.history
+            && history.nagle.waits.met > 0
         {
-            trouble.waits.go_on(gap);
+            history.nagle.waits.go_on(gap);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::app::Side;
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
-use crate::tcp::exchange::Exchange;
+use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 
 impl Timeline {
@@ -85,7 +85,7 @@ impl Exchange {
 
     /// Removes what was sent before `rest`.
     fn begin_behind(&mut self, rest: &Gap) {
-        self.take_pauses_out();
+        self.revise(&Change::OwnPauses);
         self.idle_ns = rest.len_ns();
         self.start_ns = rest.end_ns;
         self.first = rest.next;

@@ -39,18 +39,18 @@ impl SenderTally {
             // It never met any of this.
             return;
         }
-        let (bulk, trouble) = (sender.bulk.as_ref(), sender.trouble());
+        let (bulk, history) = (sender.bulk.as_ref(), sender.history());
         if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
             self.rates.record(rate);
         }
-        self.nagle.add(connection.nagle(side).is_refuted(), trouble.nagle.missed);
-        self.late_acks_refuted += u64::from(trouble.waits.are_chance());
+        self.nagle.add(connection.nagle(side).is_refuted(), history.nagle.evidence.missed);
+        self.late_acks_refuted += u64::from(history.nagle.waits.are_chance());
         if sender.stood_at_ceiling() {
             let is_clocked = bulk.is_some_and(|bulk| bulk.is_clocked());
-            self.ceilings.add(is_clocked, trouble.own_pauses);
+            self.ceilings.add(is_clocked, history.nagle.own_pauses);
         }
         self.window.add(sender.window_stands());
-        self.repeats.add(trouble.repetitions());
+        self.repeats.add(history.repetitions());
         self.prompts.add(bulk.map_or([0; 2], |bulk| bulk.went_on));
         self.noticed.merge(&Noticed::of(sender));
     }

@@ -60,7 +60,7 @@ impl Connection {
         payload: &[u8],
         shared: &mut Shared,
     ) {
-        let Shared { known, spare, names, answered, .. } = shared;
+        let Shared { known, spare, names, silence, .. } = shared;
         let mut framer = std::mem::replace(&mut self.framer, Framer::new(0, false));
         let mut reading = Reading { start, ..Reading::default() };
         framer.parse(side, payload, 0, known, &mut |offset, mark| {
@@ -71,7 +71,7 @@ impl Connection {
                 if reading.takes(side, offset, &mark, segment.payload_len) {
                     return;
                 }
-                self.leave(side, segment, &reading, (spare, answered));
+                self.leave(side, segment, &reading, (spare, silence));
             }
             self.mark(side, start + u64::from(offset), segment, mark, spare);
         });
@@ -82,12 +82,12 @@ impl Connection {
                     steady.kind = reading.kind;
                 }
                 if self.framer.is_open_ended() {
-                    self.replay(true, spare, answered);
+                    self.replay(true, spare, silence);
                     self.steady = None;
                 }
                 return;
             }
-            Some(_) => self.leave(side, segment, &reading, (spare, answered)),
+            Some(_) => self.leave(side, segment, &reading, (spare, silence)),
             None => {}
         }
         self.streams[side as usize].pass(start + u64::from(segment.payload_len));

@@ -1,0 +1,330 @@
+//! Processes payload, in the order of RFC 9293 §3.10.7.4: its place in the sequence, what its sender
+//! knew by then, the silence that it ends, and its text.
+
+use crate::app::Side;
+use crate::judge::{Gap, Recovery};
+use crate::model::Sighting;
+use crate::tcp::connection::Connection;
+use crate::tcp::connection::suspended::Suspended;
+use crate::tcp::pause::Saved;
+use crate::tcp::sender::{Kind, Rtts, SinceDeparture};
+use crate::tcp::shared::Shared;
+use crate::wire::{Segment, TcpFlags};
+
+/// A segment with payload, by its place in the stream of its sender.
+#[derive(Clone, Copy)]
+struct Data<'a> {
+    side: Side,
+    segment: &'a Segment,
+    /// Positions of its begin and end.
+    start: u64,
+    end: u64,
+    kind: Kind,
+    /// Minimum round trip between both ends before it, ns.
+    base_ns: u64,
+    /// It repeats data that had arrived.
+    arrived: bool,
+}
+
+impl Data<'_> {
+    fn is_new(&self) -> bool {
+        self.kind == Kind::New
+    }
+
+    /// Returns whether it is new data of `side`.
+    fn is_new_of(&self, side: Side) -> bool {
+        self.side == side && self.is_new()
+    }
+
+    fn is_timer_repetition(&self) -> bool {
+        self.kind == Kind::Retransmission(Recovery::Timer)
+    }
+}
+
+/// The silence that data ended, and the messages before it.
+struct Ended {
+    /// The data moves the cursor: an exchange was waiting for it.
+    moves: bool,
+    /// [`Shared::silence`] is a gap to be explained.
+    explained: bool,
+    /// It is data of the server amid a request.
+    overlaps_request: bool,
+    /// Time of the last data of either side before it, ns.
+    spoken_ns: u64,
+}
+
+/// What data may be, beside a part of an exchange in progress.
+struct Doubts {
+    /// A message of the server that nothing asked for.
+    unasked: bool,
+    /// A message that no exchange waits for, or the next request.
+    maybe_idle: bool,
+    /// State to return to if it turns out that nothing asked for it.
+    saved: Option<Box<Saved>>,
+}
+
+impl Connection {
+    /// Processes the payload of `segment`.
+    pub(super) fn data(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+    ) {
+        let mut since = SinceDeparture::default();
+        let data = self.place_in_stream(side, segment, &mut since);
+        self.note_limits(side, segment);
+        if let Some(trace) = self.trace_mut() {
+            trace.kind = Some(data.kind);
+        }
+        if matches!(data.kind, Kind::Probe | Kind::Late) {
+            return self.depart(&data, &since);
+        }
+        self.follow_repetition(&data, shared);
+        if self.is_unsettled() && self.settle_with(&data, &since) {
+            return self.depart(&data, &since);
+        }
+        if data.is_new() && self.goes_on(side, segment) {
+            self.take_up(side, segment, segment.time_ns, shared);
+        }
+        let ended = self.end_silence(&data, payload, &since, shared);
+        let held = self.held_before(&data, &ended, &since);
+        self.begin_flight(&data);
+        self.depart(&data, &since);
+        let doubts = self.doubt_turn(&data, &ended, &shared.silence);
+        if ended.explained && !self.attribute_silence(&data, doubts.maybe_idle, shared) {
+            return self.senders[side as usize].follow_rounds();
+        }
+        self.senders[side as usize].follow_rounds();
+        self.read_text(&data, payload, (ended, doubts, held), shared);
+    }
+
+    /// Finds the place of `segment` in the stream, after the ACKs in `since` that its sender knew.
+    fn place_in_stream<'a>(
+        &mut self,
+        side: Side,
+        segment: &'a Segment,
+        since: &mut SinceDeparture,
+    ) -> Data<'a> {
+        let index = side as usize;
+        let syn = u32::from(segment.flags.has(TcpFlags::SYN));
+        self.senders[index].begin_behind_keep_alive(segment);
+        let start = self.senders[index].position(segment.seq.wrapping_add(syn));
+        let end = start + u64::from(segment.payload_len);
+        let base_ns = self.path.base_rtt_ns();
+        let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        self.senders[index].take_since(since);
+        let echoes = segment.echoes();
+        self.senders[index].advance(since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
+        if side == Side::Server && self.timeline.is_interrupted() {
+            let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
+            self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
+        }
+        if let Some(ago_ns) = self.senders[index].offered_ago_ns(end, segment.time_ns)
+            && !self.mid_stream
+        {
+            rtt_ns = self.shorten_path(side, ago_ns, segment, since);
+        }
+        since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
+        let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
+        if start > self.senders[index].nxt {
+            // The data in between will be repeated, or the capture misses it.
+            since.excuse_missing();
+        }
+        let arrived = match kind {
+            Kind::Probe | Kind::Late => true,
+            Kind::Retransmission(_) => {
+                let sender = &self.senders[index];
+                let needless = || sender.repeats_needlessly((start, end), segment.time_ns, base_ns);
+                self.arrives(side) || needless()
+            }
+            _ => false,
+        };
+        Data { side, segment, start, end, kind, base_ns, arrived }
+    }
+
+    /// Adds the data to its sender's stream.
+    #[inline(always)]
+    fn depart(&mut self, data: &Data<'_>, since: &SinceDeparture) {
+        let &Data { side, segment, start, kind, arrived, .. } = data;
+        self.senders[side as usize].depart(segment, (start, kind), since, arrived);
+    }
+
+    /// Follows a timer that repeats data (RFC 6298 §5.5), which may be a request under way.
+    fn follow_repetition(&mut self, data: &Data<'_>, shared: &mut Shared) {
+        let &Data { side, segment, start, arrived, .. } = data;
+        if !data.is_timer_repetition() || arrived {
+            return;
+        }
+        self.senders[side as usize].follow_timer(start, segment);
+        if self.repeats_what_nobody_hears(side, segment) {
+            let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
+            self.take_up(side, segment, since_ns, shared);
+        }
+    }
+
+    /// Settles earlier verdicts that wait for the next segment. Returns whether the data only goes
+    /// on with a repetition whose verdict stays open.
+    fn settle_with(&mut self, data: &Data<'_>, since: &SinceDeparture) -> bool {
+        let &Data { side, segment, start, kind, .. } = data;
+        if self.stays_suspended(side, segment, kind) {
+            return true;
+        }
+        self.settle_acked_late(side, segment.time_ns, since);
+        if kind == Kind::New {
+            self.settle_doubt(side, start, segment, since);
+            self.settle_blocked(side, segment);
+        } else if matches!(kind, Kind::Fill(_)) {
+            self.settle_skipped(side, segment);
+        }
+        false
+    }
+
+    /// Ends the silence before the data: fills [`Shared::silence`] if there is something to
+    /// explain.
+    fn end_silence(
+        &mut self,
+        data: &Data<'_>,
+        payload: &[u8],
+        since: &SinceDeparture,
+        shared: &mut Shared,
+    ) -> Ended {
+        let &Data { side, segment, start, kind, arrived, .. } = data;
+        let overlaps_request = data.is_new_of(Side::Server) && self.response_overlaps();
+        if data.is_new_of(Side::Client) {
+            self.continues_request(segment);
+        }
+        let keeps_going = data.is_new() && self.keeps_going(side, (start, segment), payload);
+        let moves = !keeps_going && self.moves_cursor(side, kind, arrived, start);
+        let waits = moves && self.timeline.accrues();
+        let explained =
+            waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
+        let spoken_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
+        Ended { moves, explained, overlaps_request, spoken_ns }
+    }
+
+    /// The gap before a request that Nagle's algorithm held, if the data is such a request.
+    fn held_before(
+        &mut self,
+        data: &Data<'_>,
+        ended: &Ended,
+        since: &SinceDeparture,
+    ) -> Option<Gap> {
+        let may_be_held =
+            data.is_new_of(Side::Client) && (!ended.explained || self.timeline.all_answered());
+        if may_be_held { self.held_request(data.segment, since) } else { None }
+    }
+
+    /// Prepares both senders for the departure, which may begin a message.
+    fn begin_flight(&mut self, data: &Data<'_>) {
+        let &Data { side, segment, base_ns, .. } = data;
+        let index = side as usize;
+        if self.timeline.active == Some(side.peer()) {
+            self.senders[side.peer() as usize].end_message();
+        }
+        if self.timeline.active != Some(side)
+            && let Some(bulk) = &mut self.senders[index].bulk
+        {
+            bulk.rounds.restart();
+        }
+        if data.is_new() && self.senders[index].bulk.is_some() && self.beside_receiver(side) {
+            self.senders[index].space(segment, base_ns);
+        }
+    }
+
+    /// Says what the data may be beside a part of an exchange in progress; `silence`: the gap
+    /// before it.
+    fn doubt_turn(&mut self, data: &Data<'_>, ended: &Ended, silence: &Gap) -> Doubts {
+        self.timeline.open_ended = self.framer.is_open_ended();
+        self.timeline.paused_now = false;
+        self.timeline.rests = ended.explained && self.has_rested(silence);
+        let of_server = data.is_new_of(Side::Server);
+        let unasked = of_server && self.timeline.is_ready();
+        let maybe_idle = data.side == Side::Client
+            && self.timeline.active == Some(Side::Server)
+            && self.timeline.may_be_over()
+            && !self.timeline.is_ready()
+            || self.timeline.rests
+            || unasked
+            || ended.overlaps_request;
+        let may_be_unasked = of_server && self.framer.has_unasked();
+        let saved = if may_be_unasked { self.timeline.save() } else { None };
+        Doubts { unasked, maybe_idle, saved }
+    }
+
+    /// Attributes [`Shared::silence`], unless the text has to show first whether an exchange waited
+    /// for the data. Returns `false` if the verdict is suspended: whether a timer's retransmission
+    /// was needed shows in its answer.
+    fn attribute_silence(
+        &mut self,
+        data: &Data<'_>,
+        maybe_idle: bool,
+        shared: &mut Shared,
+    ) -> bool {
+        let &Data { side, segment, end, .. } = data;
+        if data.is_timer_repetition() {
+            let gap = shared.silence;
+            let stamp = self.senders[side as usize].stamp(segment, gap.repair.original);
+            self.cold_mut().suspended = Some(Box::new(Suspended { gap, end, stamp }));
+            return false;
+        }
+        if !maybe_idle {
+            self.timeline.lend(&mut shared.spare);
+            self.attribute(&shared.silence, end);
+        }
+        true
+    }
+
+    /// Moves the cursor and reads the text, which shows whether an exchange waited for it.
+    fn read_text(
+        &mut self,
+        data: &Data<'_>,
+        payload: &[u8],
+        (ended, doubts, held): (Ended, Doubts, Option<Gap>),
+        shared: &mut Shared,
+    ) {
+        let &Data { side, segment, start, end, .. } = data;
+        let Doubts { unasked, maybe_idle, saved } = doubts;
+        self.timeline.request_began = false;
+        let before = (self.timeline.cursor_ns, self.timeline.active);
+        let overlaps = ended.overlaps_request
+            || maybe_idle && data.is_new_of(Side::Client) && self.request_overlaps(segment);
+        if ended.moves {
+            self.move_cursor(side, segment.time_ns);
+            self.timeline.spoke_at(ended.spoken_ns, segment.time_ns);
+        }
+        if data.is_new_of(Side::Client) {
+            self.timeline.go_on();
+        }
+        self.framer.set_overlapping(overlaps);
+        self.stream(side, start, segment, payload, shared);
+        self.timeline.end_overlap();
+        if let Some(gap) = held.filter(|_| self.timeline.request_began) {
+            self.hold(&gap);
+        }
+        if unasked && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
+            // A greeting, for which the client may have waited.
+            if ended.explained {
+                self.attribute(&shared.silence, end);
+            }
+            self.timeline.touch(Sighting::of(side, segment));
+            return;
+        }
+        let unasked = self.timeline.paused_now && self.is_unasked();
+        if maybe_idle && !self.timeline.request_began || unasked {
+            // Neither a request nor a response (a closing alert, for example): no exchange waits
+            // for it.
+            (self.timeline.cursor_ns, self.timeline.active) = before;
+            if unasked {
+                self.timeline.end_before_pause();
+            }
+            return;
+        }
+        if let Some(saved) = saved.filter(|_| self.framer.is_set_aside()) {
+            (self.timeline.cursor_ns, self.timeline.active) = before;
+            return self.timeline.end_at(*saved);
+        }
+        self.timeline.touch(Sighting::of(side, segment));
+    }
+}

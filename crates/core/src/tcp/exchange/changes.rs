@@ -1,0 +1,192 @@
+//! What each later change does to the ledger and the chains of an exchange. Each returns whether it
+//! applied.
+
+use super::revisions::Change;
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::judge::Gap;
+use crate::model::{Cause, Owner, Shares, Slice};
+use crate::tcp::Exchange;
+use crate::tcp::exchange::Chain;
+use crate::tcp::thresholds::CLOSED_OFTEN;
+
+impl Exchange {
+    /// Applies `change`, without the log.
+    pub(super) fn apply(&mut self, change: &Change) -> bool {
+        match *change {
+            Change::Slice { sender, frame, was, is } => self.replace(sender, frame, was, is),
+            Change::NotEnded { sender, was } => self.remove(sender, was),
+            Change::Renamed { sender, from, to } => self.rename(sender, from, to),
+            Change::Moved { from, to } => self.reassign(from, to),
+            Change::Unknown { from } => self.forget(from),
+            Change::OfferedWindow { sender } => self.give_to_window(sender),
+            Change::Reader { sender } => self.give_to_reader(sender),
+            Change::SendBuffer => self.give_to_buffer(),
+            Change::NoNagle { sender } => self.free_of_nagle(sender),
+            Change::OwnPauses => self.take_pauses_out(),
+        }
+    }
+
+    /// Renames cause `from` of `sender` to `to`, which has the same owner.
+    fn rename(&mut self, sender: Side, from: Cause, to: Cause) -> bool {
+        let same = |chain: &Chain| chain.cause == from && chain.sender == sender;
+        let mut renamed = false;
+        while let Some(index) = self.chains.iter().position(same) {
+            let mut chain = self.chains.swap_remove(index);
+            chain.cause = to;
+            if from == Cause::CongestionWindow {
+                // The wait after a repair is caused by the loss, but is none itself.
+                chain.count = 0;
+                chain.longest_ns = 0;
+            }
+            self.join(chain);
+            renamed = true;
+        }
+        renamed
+    }
+
+    /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
+    fn replace(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) -> bool {
+        let same = |chain: &Chain| Some(chain.cause) == was.cause && chain.sender == sender;
+        let found = self.chains.iter().position(same);
+        let Some(index) = found.filter(|&index| self.chains[index].ns >= was.ns) else {
+            return false;
+        };
+        let chain = &mut self.chains[index];
+        let of_frame = chain.gap.next.frame == frame;
+        let gap = if of_frame {
+            chain.gap
+        } else {
+            Gap::between(sender, self.end_ns, self.end_ns + was.ns, self.last, self.last)
+        };
+        chain.ns -= was.ns;
+        chain.count = chain.count.saturating_sub(1);
+        if chain.ns == 0 {
+            self.chains.swap_remove(index);
+        }
+        self.ledger.transfer(was.owner, is.owner, was.ns);
+        if was.cause == Some(Cause::SlowStart) {
+            self.provisional_ns = self.provisional_ns.saturating_sub(was.ns);
+        }
+        if let Some(cause) = is.cause {
+            self.join(Chain::of(cause, sender, was.ns, gap));
+        }
+        true
+    }
+
+    /// Removes slice `was` of `sender` without a new owner.
+    fn remove(&mut self, sender: Side, was: Slice) -> bool {
+        let same = |chain: &&mut Chain| {
+            Some(chain.cause) == was.cause && chain.sender == sender && chain.ns >= was.ns
+        };
+        let Some(chain) = self.chains.iter_mut().find(same) else { return false };
+        chain.ns -= was.ns;
+        chain.count = chain.count.saturating_sub(1);
+        self.chains.retain(|chain| chain.ns > 0);
+        let mut ledger = Shares::default();
+        for (owner, ns) in self.ledger.ledger().iter() {
+            ledger.add(owner, if owner == was.owner { ns.saturating_sub(was.ns) } else { ns });
+        }
+        self.ledger = ledger;
+        true
+    }
+
+    /// Moves all time of one owner and cause to another.
+    fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) -> bool {
+        let mut moved = false;
+        for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
+            chain.cause = to.1;
+            self.ledger.transfer(from.0, to.0, chain.ns);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Moves the time of `cause` to the unknown owner.
+    fn forget(&mut self, (owner, cause): (Owner, Cause)) -> bool {
+        let taken = self.chains.iter().filter(|chain| chain.cause == cause);
+        let ns = taken.map(|chain| chain.ns).sum();
+        self.ledger.transfer(owner, Owner::Unknown, ns);
+        self.chains.retain(|chain| chain.cause != cause);
+        if ns > 0 && !self.response_seen {
+            self.end_ns = self.start_ns;
+        }
+        ns > 0
+    }
+
+    /// Attributes time of `sender`'s own windows and buffers to the offered window.
+    fn give_to_window(&mut self, sender: Side) -> bool {
+        let own =
+            [(Owner::CongestionWindow, Cause::SlowStart), (Owner::SendBuffer, Cause::SendBuffer)];
+        let mut moved = false;
+        for (owner, cause) in own {
+            let same = |chain: &&Chain| chain.cause == cause && chain.sender == sender;
+            let ns = self.chains.iter().filter(same).map(|chain| chain.ns).sum();
+            self.ledger.transfer(owner, Owner::ReceiveWindow, ns);
+            moved |= self.rename(sender, cause, Cause::ReceiveWindow);
+        }
+        self.provisional_ns = 0;
+        moved
+    }
+
+    /// Attributes waits of `sender` in small windows to the reader that closes the window.
+    fn give_to_reader(&mut self, sender: Side) -> bool {
+        let of = |cause| {
+            let same = move |chain: &&Chain| chain.cause == cause && chain.sender == sender;
+            self.chains.iter().find(same)
+        };
+        let closes = of(Cause::ZeroWindow).is_some_and(|closed| closed.count >= CLOSED_OFTEN);
+        let small_ns = of(Cause::ReceiveWindow).map_or(0, |small| small.ns);
+        if !closes || small_ns == 0 {
+            return false;
+        }
+        self.ledger.transfer(Owner::ReceiveWindow, Owner::ZeroWindow, small_ns);
+        self.rename(sender, Cause::ReceiveWindow, Cause::ZeroWindow)
+    }
+
+    /// Attributes time of an opening window to the send buffer.
+    fn give_to_buffer(&mut self) -> bool {
+        if self.provisional_ns == 0 {
+            return false;
+        }
+        let moved =
+            self.ledger.transfer(Owner::CongestionWindow, Owner::SendBuffer, self.provisional_ns);
+        self.provisional_ns = 0;
+        let opening = self.chains.iter().position(|chain| chain.cause == Cause::SlowStart);
+        let Some(index) = opening.filter(|_| moved > 0) else { return false };
+        let ceiling = Chain { cause: Cause::SendBuffer, ns: moved, ..self.chains[index].clone() };
+        self.chains[index].ns = self.chains[index].ns.saturating_sub(moved);
+        if self.chains[index].ns == 0 {
+            self.chains.swap_remove(index);
+        }
+        self.join(ceiling);
+        true
+    }
+
+    /// Moves holds of Nagle's algorithm to the application.
+    fn free_of_nagle(&mut self, sender: Side) -> bool {
+        let (cause, owner) = match sender {
+            Side::Client => (Cause::ClientThink, Owner::Client),
+            Side::Server => (Cause::ServerThink, Owner::Server),
+        };
+        let held = self
+            .chains
+            .iter()
+            .find(|chain| chain.cause == Cause::NagleDelayedAck && chain.sender == sender);
+        let Some(chain) = held else { return false };
+        self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
+        self.rename(sender, Cause::NagleDelayedAck, cause)
+    }
+
+    /// Removes the time of the client.
+    fn take_pauses_out(&mut self) -> bool {
+        let paused = self.ledger.of(Owner::Client) > 0;
+        let mut ledger = Shares::default();
+        let all = self.ledger.ledger();
+        let others = all.iter().filter(|(owner, _)| *owner != Owner::Client);
+        others.for_each(|(owner, ns)| ledger.add(owner, ns));
+        self.ledger = ledger;
+        self.chains.retain(|chain| chain.cause != Cause::ClientThink);
+        paused
+    }
+}

@@ -1,0 +1,204 @@
+//! Losses of a sender, as it knows them (RFC 5681, RFC 6298).
+
+use super::stamp::Stamp;
+use crate::judge::{DuplicateAcks, Recovery};
+use crate::model::Cause;
+
+/// The last retransmission, until it is known whether it was needed, and the state before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeated {
+    /// Position of its end.
+    pub end: u64,
+    /// Time of the retransmission, ns.
+    pub time_ns: u64,
+    /// Its timestamp.
+    pub stamp: Stamp,
+    /// [`LossState::occurred`] before it.
+    occurred: bool,
+    /// [`LossState::flight_since`] before it.
+    flight_since: u64,
+}
+
+/// The segment that a timer repeats over and over (RFC 6298 §5.5).
+#[derive(Clone, Copy, Debug)]
+pub struct Repeating {
+    /// Position of its begin.
+    start: u64,
+    /// Time of its first transmission, as far as known, ns.
+    pub first_ns: u64,
+    /// Time of its last transmission, ns.
+    last_ns: u64,
+    /// Wait before that, ns.
+    waited_ns: u64,
+    /// A wait was twice as long as the previous one.
+    pub doubles: bool,
+}
+
+impl Repeating {
+    const NONE: Self = Self { start: 0, first_ns: 0, last_ns: 0, waited_ns: 0, doubles: false };
+
+    /// Records the segment at `start`, last sent at `before_ns`, as repeated at `now_ns`. Timer
+    /// granularity is small compared with its waits.
+    pub fn again(&mut self, start: u64, before_ns: u64, now_ns: u64) {
+        let doubles = self.doubles;
+        if self.start != start || self.waited_ns == 0 {
+            let (first_ns, last_ns) = (before_ns, before_ns);
+            *self = Self { start, first_ns, last_ns, waited_ns: 0, doubles };
+        }
+        let waited_ns = now_ns.saturating_sub(self.last_ns);
+        let doubled_ns = 2 * self.waited_ns;
+        self.doubles |= doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / 8;
+        (self.last_ns, self.waited_ns) = (now_ns, waited_ns);
+    }
+}
+
+/// Losses of a sender and their repair.
+#[derive(Clone, Copy, Debug)]
+pub struct LossState {
+    /// A loss has occurred in this direction.
+    pub occurred: bool,
+    /// Greatest flight since the last loss, bytes.
+    pub flight_since: u64,
+    /// Duplicate ACKs known to the sender.
+    pub duplicates: DuplicateAcks,
+    /// The receiver has reported missing data.
+    pub reported: bool,
+    /// Trigger of the last recovery, until its end is acknowledged.
+    recovery: Option<Recovery>,
+    /// Position below which the sender is in recovery.
+    recovery_end: u64,
+    /// The last retransmission, until it is known whether it was needed.
+    pub repeated: Option<Repeated>,
+    /// Timestamp and IP identification of the last retransmitted segment.
+    pub repair: Option<(u32, u16)>,
+    /// The segment that the timer repeated last.
+    pub repeating: Repeating,
+    /// Timeouts of losses before the vantage.
+    pub unseen_timeouts: u32,
+    /// Packets lost in these.
+    pub unseen_packets: u32,
+    /// Cause that stands for the last repair.
+    pub cause: Option<Cause>,
+}
+
+impl LossState {
+    pub const NONE: Self = Self {
+        occurred: false,
+        flight_since: 0,
+        duplicates: DuplicateAcks::NONE,
+        reported: false,
+        recovery: None,
+        recovery_end: 0,
+        repeated: None,
+        repair: None,
+        repeating: Repeating::NONE,
+        unseen_timeouts: 0,
+        unseen_packets: 0,
+        cause: None,
+    };
+
+    /// Records that the sender reduced its congestion window (RFC 5681 §3.1).
+    pub fn reduce_window(&mut self) {
+        self.occurred = true;
+        self.flight_since = 0;
+    }
+
+    /// Begins a recovery by `trigger` up to `nxt`, unless one by duplicate ACKs goes on.
+    pub fn recover(&mut self, trigger: Recovery, una: u64, nxt: u64) {
+        if self.has_recovered(una) || trigger == Recovery::Timer {
+            self.recovery = Some(trigger);
+            self.recovery_end = nxt;
+        }
+    }
+
+    /// Trigger of the recovery that goes on while data from `una` is unacknowledged.
+    pub fn recovery_at(&self, una: u64) -> Option<Recovery> {
+        self.recovery.filter(|_| !self.has_recovered(una))
+    }
+
+    /// Returns whether all that was in flight at the last loss is acknowledged up to `una`.
+    pub fn has_recovered(&self, una: u64) -> bool {
+        una >= self.recovery_end
+    }
+
+    /// Returns whether the last recovery has not ended as far as ACKs in effect show.
+    pub fn is_recovering(&self) -> bool {
+        self.recovery.is_some()
+    }
+
+    /// SND.UNA advanced to `una`; the ACK reports `duplicate_acks` losses beyond it.
+    pub fn advance(&mut self, una: u64, duplicate_acks: u32) {
+        self.duplicates.move_on(duplicate_acks);
+        if self.has_recovered(una) {
+            self.recovery = None;
+        }
+    }
+
+    /// Records a retransmission that may be needless: up to `end`, at `time_ns`.
+    pub fn repeat(&mut self, end: u64, time_ns: u64, stamp: Stamp) {
+        let (occurred, flight_since) = (self.occurred, self.flight_since);
+        self.repeated = Some(Repeated { end, time_ns, stamp, occurred, flight_since });
+    }
+
+    /// Reverts the last retransmission: it was needless, so that nothing was lost.
+    pub fn revert(&mut self, repeated: &Repeated) {
+        self.occurred = repeated.occurred;
+        self.flight_since = repeated.flight_since;
+        self.recovery = None;
+    }
+
+    /// Records that the timer repaired a loss of `packets` before the vantage.
+    pub fn lose_unseen(&mut self, packets: u32) {
+        self.unseen_timeouts += 1;
+        self.unseen_packets += packets;
+    }
+
+    /// Reverts a loss before the vantage; `first`: there had been no earlier loss.
+    pub fn find_again(&mut self, first: bool) {
+        self.unseen_timeouts = self.unseen_timeouts.saturating_sub(1);
+        self.occurred = !first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recovery_lasts_until_the_flight_of_the_loss_is_acknowledged() {
+        let mut losses = LossState::NONE;
+        losses.recover(Recovery::Fast, 1_000, 9_000);
+        losses.recover(Recovery::Fast, 2_000, 12_000);
+        assert_eq!(losses.recovery_at(8_999), Some(Recovery::Fast));
+        assert_eq!(
+            losses.recovery_at(9_000),
+            None,
+            "the second loss belongs to the first recovery"
+        );
+        losses.recover(Recovery::Timer, 2_000, 12_000);
+        assert_eq!(losses.recovery_at(9_000), Some(Recovery::Timer));
+        losses.advance(12_000, 0);
+        assert!(!losses.is_recovering());
+    }
+
+    #[test]
+    fn a_needless_retransmission_leaves_no_trace() {
+        let mut losses = LossState { flight_since: 7_000, ..LossState::NONE };
+        losses.repeat(2_000, 5, Stamp::default());
+        losses.reduce_window();
+        losses.recover(Recovery::Fast, 1_000, 9_000);
+        let repeated = losses.repeated.expect("a retransmission");
+        losses.revert(&repeated);
+        assert_eq!((losses.occurred, losses.flight_since), (false, 7_000));
+        assert_eq!(losses.recovery_at(1_000), None);
+    }
+
+    #[test]
+    fn waits_of_a_timer_double() {
+        let mut repeating = Repeating::NONE;
+        repeating.again(0, 0, 200);
+        assert!(!repeating.doubles);
+        repeating.again(0, 200, 610);
+        assert!(repeating.doubles && repeating.first_ns == 0);
+    }
+}

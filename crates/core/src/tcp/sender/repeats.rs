@@ -1,0 +1,75 @@
+//! Counts of segments that were sent or arrived more than once or out of order.
+
+use crate::judge::Recovery;
+
+/// Segments of a direction that were repeated or out of order, and reports of them.
+#[derive(Clone, Copy, Debug)]
+pub struct RepeatCounts {
+    /// Payload sent more than once, bytes.
+    pub repeated_bytes: u64,
+    /// Number of retransmitted segments.
+    pub rexmt_data_packets: u64,
+    /// Number of these by timer.
+    pub rto_count: u64,
+    /// Number of these by duplicate ACKs or SACK.
+    pub fast_retransmissions: u64,
+    /// Number of fast retransmissions in finished exchanges.
+    fast_counted: u64,
+    /// Number of retransmissions of data that had arrived.
+    pub spurious_retransmissions: u64,
+    /// D-SACKs received (RFC 2883), which report needless retransmissions.
+    pub dsacks: u32,
+    /// Segments out of order.
+    pub out_of_order_packets: u64,
+    /// Duplicate ACKs for its data.
+    pub duplicate_acks: u64,
+    /// Keep-alive probes sent.
+    pub keep_alives: u64,
+}
+
+impl RepeatCounts {
+    pub const NONE: Self = Self {
+        repeated_bytes: 0,
+        rexmt_data_packets: 0,
+        rto_count: 0,
+        fast_retransmissions: 0,
+        fast_counted: 0,
+        spurious_retransmissions: 0,
+        dsacks: 0,
+        out_of_order_packets: 0,
+        duplicate_acks: 0,
+        keep_alives: 0,
+    };
+
+    /// Counts a retransmission; if the data had `arrived`, it was needless, whatever caused it.
+    pub fn retransmit(&mut self, trigger: Recovery, arrived: bool) {
+        self.rexmt_data_packets += 1;
+        match trigger {
+            _ if arrived => self.spurious_retransmissions += 1,
+            Recovery::Timer => self.rto_count += 1,
+            Recovery::Fast => self.fast_retransmissions += 1,
+        }
+    }
+
+    /// Number of fast retransmissions since the last call.
+    pub fn take_fast(&mut self) -> u64 {
+        let counted = std::mem::replace(&mut self.fast_counted, self.fast_retransmissions);
+        self.fast_retransmissions.saturating_sub(counted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retransmission_of_what_had_arrived_is_spurious_whatever_its_trigger() {
+        let mut counts = RepeatCounts::NONE;
+        counts.retransmit(Recovery::Timer, true);
+        counts.retransmit(Recovery::Timer, false);
+        counts.retransmit(Recovery::Fast, false);
+        let triggers = (counts.spurious_retransmissions, counts.rto_count);
+        assert_eq!((counts.rexmt_data_packets, triggers), (3, (1, 1)));
+        assert_eq!([counts.take_fast(), counts.take_fast()], [1, 0]);
+    }
+}

@@ -1,0 +1,192 @@
+//! History of the window that a sender was offered (RFC 9293 §3.8.6): closed windows, their probes,
+//! and heights at which the window limited the sender.
+
+use crate::model::Sighting;
+
+/// A height of the window, and the number of times it limited the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Height, bytes.
+    bytes: u64,
+    /// Number of times.
+    times: u32,
+}
+
+impl Level {
+    const NONE: Self = Self { bytes: 0, times: 0 };
+
+    /// Returns whether the window has opened to `end` bytes in the end, twice this height.
+    fn has_opened(&self, end: u64) -> bool {
+        end >= 2 * self.bytes
+    }
+}
+
+/// Closed and limiting windows of a direction.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowHistory {
+    /// Time at which the ACK that closed the window passed, ns; `None` if the window is open.
+    closed_since_ns: Option<u64>,
+    /// The ACK that closed the window last.
+    closed_by: Option<Sighting>,
+    /// Zero windows offered to the sender.
+    pub zero_advertisements: u64,
+    /// Window probes sent.
+    pub probes: u64,
+    /// Positions between which data was sent beyond a closed window.
+    probed: (u64, u64),
+    /// Height of the last limiting window, with the number of consecutive times.
+    level: Level,
+    /// The height that was limiting most often.
+    level_max: Level,
+    /// Height that the limiting window has not exceeded since.
+    stands: Level,
+    /// Number of times the window was limiting, and of those after it had been more than twice as
+    /// great.
+    waits: [u32; 2],
+}
+
+impl WindowHistory {
+    pub const NONE: Self = Self {
+        closed_since_ns: None,
+        closed_by: None,
+        zero_advertisements: 0,
+        probes: 0,
+        probed: (0, 0),
+        level: Level::NONE,
+        level_max: Level::NONE,
+        stands: Level::NONE,
+        waits: [0; 2],
+    };
+
+    /// Returns whether the window is (almost) closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed_since_ns.is_some()
+    }
+
+    /// The ACK that closed the window last.
+    pub fn closed_by(&self) -> Option<Sighting> {
+        self.closed_by
+    }
+
+    /// Time for which the window was closed between `from_ns` and `now_ns`, ns; 0 if it is open.
+    pub fn closed_for_ns(&self, from_ns: u64, now_ns: u64) -> u64 {
+        self.closed_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns.max(from_ns)))
+    }
+
+    /// Records that `ack` closed the window, unless it was closed.
+    pub fn close(&mut self, ack: Sighting) {
+        if self.closed_since_ns.is_none() {
+            (self.closed_since_ns, self.closed_by) = (Some(ack.time_ns), Some(ack));
+        }
+    }
+
+    /// Records that the window is open.
+    pub fn open(&mut self) {
+        self.closed_since_ns = None;
+    }
+
+    /// Records data from `start` to `end` that may be a window probe.
+    pub fn probe(&mut self, start: u64, end: u64) {
+        let (from, to) = self.probed;
+        self.probed = (if to >= start { from } else { start }, to.max(end));
+    }
+
+    /// End of the data sent beyond a closed window, if position `start` is among it.
+    pub fn probed_to(&self, start: u64) -> Option<u64> {
+        let (from, to) = self.probed;
+        (from <= start && start < to).then_some(to)
+    }
+
+    /// Returns whether the last limiting window was about `bytes`.
+    pub fn has_met(&self, bytes: u64) -> bool {
+        self.level.times > 0 && bytes.abs_diff(self.level.bytes) <= self.level.bytes / 5
+    }
+
+    /// Records that a window of `bytes` limited the sender; `unread`: it had been more than twice
+    /// as great.
+    pub fn limit(&mut self, bytes: u64, unread: bool) {
+        let [waits, of_reader] = &mut self.waits;
+        *waits += 1;
+        *of_reader += u32::from(unread);
+        if self.has_met(bytes) {
+            self.level.times += 1;
+        } else {
+            self.level = Level { bytes, times: 1 };
+        }
+        if self.level.times >= self.level_max.times {
+            self.level_max = self.level;
+        }
+        // The window of a slow reader is sometimes smaller; only a greater one means that it
+        // opens.
+        if bytes > self.stands.bytes + self.stands.bytes / 5 {
+            self.stands = Level { bytes, times: 1 };
+        } else {
+            self.stands.times += 1;
+        }
+    }
+
+    /// Returns whether the window mostly limited the sender because received data was not read.
+    pub fn is_read_slowly(&self) -> bool {
+        let [waits, of_reader] = self.waits;
+        2 * of_reader > waits
+    }
+
+    /// Number of times the window limited the sender without opening meanwhile: at one height, and
+    /// at any. A window that was twice as great in the end (`end` bytes) is not limited by a
+    /// buffer, and moves with unread data, unless it was so great before as well or nothing more
+    /// was sent by then: the greatest flight was `flight_max`.
+    pub fn stands(&self, end: u64, flight_max: u64, smss: u64) -> [u32; 2] {
+        if self.is_read_slowly() {
+            return [0, self.waits[1]];
+        }
+        let (level, any) = (self.level_max, self.stands);
+        let used = flight_max > any.bytes + any.bytes / 5 + 2 * smss;
+        let at_level = if level.has_opened(end) { 0 } else { level.times };
+        [at_level, if any.has_opened(end) && used { 0 } else { any.times }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_closed_from_the_first_ack_that_closes_it() {
+        let ack = |time_ns| Sighting { time_ns, ..Sighting::default() };
+        let mut window = WindowHistory::NONE;
+        window.close(ack(10));
+        window.close(ack(20));
+        assert_eq!(window.closed_by(), Some(ack(10)));
+        assert_eq!([window.closed_for_ns(0, 50), window.closed_for_ns(30, 50)], [40, 20]);
+        window.open();
+        assert_eq!(window.closed_for_ns(0, 50), 0);
+    }
+
+    #[test]
+    fn probes_beyond_a_closed_window_extend_one_range() {
+        let mut window = WindowHistory::NONE;
+        window.probe(100, 101);
+        window.probe(101, 103);
+        assert_eq!([window.probed_to(100), window.probed_to(103)], [Some(103), None]);
+        window.probe(200, 201);
+        assert_eq!([window.probed_to(100), window.probed_to(200)], [None, Some(201)]);
+    }
+
+    #[test]
+    fn a_window_of_one_height_stands_until_it_opens() {
+        let mut window = WindowHistory::NONE;
+        (0..3).for_each(|_| window.limit(10_000, false));
+        assert!(window.has_met(11_000) && !window.has_met(15_000));
+        assert_eq!(window.stands(10_000, 10_000, 1_460), [3, 3]);
+        assert_eq!(window.stands(20_000, 10_000, 1_460), [0, 3], "no more was sent by then");
+        assert_eq!(window.stands(20_000, 20_000, 1_460), [0, 0]);
+    }
+
+    #[test]
+    fn a_window_that_shrinks_with_unread_data_has_no_height() {
+        let mut window = WindowHistory::NONE;
+        [9_000, 6_000, 3_000].into_iter().for_each(|bytes| window.limit(bytes, true));
+        assert!(window.is_read_slowly());
+        assert_eq!(window.stands(3_000, 9_000, 1_460), [0, 3]);
+    }
+}
