@@ -1,9 +1,9 @@
-//! Flow control above TCP (RFC 9113 §5.2, RFC 4254 §5.2): a sender that has sent what its peer's
-//! application granted stands at a height of its own as one with a small buffer does.
+//! Flow control above TCP (RFC 9113 §5.2, RFC 4254 §5.2): a sender that has sent all that its
+//! peer's application granted has flights of constant height, like a sender with a small buffer.
 //!
-//! What frees a buffer is an ACK, which may carry anything or nothing; what grants more are words
-//! of the peer. A sender that goes on each time as such words have come, and acknowledges them with
-//! what it sends, has waited for them: what it waited for is one more round trip.
+//! An ACK frees space in a buffer, with or without data; only a message of the peer grants more. A
+//! sender that continues each time such a message has come, and acknowledges it with its next
+//! segment, has waited for the message: that takes one more round trip.
 
 use crate::findings::tally::Tally;
 use crate::model::{Cause, Owner};

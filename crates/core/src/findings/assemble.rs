@@ -52,11 +52,11 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
 
 /// The faults that exceed the floors.
 struct Faults<'a> {
-    /// Those that are findings.
+    /// Parts that become findings.
     major: Vec<Part<'a>>,
-    /// Those that are only observed.
+    /// Parts that become observations only.
     minor: Vec<Part<'a>>,
-    /// Those that scans explain.
+    /// Parts that scans explain.
     scanned: Vec<Part<'a>>,
 }
 
@@ -128,7 +128,7 @@ fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool)
     let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
     let of_exchanges = part(fault.affected.exchanges, totals.exchanges);
     let of_connections = part(fault.affected.connections, totals.connections);
-    // Nothing is asked on half-open connections.
+    // Half-open connections carry no requests.
     let met = if fault.cause == Cause::SynFlood { of_connections } else { of_exchanges };
     let rare = dominated && of_exchanges < SLIGHT_SHARE && of_connections < SLIGHT_SHARE;
     fault.share < SLIGHT_SHARE
@@ -203,7 +203,7 @@ pub(super) fn finding(
         lost_ns: cause.lost_ns,
         share: cause.lost_ns as f64 / wall_ns.max(1) as f64,
         latency: all.latency(),
-        // An exchange that two parts of one cause were found in stands there twice.
+        // An exchange with two parts of the same cause is in it twice.
         counterfactual: all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency()),
         confidence: confidence::of(key.cause, cause, tally.is_flawed()),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),

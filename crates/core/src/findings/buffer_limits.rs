@@ -92,7 +92,7 @@ pub(super) enum Bearable {
     },
     /// Room stood at no height for long: it may still grow.
     Opens,
-    /// It happened too few times to be distinguished from chance.
+    /// The waits are too few to be distinguished from chance.
     Few,
 }
 

@@ -1,4 +1,4 @@
-//! Costs: where time goes though nothing is wrong, told per server endpoint.
+//! Costs: time spent without a fault, reported for each server endpoint.
 
 use crate::app::{Protocol, Side};
 use crate::findings::assemble::finding;
@@ -54,8 +54,8 @@ pub(super) fn costs(
     findings
 }
 
-/// The costs that no owner of time shows, by sender. Whose window it is depends on who sends:
-/// uploads open the client's.
+/// Costs that no owner of time shows, by sender. The sender's window is the one concerned: in
+/// uploads the client's.
 fn by_sender() -> impl Iterator<Item = (Cause, Side)> {
     let is_tallied = |cause: &Cause| cause.class() == Class::Cost && rules(*cause).cost.is_none();
     let causes = Cause::ALL.iter().copied().filter(is_tallied);
@@ -148,8 +148,8 @@ fn cost(context: &Context<'_>, about: &About<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Fills in what is known of a cost that is spread over all exchanges of an endpoint, with the one
-/// to which it mattered most as evidence.
+/// Completes a cost that is spread over all exchanges of an endpoint; the exchange with the
+/// greatest share is its evidence.
 fn spread(about: &About<'_>, total_ns: u64, finding: &mut Finding) {
     let &About { cause, endpoint, cost_ns, .. } = about;
     finding.affected.exchanges = endpoint.all.exchanges;

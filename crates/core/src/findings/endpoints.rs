@@ -1,4 +1,4 @@
-//! What the report says of each server, and of the whole.
+//! The report's sections about each server and about the whole capture.
 
 use crate::findings::tally::{EndpointTally, KIND_OTHER, Tally};
 use crate::model::{EndpointReport, Histogram, KindReport, Report, Vantage};

@@ -47,7 +47,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     for (first, index) in firsts.iter().zip(links) {
         if let Some(index) = index {
             followed[index] = true;
-            // What was never answered was waited for until the client went on without it.
+            // A query without an answer was waited for until the client continued without it.
             let lookup = &mut lookups[index];
             lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
             let lookup = &lookups[index];
@@ -92,7 +92,7 @@ fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
     let soon = firsts[from..].iter().take_while(|first| first.start_ns < lookup.end_ns);
     let next_ns = soon.filter(|it| it.client == lookup.client).map(|it| it.start_ns).min();
     let end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
-    // Where the clock stepped back, what came next may have been before.
+    // If the clock stepped back, later frames may have earlier times.
     lookup.end_ns = end_ns.max(lookup.start_ns);
 }
 
@@ -250,7 +250,7 @@ fn blame(
     let rtt_ns = known.distances.to(&lookup.queries[0].server);
     let parts = lookup.split(rtt_ns, unseen_ns);
     for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
-        // What failed, failed, however quickly that was said.
+        // A failure is reported however quickly it came.
         let failed = cause == Cause::DnsFailure
             && matches!(lookup.outcome, Outcome::Failure { .. })
             && !lookup.is_reverse;
@@ -261,13 +261,14 @@ fn blame(
         let Some(query) = guilty(lookup, rules) else { continue };
         let in_time = query.answered_ns.is_none() && answers(query, answering) > 0;
         if lookup.is_abandoned && in_time {
-            // Its client went on though its server answers: the answer was not captured.
+            // The client continued although its server answers: the answer was not captured.
             continue;
         }
         let taken_ns =
             query.answered_ns.map_or(0, |answered_ns| answered_ns.saturating_sub(query.sent_ns));
         if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
-            // No slower than the way to the server itself: distance, not the resolver.
+            // The look-up took no longer than the path to the server: the cause is distance, not
+            // the resolver.
             continue;
         }
         let upstream = known.forwarded.waited_for(lookup, query).filter(|_| rules.is_wait);

@@ -63,7 +63,7 @@ pub(super) fn observe_strangers(strangers: &[Part<'_>]) -> Option<Observation> {
     Some(Observation { id: "refused_strangers", facts, frames })
 }
 
-/// The addresses of clients that met what `parts` tell at so many hosts or more.
+/// Returns the addresses of clients that have the faults of `parts` at this many hosts or more.
 pub(super) fn clients_of_many<'a>(
     parts: impl Iterator<Item = &'a Part<'a>>,
     hosts_min: usize,
@@ -97,7 +97,7 @@ pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
         return Vec::new();
     }
     let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
-    // Those that are told together may be one port or many.
+    // Parts that share a row may be one port or many.
     let apart = parts.iter().filter(|(key, _)| key.server.port > 0).count();
     let (name, count) = match hosts.len() {
         1 if apart == parts.len() => ("ports", apart),

@@ -1,9 +1,8 @@
-//! Round trips that grew for good: another way, not a queue.
+//! Round trips that became permanently longer: another route, not a queue.
 //!
-//! What a queue adds varies with what stands in it, from one packet to the next (RFC 8290 §1): it
-//! fills, and drains when the load ends; one that is always full is as long for all, until it
-//! drains. A route that became longer adds the same to each packet, however much is under way, and
-//! to all that follow.
+//! The delay in a queue varies with its content from packet to packet (RFC 8290 §1): it fills, and
+//! drains when the load ends. A queue that is always full adds a constant delay until it drains. A
+//! longer route adds the same to each packet, however much is in flight, and to all later packets.
 
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::thresholds::{ROUTE_VARIATION_NS, ROUTE_VARIATION_PART};
@@ -18,7 +17,7 @@ pub(super) fn settle(tally: &mut Tally) {
     };
     let mut steps: Vec<_> =
         tally.causes.iter().filter(of_queue).map(|(key, _)| key.clone()).collect();
-    // Where the steps differ, that of the greatest key is told.
+    // If the changes differ, the one with the greatest key is reported.
     steps.sort_unstable();
     for key in steps {
         let Some(step) = tally.causes.remove(&key) else { continue };

@@ -21,14 +21,14 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Those that `cause` made slow, of which `tallied` is all that is known by cause.
+    /// Returns the exchanges that `cause` made slow; `tallied` is the sum of the cause.
     pub(super) fn of(cause: Cause, tallied: &CauseTally, endpoint: &EndpointTally) -> Self {
         let counted = endpoint.tails.of(cause).map(|tail| Self {
             count: tail.count(),
             ns: tail.ns,
             parts: tail.parts.clone(),
         });
-        // What turned out to be of this cause later is in its waits only.
+        // Time that was attributed to this cause later is only in its waits.
         let (mut ns, mut parts) = (0_u64, Histogram::default());
         for (each_ns, count) in tallied.waits.points().filter(|&(ns, _)| ns >= slow_ns(cause)) {
             ns = ns.saturating_add(each_ns.saturating_mul(count));
@@ -108,7 +108,7 @@ pub(super) fn sequence_facts(rows: &Rows) -> Facts {
 pub(super) struct Firsts<'a>(HashMap<Endpoint, Vec<&'a First>>);
 
 impl<'a> Firsts<'a> {
-    /// Those of `tally` that were answered, each client's together and in the order of time.
+    /// Groups the answered first exchanges of `tally` by client, in order of time.
     pub(super) fn of(tally: &'a Tally) -> Self {
         let mut all: HashMap<_, Vec<_>> = HashMap::new();
         for first in tally.firsts.iter().filter(|first| first.answered) {
@@ -120,12 +120,11 @@ impl<'a> Firsts<'a> {
         Self(all)
     }
 
-    /// The sequences with `server`: those on one connection, and those of one client that opens a
-    /// connection for each exchange, as far as first exchanges are kept.
+    /// Returns the sequences with `server`: exchanges on one connection, and those of a client that
+    /// opens a connection for each exchange, of which a limited number is kept.
     pub(super) fn rows(&self, server: Endpoint, endpoint: &EndpointTally) -> Rows {
         let mut rows = endpoint.rows.clone();
-        // Of a connection with TLS, setting it up again and again is what costs: that is told of
-        // its handshakes.
+        // With TLS the repeated set-up costs most, which is reported under its handshakes.
         let firsts = self.0.get(&server).filter(|_| endpoint.handshakes.times.count() == 0);
         let by_client = firsts.into_iter().flat_map(|it| it.chunk_by(|a, b| a.client == b.client));
         for calls in by_client {

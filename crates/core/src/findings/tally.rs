@@ -55,7 +55,7 @@ pub struct First {
     pub client: [u8; 16],
     /// The server.
     pub server: Endpoint,
-    /// When its SYN was seen, ns.
+    /// Time of its SYN, ns.
     pub start_ns: u64,
     /// Digest of the kind of request, see [`crate::app::Label::digest`].
     pub kind: u64,
@@ -71,13 +71,13 @@ pub struct First {
     pub set_up_again_ns: u64,
     /// Part of it that repetitions of a request to a server took that had sent nothing yet, ns.
     pub unheard_ns: u64,
-    /// It was answered.
+    /// `true` if it was answered.
     pub answered: bool,
-    /// When its response began to pass the vantage, ns; 0 if it did not.
+    /// Time at which its response began to pass the vantage, ns; 0 if it did not.
     pub answered_ns: u64,
     /// The server answered its SYN.
     pub established: bool,
-    /// Its SYN was answered only when it came again.
+    /// `true` if its SYN was answered only when repeated.
     pub syn_unheard: bool,
     /// Its first frame.
     pub frame: FrameId,
@@ -109,7 +109,7 @@ impl First {
         (self.start_ns, self.frame)
     }
 
-    /// When it was over, ns.
+    /// Time of its end, ns.
     pub fn end_ns(&self) -> u64 {
         self.start_ns + self.wall_ns
     }
@@ -137,10 +137,10 @@ pub struct Spoken {
 /// Such exchanges kept per shard; more are taken to have been heard.
 const SPOKEN_MAX: usize = 1 << 12;
 
-/// Servers told apart per shard.
+/// Number of servers with their own sums, per shard.
 const ENDPOINTS_MAX: usize = 1 << 10;
 
-/// With them, hosts whose other ports are told together.
+/// Number of endpoints, including hosts whose other ports share a row.
 const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
 
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their
@@ -156,7 +156,7 @@ fn is_lookup(connection: &Connection) -> bool {
     connection.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
 }
 
-/// Everything one shard adds up.
+/// All sums of one shard.
 #[derive(Clone, Default)]
 pub struct Tally {
     /// Per server endpoint.
@@ -238,7 +238,7 @@ impl Sink for Tally {
 
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         if is_lookup(connection) && exchange.fault_ns() == 0 {
-            // It is counted with what waited for it, or else as a look-up.
+            // The exchange is counted with the exchange that waited for it, or as a look-up.
             self.spoken(connection, exchange);
             return;
         }
@@ -420,8 +420,7 @@ impl Tally {
         self.last_first = None;
     }
 
-    /// Leaves out causes that were met on connections it tells of, but at a time that it does not
-    /// tell of.
+    /// Removes causes of connections in the report that occurred outside its time window.
     pub(crate) fn leave_out_past_causes(&mut self) {
         self.settle();
         self.causes.take_all(|_, cause| cause.count == 0);

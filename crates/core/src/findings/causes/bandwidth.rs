@@ -11,7 +11,7 @@ use crate::findings::tally::{EndpointTally, Sample, Tally};
 use crate::model::{Fact, Finding};
 use crate::wire::Endpoint;
 
-/// How it is summed at an endpoint.
+/// Rule for its sum at an endpoint.
 pub(super) const COST: Cost = Cost { show: Some(show), facts, ..Cost::PLAIN };
 
 /// Measures how much was transferred.

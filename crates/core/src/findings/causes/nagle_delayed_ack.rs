@@ -11,7 +11,7 @@ use crate::model::{Cause, Fact, Owner, Sighting};
 /// Proves a hold: the end of the flight, its ACK, and the segment that had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    // What was held is a request of its own, where it begins with that.
+    // If the exchange begins with the held segment, the segment is a request of its own.
     let apart = scene.exchange.first.frame == gap.next.frame;
     if apart {
         proof.fact("apart", Fact::Text("next".into()));

@@ -10,8 +10,8 @@ use crate::findings::tally::{EndpointTally, Sample, Tally};
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
 use crate::wire::Endpoint;
 
-/// How it is summed at an endpoint. A round trip is what every exchange costs: it is worth a word
-/// where it is a long one, or where many add up.
+/// Rule for its sum at an endpoint. Every exchange costs a round trip: it is reported if it is
+/// long, or if many add up.
 pub(super) const COST: Cost = Cost {
     floor_factor: 5,
     adds_up: true,
@@ -43,7 +43,8 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
     if longer_ns > 0 {
         facts.insert("longer_ns", Fact::Ns(by_ns));
     }
-    // Those that were seen: time divided by the least of them counts queues and late answers, too.
+    // Only exchanges with an answer count: time divided by the least round trip also contains
+    // queues and late answers.
     let answered = endpoint.all.exchanges.saturating_sub(trips.unanswered);
     let round_trips = answered + connects + trips.waits + trips.granted;
     if round_trips > 0 {

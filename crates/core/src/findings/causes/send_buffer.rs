@@ -1,6 +1,7 @@
-//! A send buffer below the bandwidth-delay product: the flight stands at one height.
+//! A send buffer below the bandwidth-delay product: the flight has a constant height.
 //!
-//! Recognised in `judge/flight.rs`, and in `judge/small_writes.rs` where it holds one write only.
+//! The cause is recognised in `judge/flight.rs`, and in `judge/small_writes.rs` if the buffer holds
+//! only one write.
 
 use super::flight::rule_out_ends;
 use crate::findings::buffer_limits;

@@ -97,7 +97,7 @@ impl Flood {
         sources.next().copied().filter(|_| sources.next().is_none())
     }
 
-    /// Its first and its last frame.
+    /// First and last frame of the flood.
     pub(in crate::findings) fn ends(&self) -> Option<(Sighting, Sighting)> {
         self.frames
     }

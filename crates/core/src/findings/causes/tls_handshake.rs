@@ -12,7 +12,7 @@ use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
 use crate::wire::Endpoint;
 
-/// How it is summed at an endpoint. What its ends took is only a part of it.
+/// Rule for its sum at an endpoint. The ends' own time is only a part of it.
 pub(super) const COST: Cost =
     Cost { is_partly_tallied: true, show: Some(show), facts, ruled_out, ..Cost::PLAIN };
 

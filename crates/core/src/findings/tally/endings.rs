@@ -1,4 +1,4 @@
-//! Exchanges that ended with their connection: what a RST, or a FIN too early, cost.
+//! Exchanges that ended with their connection: the cost of a RST, or of a FIN that came too early.
 
 use crate::app::{Protocol, Side};
 use crate::findings::retries::{self, InVain};
@@ -9,14 +9,14 @@ use crate::model::{Cause, Owner};
 use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 
-/// Returns whether the server had waited for the request that it answered with a RST, before it
-/// closed if it did.
+/// Returns whether the connection was idle before the request that the server answered with a RST:
+/// before the request, or before the server closed.
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
-        // What was said last lies before the capture, and its server had closed, or forgotten the
-        // connection, since.
+        // The last data was sent before the capture, and the server had closed or forgotten the
+        // connection since.
         return match closed_ns {
             Some(at_ns) => at_ns <= exchange.start_ns || closed_unheard(connection, exchange),
             None => connection.ending().unknown,
@@ -34,7 +34,7 @@ fn closed_unheard(connection: &Connection, exchange: &Exchange) -> bool {
         && client.una_seen() <= exchange.began_at[Side::Client as usize]
 }
 
-/// Since when nothing had been said before the request, ns.
+/// Time since which no data had been sent before the request, ns.
 fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     match exchange.idle_ns {
         0 if connection.totals.exchanges <= 1 => {
@@ -44,25 +44,25 @@ fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     }
 }
 
-/// Returns whether the capture misses nothing of the connection that its framing rests on.
+/// Returns whether the capture misses nothing of the connection that its framing depends on.
 fn is_whole(connection: &Connection) -> bool {
     let faults = connection.faults();
     faults.truncated + faults.missing_bytes == 0
 }
 
-/// Returns whether the capture has the whole of what each side sent, if not every byte of it: a
-/// snap length cuts packets and hides none.
+/// Returns whether the capture contains all packets of both sides, perhaps not with all their
+/// bytes: a snap length cuts packets, but removes none.
 fn has_no_hole(connection: &Connection) -> bool {
     connection.faults().missing_bytes == 0
 }
 
-/// Returns whether what was asked is known to be a request, and no goodbye.
+/// Returns whether the data is known to be a request, and not a closing message.
 fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
     connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
 }
 
-/// Returns whether what was asked is known to be a request: it can be read, or is longer than a
-/// goodbye.
+/// Returns whether the data is known to be a request: it can be read, or is longer than a closing
+/// message.
 fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     match connection.protocol() {
         Protocol::Turns => false,
@@ -71,26 +71,26 @@ fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     }
 }
 
-/// Returns whether the response had told where it ends, and ended before that. Of a body that is
-/// counted no byte has to be read.
+/// Returns whether the response had announced its end, and ended before that. If the length was
+/// announced, no byte of the body is needed.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
     let counted = has_no_hole(connection) && connection.owes(Side::Server);
     begun && (is_whole(connection) || counted) && connection.announces_end()
 }
 
-/// Returns whether an orderly FIN was none for the client: it cut the response short, or was the
-/// answer to a request on a connection that had lain idle. (What a server closes for without an
-/// answer otherwise may be a goodbye.)
+/// Returns whether an orderly FIN was a fault for the client: it cut the response short, or
+/// answered a request on an idle connection. (Other data to which a server responds by closing may
+/// be a closing message.)
 pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
     let http = is_http(connection, exchange) && has_no_hole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
 
-/// Returns whether the receiver of a transfer has stopped it in full flow, by a RST of its own
-/// accord, where nothing tells how far it should have gone. So programs that measure a path end
-/// their stream, and who has read as much as he wanted: nobody has waited for more.
+/// Returns whether the receiver of a transfer stopped it with a RST while data arrived, without an
+/// announced length. Programs that measure a path end their stream so, as does a reader that has
+/// read enough: neither waited for more.
 fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
     let half = &connection.senders[sender as usize];
@@ -103,9 +103,9 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
         && flows
 }
 
-/// Returns whether the client has ended it by a RST of its own accord, while it waited for nothing:
-/// it, or its server, had only just spoken, and nothing tells that more was to come. Some close
-/// with what they have not read (RFC 2525 §2.17), or their last words behind them.
+/// Returns whether the client ended the connection by a RST of its own while it waited for nothing:
+/// it or the server had only just sent data, and nothing shows that more was to come. Some clients
+/// close with unread data (RFC 2525 §2.17), or with a last message.
 fn is_left(connection: &Connection, by: Side) -> bool {
     let senders = &connection.senders;
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
@@ -118,7 +118,8 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && reset_ns < spoken_ns + GIVE_UP_MIN_NS
 }
 
-/// How long the server of an exchange was silent before a RST or a FIN ended the connection, ns.
+/// Time for which the server of an exchange was silent before a RST or a FIN ended the connection,
+/// ns.
 fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     let spoken_ns = connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     let [_, fin_ns] = connection.ending().fin_ns;
@@ -134,8 +135,8 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// Returns whether a client that did not wait has lost nothing: it says goodbye, or has what
-    /// it asked for.
+    /// Returns whether a client that did not wait has lost nothing: it sent a closing message, or
+    /// has its response.
     fn is_content(&self) -> bool {
         let fin_before = self.connection.ending().fin_ns[self.by as usize].is_some();
         let impatient = self.exchange.wall_ns() >= GIVE_UP_MIN_NS && !fin_before;
@@ -143,8 +144,8 @@ impl End<'_> {
         self.by == Side::Client && !impatient && content
     }
 
-    /// Returns whether the client did not take the end of a response that was announced. One that
-    /// had given up before any of it came has not broken off.
+    /// Returns whether the client did not take the end of an announced response. A client that gave
+    /// up before any of it came has not aborted it.
     fn is_broken_off(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
@@ -155,7 +156,8 @@ impl End<'_> {
         heard && is_cut_short(connection, exchange)
     }
 
-    /// Returns whether what was sent before a FIN, and not captured whole, may have been a goodbye.
+    /// Returns whether data before a FIN that was not captured completely may have been a closing
+    /// message.
     fn may_be_goodbye(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let is_known =
@@ -164,8 +166,8 @@ impl End<'_> {
         !is_known && closed && !exchange.response_seen
     }
 
-    /// Returns whether the client had closed of its own accord when the RST came. But one that gave
-    /// up on a server that had forgotten it had waited in vain.
+    /// Returns whether the client had closed of its own accord when the RST came. A client that
+    /// gave up on a server that had forgotten the connection does not count, since it had waited.
     fn had_left(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
@@ -177,8 +179,8 @@ impl End<'_> {
         left && !(self.by == Side::Client && self.is_broken_off()) && !in_vain
     }
 
-    /// Returns whether the client answered its server's goodbye, which had reached it, with its
-    /// own.
+    /// Returns whether the client answered the server's closing message, which it had received,
+    /// with its own.
     fn answers_goodbye(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
@@ -188,8 +190,8 @@ impl End<'_> {
         knew && client_fin_ns.is_some() && !exchange.response_seen && !readable
     }
 
-    /// Returns whether what was sent is not a request that can be read, and came to a server that
-    /// had closed behind its answer: it is a goodbye.
+    /// Returns whether the data is no readable request and came to a server that had closed after
+    /// its response: then it is a closing message.
     fn crosses_close(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let [_, server_fin_ns] = connection.ending().fin_ns;
@@ -199,7 +201,7 @@ impl End<'_> {
         unheard && unread && !exchange.response_seen && !was_idle(connection, exchange)
     }
 
-    /// Returns whether nobody has lost anything by it.
+    /// Returns whether the end cost neither side anything.
     fn is_harmless(&self) -> bool {
         self.is_content()
             || self.may_be_goodbye()
@@ -235,16 +237,14 @@ impl Tally {
         }
     }
 
-    /// Counts what the end cost: what was waited for was for nothing, since it has to be asked
-    /// again.
+    /// Counts the cost of the end: the whole time was lost, since the request has to be repeated.
     fn charge(&mut self, end: &End<'_>, cause: Cause) {
         let &End { connection, exchange, by } = end;
         let reset = connection.ending().reset.unwrap_or(exchange.last);
         let at_ns = reset.time_ns;
         let from_ns = exchange.end_ns.min(at_ns);
         let gap = crate::judge::Gap::between(by, from_ns, at_ns, exchange.first, reset);
-        // A server that said nothing was silent for as long as if an answer had come in place of
-        // the end.
+        // A server that sent nothing was silent for as long as it might have been before an answer.
         let silent_ns = match cause {
             Cause::Reset if !exchange.response_seen => silent_ns(connection, exchange),
             _ => 0,

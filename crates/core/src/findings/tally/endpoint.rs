@@ -1,4 +1,4 @@
-//! What is added up about one server endpoint.
+//! Sums of one server endpoint.
 
 mod ceilings;
 mod handshakes;
@@ -26,16 +26,16 @@ use crate::findings::tally::{Rows, Tails, Waits};
 use crate::model::{Cause, Ledger, Owner};
 use crate::tcp::{Connection, Exchange, OneShot};
 
-/// What is known of one server endpoint, in groups by mechanism.
+/// Sums of one server endpoint, in groups by mechanism.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointTally {
     /// All its exchanges. Of a shard, these are its `kinds` taken together, and nothing here.
     pub all: Group,
     /// Its exchanges by kind of request.
     pub kinds: Kinds,
-    /// Connections to it.
+    /// Number of connections to it.
     pub connections: u64,
-    /// What its packets say of it.
+    /// Its identity, as its packets show it.
     pub identity: Identity,
     /// Connection set-ups.
     pub set_ups: SetUps,
@@ -43,11 +43,11 @@ pub struct EndpointTally {
     pub handshakes: Handshakes,
     /// Round trips to it.
     pub round_trips: RoundTrips,
-    /// What its connections' senders met, by side.
+    /// Events at its connections' senders, by side.
     pub senders: [SenderTally; 2],
     /// The exchanges to which costs mattered most.
     samples: Samples,
-    /// When exchanges with it took their time.
+    /// Times at which exchanges with the server took long.
     pub waits: Waits,
     /// Exchanges that costs made slow.
     pub tails: Tails,
@@ -92,7 +92,7 @@ impl EndpointTally {
         self.round_trips.one_shot(one_shot);
     }
 
-    /// Returns what the senders of `side` met.
+    /// Returns the events at the senders of `side`.
     pub(in crate::findings) fn sender(&self, side: Side) -> &SenderTally {
         &self.senders[side as usize]
     }
@@ -107,7 +107,7 @@ impl EndpointTally {
         self.kinds.of(kind)
     }
 
-    /// Counts kinds that are too many together.
+    /// Sums up the kinds beyond the maximum number.
     pub(super) fn bound_kinds(&mut self) {
         self.kinds.bound();
     }

@@ -43,7 +43,7 @@ type Part = (u64, Reverse<(u64, FrameId)>);
 #[derive(Clone)]
 pub struct Runs {
     kinds: [Option<Box<Run>>; RUNS],
-    /// A server, and connections to it on which nothing but its time was told of.
+    /// A server, and the number of connections to it without any cause except the server's time.
     quiet: (Endpoint, u64),
 }
 
@@ -137,8 +137,8 @@ impl Runs {
         true
     }
 
-    /// The same of one that nothing but the path had a part in, and its server, by one silence at
-    /// most.
+    /// Adds an exchange with its server in which only the path and the server, by one silence at
+    /// most, took time.
     #[inline]
     pub fn take_simple(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
         let server = connection.server();
@@ -232,8 +232,7 @@ fn think_of(server: Endpoint) -> Key {
 }
 
 impl Tally {
-    /// Returns whether `connection` is one on which only its server's time was told of, which is
-    /// counted here.
+    /// Returns whether `connection` has no other cause than its server's time, and counts it if so.
     #[inline]
     pub(super) fn count_quiet(&mut self, connection: &Connection) -> bool {
         let is_quiet = connection.totals.causes == QUIET;

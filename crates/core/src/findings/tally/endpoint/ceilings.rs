@@ -1,18 +1,18 @@
-//! Flights that stood at a ceiling, which a send buffer may have set.
+//! Flights of constant height, which a send buffer may limit.
 
-/// Flights that stood at a ceiling.
+/// Flights of constant height.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ceilings {
-    /// Connections on which a sender's flight stood at one to the end.
+    /// Number of connections on which a sender's flights had a constant height to the end.
     pub connections: u64,
-    /// Of them those whose sender went on by a clock of its own.
+    /// Number of these whose sender continued by its own clock.
     pub clocked: u64,
-    /// Times that their senders went on by their own clock.
+    /// Number of times that their senders continued by their own clock.
     pub own_pauses: u64,
 }
 
 impl Ceilings {
-    /// Counts a connection on which a flight stood at a ceiling.
+    /// Counts a connection with flights of constant height.
     pub(super) fn add(&mut self, is_clocked: bool, own_pauses: u32) {
         self.connections += 1;
         self.clocked += u64::from(is_clocked);
@@ -25,8 +25,8 @@ impl Ceilings {
         self.own_pauses += other.own_pauses;
     }
 
-    /// Returns whether `waits` for a buffer were none: most senders, or as many pauses, kept time
-    /// of their own.
+    /// Returns whether `waits` were no waits for a buffer: most senders, or as many pauses,
+    /// followed their own clock.
     pub fn refute(&self, waits: u64) -> bool {
         2 * self.clocked > self.connections || 2 * self.own_pauses > waits
     }

@@ -1,14 +1,14 @@
-//! What the packets of a server say of it.
+//! The identity of a server, as its packets show it.
 
 use crate::app::{Protocol, Side};
 use crate::tcp::{Connection, OneShot};
 
-/// What the packets of a server say of it.
+/// The identity of a server, as its packets show it.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Greatest time to live of its packets, RSTs aside; 0 if there were none.
+    /// Greatest time to live of its packets, RSTs excluded; 0 if there were none.
     pub ttl: u8,
-    /// The software that it says it is.
+    /// The software that it states.
     pub software: Option<Box<str>>,
     /// The protocol that it speaks.
     pub protocol: Protocol,
@@ -24,7 +24,8 @@ impl Identity {
         self.add(one_shot.ttl, one_shot.protocol, one_shot.software);
     }
 
-    /// Of several names the least counts, so that neither their order nor shards matter.
+    /// Adds values of a connection. Of several names the least in order is kept, so that neither
+    /// the order of connections nor the shards matter.
     #[inline]
     fn add(&mut self, ttl: u8, protocol: Protocol, software: Option<&str>) {
         self.ttl = self.ttl.max(ttl);

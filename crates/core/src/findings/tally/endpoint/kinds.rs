@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 /// shows, so that which ones it shows does not depend on the shard they were in.
 const KINDS_MAX: usize = 256;
 
-/// The label under which kinds too many to tell apart are counted.
+/// The label of kinds beyond the maximum number of kinds.
 pub const KIND_OTHER: &str = "(other)";
 
 /// Exchanges of one endpoint (or one kind of them).
@@ -107,7 +107,7 @@ impl Kinds {
         kind.map(|(_, group)| group)
     }
 
-    /// Counts kinds that are too many together: those that took the least time.
+    /// Sums up the kinds beyond the maximum number: those that took the least time.
     pub(super) fn bound(&mut self) {
         if !are_too_many(self.0.len(), KINDS_MAX) {
             return;

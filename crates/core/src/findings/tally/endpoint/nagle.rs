@@ -3,9 +3,9 @@
 /// Evidence against Nagle's algorithm.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NagleSums {
-    /// Connections on which a sender broke its rule.
+    /// Number of connections on which a sender broke the rule.
     pub refuted: u64,
-    /// Silences that looked like its holds but did not end with the ACK.
+    /// Number of silences that looked like holds but did not end with the ACK.
     pub missed: u64,
 }
 
@@ -20,8 +20,8 @@ impl NagleSums {
         self.missed += other.missed;
     }
 
-    /// Returns whether `holds` silences on `connections` were none: the sender breaks the rule on
-    /// as many connections, or half of what looks like holds does not end with the ACK.
+    /// Returns whether `holds` silences on `connections` were no holds: the sender breaks the rule
+    /// on as many connections, or half of the apparent holds do not end with the ACK.
     pub fn refutes(&self, holds: u64, connections: u64) -> bool {
         self.refuted >= connections.max(1) || 2 * self.missed > holds
     }

@@ -1,13 +1,13 @@
-//! What senders whose flight had ended went on with.
+//! Events at which senders continued whose flight had ended.
 
 use crate::findings::thresholds::PROMPTED_PART;
 
-/// What senders whose flight had ended went on with.
+/// Events at which senders continued whose flight had ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prompts {
-    /// Times that words of the peer had come.
+    /// Number of times that a message of the peer had come.
     pub words: u64,
-    /// Times that only an ACK had come.
+    /// Number of times that only an ACK had come.
     pub acks: u64,
 }
 
@@ -21,7 +21,7 @@ impl Prompts {
         self.acks += other.acks;
     }
 
-    /// Returns whether senders waited for words of the peer.
+    /// Returns whether senders waited for messages of the peer.
     pub fn are_words(&self) -> bool {
         self.words > PROMPTED_PART * self.acks
     }

@@ -11,17 +11,18 @@ pub struct RoundTrips {
     pub base: Histogram,
     /// The leg from the capture to the server was measured on some connection.
     pub leg_known: bool,
-    /// Least upper bound of that leg, ns, as far as connections bound it.
+    /// Least upper bound of that leg, ns, if connections show one.
     pub leg_max_ns: Option<u64>,
     /// Exchanges of which no answer was seen.
     pub unanswered: u64,
     /// Waits for a round trip in the midst of messages.
     pub waits: u64,
-    /// Waits for a peer's application that granted no more, which looked like a small buffer.
+    /// Number of waits for a peer's application to grant more data, which looked like a small
+    /// buffer.
     pub granted: u64,
-    /// Exchanges that met no queue after another on their connection that did.
+    /// Number of exchanges that met no queue after another on their connection that did.
     pub drained: u64,
-    /// Time by which the path became longer than its base for good: in all exchanges, and in the
+    /// Time by which the path became permanently longer than its base: in all exchanges, and in the
     /// median of them, ns.
     pub longer_ns: [u64; 2],
 }

@@ -1,4 +1,4 @@
-//! What the senders of one side met at an endpoint, by mechanism.
+//! Events at the senders of one side of an endpoint's connections, by mechanism.
 
 use super::ceilings::Ceilings;
 use super::nagle::NagleSums;
@@ -10,33 +10,33 @@ use crate::findings::notes::Noticed;
 use crate::model::Histogram;
 use crate::tcp::Connection;
 
-/// What the senders of one side met at an endpoint.
+/// Events at the senders of one side of an endpoint's connections.
 #[derive(Clone, Debug, Default)]
 pub struct SenderTally {
     /// Bottleneck rates of its connections, bytes per second.
     pub rates: Histogram,
     /// Evidence against Nagle's algorithm.
     pub nagle: NagleSums,
-    /// Connections on which waits for late ACKs turned out to be chance.
+    /// Number of connections on which waits for late ACKs turned out to be chance.
     pub late_acks_refuted: u64,
-    /// Flights that stood at a ceiling.
+    /// Flights of constant height.
     pub ceilings: Ceilings,
-    /// Heights at which the offered window stood in the way.
+    /// Sizes of the offered window that limited the senders.
     pub window: WindowStands,
     /// Segments sent again.
     pub repeats: Repeats,
-    /// What senders went on with.
+    /// Events at which senders continued.
     pub prompts: Prompts,
     /// Events that a finding may report.
     pub noticed: Noticed,
 }
 
 impl SenderTally {
-    /// Counts what the sender of `side` met.
+    /// Counts the events at the sender of `side`.
     pub(super) fn connection(&mut self, connection: &Connection, side: Side) {
         let sender = &connection.senders[side as usize];
         if !sender.is_troubled() && sender.bulk.is_none() {
-            // It never met any of this.
+            // No such event occurred.
             return;
         }
         let (bulk, history) = (sender.bulk.as_ref(), sender.history());

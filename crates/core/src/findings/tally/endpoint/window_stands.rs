@@ -1,13 +1,13 @@
-//! Heights at which the offered window stood in the way.
+//! Sizes of the offered window that limited senders.
 
 use crate::findings::thresholds::WINDOW_STANDS_MIN;
 
-/// Heights at which the offered window stood in the way, on the connection where it did most.
+/// Sizes of the offered window that limited a sender, on the connection with the most such waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowStands {
-    /// Times in a row that it stood at one height.
+    /// Number of consecutive waits at one size.
     pub at_level: u32,
-    /// Times in a row that it stood at any, without having opened meanwhile.
+    /// Number of consecutive waits at any size, without growth in between.
     pub at_any: u32,
 }
 
@@ -21,12 +21,12 @@ impl WindowStands {
         self.at_any = self.at_any.max(other.at_any);
     }
 
-    /// Returns whether it mostly stood at one height.
+    /// Returns whether mostly one size limited the sender.
     pub fn is_fixed(&self) -> bool {
         self.at_level >= WINDOW_STANDS_MIN && 2 * self.at_level >= self.at_any
     }
 
-    /// Returns whether it stood in the way often, at whatever height.
+    /// Returns whether the window limited the sender often, at whatever size.
     pub fn is_often(&self) -> bool {
         self.at_any >= WINDOW_STANDS_MIN
     }
