@@ -246,7 +246,7 @@ impl Shard {
                     self.tracker.segment(segment, payload, &mut self.tally);
                 }
                 Event::Error(error) => self.tracker.icmp_error(error, &mut self.tally),
-                Event::Copy(flow, hash) => self.tracker.leave_out(flow, hash, &mut self.tally),
+                Event::Copy(flow, hash) => self.tracker.exclude(flow, hash, &mut self.tally),
             }
         }
     }
@@ -361,7 +361,7 @@ impl Analysis {
                 let mut settled = twin.accounts.finish();
                 settled.other.notes.port_reuses += twin.tracker.port_reuses;
                 settled.other.notes.evicted += twin.tracker.evicted;
-                settled.other.notes.given_up_bytes += twin.tracker.given_up_bytes();
+                settled.other.notes.discarded_bytes += twin.tracker.discarded_bytes();
                 joint.get_or_insert_with(Joint::default).take(settled, twin.pairs);
             }
         }

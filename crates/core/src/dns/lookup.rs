@@ -94,13 +94,13 @@ impl Query {
     }
 
     /// Returns whether the client never received an answer to it.
-    pub fn is_unheard(&self) -> bool {
+    pub fn is_none_echoed_by(&self) -> bool {
         self.answered_ns.is_none() || self.flags.asked_again
     }
 
     /// Returns whether not even a part of an answer was captured.
     pub fn is_silent(&self) -> bool {
-        self.is_unheard() && !self.is_answered() && !self.is_cut_short()
+        self.is_none_echoed_by() && !self.is_answered() && !self.is_cut_short()
     }
 
     /// Returns whether only a part of its answer was captured: IP fragments of it were lost.
@@ -342,7 +342,9 @@ impl Lookup {
     fn asked_in_vain(&self) -> bool {
         let Some(last) = self.queries.last() else { return false };
         let mut before = self.attempts(last.step, last.qtype).filter(|it| it.server == last.server);
-        before.any(|it| it.is_unheard() && last.sent_ns.saturating_sub(it.sent_ns) >= SLOW_MIN_NS)
+        before.any(|it| {
+            it.is_none_echoed_by() && last.sent_ns.saturating_sub(it.sent_ns) >= SLOW_MIN_NS
+        })
     }
 
     fn final_outcome(&self, step: u16) -> Outcome {

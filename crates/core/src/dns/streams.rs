@@ -74,7 +74,7 @@ impl Streams {
         let syn = flags.has(TcpFlags::SYN);
         let opens = syn && !flags.has(TcpFlags::ACK);
         if opens {
-            self.let_go(&segment.flow);
+            self.remove(&segment.flow);
         }
         if opens || segment.payload_len > 0 && !self.open.contains_key(&segment.flow) {
             self.begin(segment, opens);
@@ -104,13 +104,13 @@ impl Streams {
         directions[side as usize].take(side, segment, payload, &mut self.early, &mut on);
         let is_over = |it: &Direction| it.finished;
         if flags.has(TcpFlags::RST) || directions.iter().all(is_over) {
-            self.let_go(&segment.flow);
+            self.remove(&segment.flow);
         }
     }
 
-    fn let_go(&mut self, flow: &FlowKey) {
+    fn remove(&mut self, flow: &FlowKey) {
         if let Some(mut stream) = self.open.remove(flow) {
-            stream.let_go(&mut self.early);
+            stream.discard_waiting(&mut self.early);
         }
     }
 
@@ -122,7 +122,7 @@ impl Streams {
             self.open.retain(|_, stream| {
                 let stays = now_ns.saturating_sub(stream.last_ns) < SILENT_NS;
                 if !stays {
-                    stream.let_go(early);
+                    stream.discard_waiting(early);
                 }
                 stays
             });
@@ -137,8 +137,8 @@ impl Streams {
 
 impl Stream {
     /// Releases the memory of out-of-order bytes when the connection is over.
-    fn let_go(&mut self, early: &mut EarlyBytes) {
-        self.directions.iter_mut().for_each(|direction| direction.bytes.let_go(early));
+    fn discard_waiting(&mut self, early: &mut EarlyBytes) {
+        self.directions.iter_mut().for_each(|direction| direction.bytes.discard_waiting(early));
     }
 }
 

@@ -101,7 +101,7 @@ fn hold_up(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     let mut proof = Proof::default();
     proof.see("syn", attempt.syn);
     proof.see(
-        "went_on",
+        "continuations",
         Sighting { frame: first.frame, time_ns: first.start_ns + waited_ns, ..attempt.syn },
     );
     proof.fact("fell_back", Fact::Text(first.server.to_string()));

@@ -55,7 +55,7 @@ impl Gap {
         vec![
             ("between the capture and the sender", duration(self.rtt.sender_ns) + bound),
             ("between both ends", duration(self.rtt.base_ns)),
-            ("of it in the silence", duration(self.rtt.way_ns)),
+            ("of it in the silence", duration(self.rtt.known_ns)),
             ("tolerance of an effect", duration(self.trigger_tolerance_ns())),
         ]
     }

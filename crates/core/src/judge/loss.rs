@@ -37,8 +37,8 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     if missing {
         return Ok(timed_out(rest_ns.min(timer_max_ns(gap))));
     }
-    let went_on = gap.turn == Turn::Continues && gap.repetition_triggered();
-    if went_on && waited(RETRANSMISSION_MIN_NS) {
+    let continuations = gap.turn == Turn::Continues && gap.repetition_triggered();
+    if continuations && waited(RETRANSMISSION_MIN_NS) {
         return Ok(timed_out(rest_ns));
     }
     let sent =

@@ -102,7 +102,7 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
             // The client's request after a handshake: the path time is that of the handshake's last
             // segment.
             let leg = if gap.protocol.after_handshake { Owner::Tls } else { Owner::Path };
-            slices.take(Slice::plain(leg, gap.rtt.way_ns));
+            slices.take(Slice::plain(leg, gap.rtt.known_ns));
             slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns));
             slices.take(bufferbloat::queueing(gap));
         }

@@ -8,7 +8,7 @@ use crate::model::{Cause, Fact, Role};
 /// Rule for recognising it in a look-up. If a server answers other queries of the same type, a
 /// packet was lost on the path; if it answers none, the server itself is at fault.
 pub(super) const LOOKUP: LookupRules = LookupRules {
-    shows: Query::is_unheard,
+    shows: Query::is_none_echoed_by,
     count: unheard,
     role: |query, heard| match (heard.answers || query.is_cut_short()) && !heard.is_local {
         true => Role::Network,

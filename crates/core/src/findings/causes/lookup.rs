@@ -55,7 +55,7 @@ impl LookupRules {
 
 /// The number of queries of `lookup` that were not heard.
 pub(super) fn unheard(lookup: &Lookup) -> u64 {
-    lookup.queries.iter().filter(|query| query.is_unheard()).count() as u64
+    lookup.queries.iter().filter(|query| query.is_none_echoed_by()).count() as u64
 }
 
 /// Look-ups that came to nothing, of all that a cause had a part in.

@@ -113,18 +113,18 @@ rows! {
     SpuriousRetransmission "spurious_retransmission.md" {
         prove: spurious_retransmission::prove,
         add_up: spurious_retransmission::add_up,
-        is_finding: fast_recovery::is_often_or_long,
+        is_finding: fast_recovery::limits_often_or_long,
         measured: judged((0, 1), (0, 0)),
     }
     Reordering "reordering.md" {
         prove: reordering::prove,
-        is_finding: fast_recovery::is_often_or_long,
+        is_finding: fast_recovery::limits_often_or_long,
         measured: judged((0, 1), (2, 2)),
     }
     SynRetransmit "syn_retransmit.md" {
         prove: syn_retransmit::prove,
         add_up: set_up::add_up,
-        elsewhere: set_up::obstacle,
+        elsewhere: set_up::rejecting_host,
         count: set_up::count,
         facts: syn_retransmit::facts,
         ruled_out: syn_retransmit::ruled_out,
@@ -166,7 +166,7 @@ rows! {
     }
     Refused "refused.md" {
         prove: refused::prove,
-        elsewhere: set_up::obstacle,
+        elsewhere: set_up::rejecting_host,
         is_finding: |_| true,
         is_minor: refused::is_minor,
         severity: 1,

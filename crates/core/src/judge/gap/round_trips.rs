@@ -9,7 +9,7 @@ pub struct RoundTrips {
     pub is_bound: bool,
     /// If the other side answers: round trip of question and answer between vantage and sender, as
     /// far as it lies in the gap, ns.
-    pub way_ns: u64,
+    pub known_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub base_ns: u64,
 }
