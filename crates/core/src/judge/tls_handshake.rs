@@ -4,8 +4,8 @@ use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// Splits a silence in a handshake that was not a loss into time on the path and the sender's own
-/// time, if that is more than a round trip.
+/// Splits a silence in a handshake that is no loss into time on the path and, if it is longer than
+/// a round trip, the sender's own time.
 pub(super) fn split(gap: &Gap) -> [Slice; 2] {
     let path_ns = match gap.turn {
         Turn::Answers => gap.rtt.known_ns + gap.bottleneck.busy_ns,

@@ -36,7 +36,7 @@ use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use cold::ColdState;
 pub(super) use cold::SpareRares;
 pub use icmp::IcmpReport;
-use opening::Carrier;
+use opening::TimestampCarrier;
 use std::sync::Arc;
 use steady::Steady;
 
@@ -200,11 +200,11 @@ impl Connection {
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let carrier = if is_pure_ack(segment) {
-            Carrier::PureAck
+            TimestampCarrier::PureAck
         } else if segment.payload_len > 0 && self.timeline.active == Some(side) {
-            Carrier::Continuation
+            TimestampCarrier::Continuation
         } else {
-            Carrier::Other
+            TimestampCarrier::Other
         };
         if echoes && segment.payload_len == 0 {
             self.take_timestamps(side, segment, carrier);

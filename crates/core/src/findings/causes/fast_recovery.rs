@@ -41,12 +41,12 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
     // take.
     let of_one = case.cause.share_max >= REPAIR_FACTOR * case.floors.fault_share;
     let felt = case.cause.share_max_ns >= case.floors.cost_ns;
-    limits_often_or_long(case) || case.is_broad() && felt && of_one
+    is_often_or_long(case) || case.is_broad() && felt && of_one
 }
 
 /// Returns whether repairs are a finding by what they, and the smaller windows that follow them,
 /// take of the time at the endpoint.
-pub(super) fn limits_often_or_long(case: &Case<'_>) -> bool {
+pub(super) fn is_often_or_long(case: &Case<'_>) -> bool {
     let after_ns = case.tally.cost_of(Cause::CongestionWindow, case.key.server);
     let with_window = case.share_of(case.cause.lost_ns + after_ns);
     let often = case.cause.count >= 3 && with_window >= OFTEN_FACTOR * case.floors.fault_share;

@@ -113,12 +113,12 @@ rows! {
     SpuriousRetransmission "spurious_retransmission.md" {
         prove: spurious_retransmission::prove,
         add_up: spurious_retransmission::add_up,
-        is_finding: fast_recovery::limits_often_or_long,
+        is_finding: fast_recovery::is_often_or_long,
         measured: judged((0, 1), (0, 0)),
     }
     Reordering "reordering.md" {
         prove: reordering::prove,
-        is_finding: fast_recovery::limits_often_or_long,
+        is_finding: fast_recovery::is_often_or_long,
         measured: judged((0, 1), (2, 2)),
     }
     SynRetransmit "syn_retransmit.md" {

@@ -116,8 +116,10 @@ impl Connection {
             sender.note_unseen_loss(gap.losses.missing.count);
         }
         let (sender, frame) = (gap.sender, gap.next.frame);
-        let skips =
-            gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.unsent.drained;
+        let skips = gap.misses_data
+            && gap.turn == Turn::Continues
+            && !gap.last_small
+            && !gap.unsent.drained;
         // If the vantage is at the receiver, a lost ACK has been seen.
         let may_be_lost = gap.acks.lost || !self.path.ends_here(sender.peer());
         // Once the capture's clock was set, the length of a gap shows no timer.
@@ -125,8 +127,9 @@ impl Connection {
         let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
         let missing =
             if slice.cause == lost { gap.losses.missing } else { MissingPackets::default() };
-        let seen =
-            gap.losses.missing.any() || gap.repetition_triggered() || self.path.ends_here(sender);
+        let seen = gap.losses.missing.any()
+            || gap.retransmission_triggered()
+            || self.path.ends_here(sender);
         if seen && !probes && !missing.any() {
             self.cold.iter_mut().for_each(|cold| cold.doubted = None);
             return;

@@ -41,7 +41,7 @@ impl Connection {
             last_small: last_sender.last.small,
             next_len: 0,
             next_pushed: false,
-            holed: since.holed,
+            misses_data: since.misses_data,
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,
@@ -129,7 +129,7 @@ impl Connection {
         let may_be_ack = continues && peer_ns > start_ns;
         // If ACKs were left out of the capture, the missing packets are ACKs; data that arrived
         // unseen was not captured either.
-        let are_data = self.pure_acks && !since.holed;
+        let are_data = self.pure_acks && !since.misses_data;
         let not_data = if are_data { may_be_ack.into() } else { u32::MAX };
         Losses { missing: losses.missing.less(not_data), ..losses }
     }

@@ -9,7 +9,7 @@ use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// Segment that carries timestamps, by how soon it follows the segment whose timestamp it echoes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carrier {
+pub(super) enum TimestampCarrier {
     /// An ACK without data, which is sent at once unless it is delayed.
     PureAck,
     /// Data of a message that its sender had begun before.
@@ -23,7 +23,12 @@ impl Connection {
     /// captured: an echoed timestamp (RFC 7323 §4.1) bounds the round trip to the side that echoes
     /// it. A pure ACK is sent at once unless it was delayed. Data that continues a message answers
     /// an ACK at once only if much is in flight.
-    pub(super) fn take_timestamps(&mut self, side: Side, segment: &Segment, carrier: Carrier) {
+    pub(super) fn take_timestamps(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        carrier: TimestampCarrier,
+    ) {
         let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
         let sent = &mut echoes[side.peer() as usize];
         let reached = sent.awaited && segment.tsecr.wrapping_sub(sent.tsval) as i32 >= 0;
@@ -40,9 +45,9 @@ impl Connection {
             sent.newest.1 = 0;
         }
         let timed = rtt_ns <= RTO_INITIAL_NS && self.is_timed(segment, rtt_ns);
-        if (is_same || is_newest) && carrier != Carrier::Other && timed {
+        if (is_same || is_newest) && carrier != TimestampCarrier::Other && timed {
             let clocked = self.senders[side as usize].bulk.is_some();
-            let is_pure = carrier == Carrier::PureAck;
+            let is_pure = carrier == TimestampCarrier::PureAck;
             let is_exact = if is_pure { rtt_ns < DELAYED_ACK_MIN_NS } else { clocked };
             self.path.sample_without_handshake(side, rtt_ns, is_exact);
         }

@@ -229,7 +229,7 @@ impl Connection {
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
         let sent = self.senders[Side::Client as usize].nxt;
-        self.timeline.settle_rests(gap, &slices, sent);
+        self.timeline.settle_client_pause(gap, &slices, sent);
         let repaired = gap.repair.trigger.map(|_| end);
         self.timeline.attribute(&slices, gap, repaired);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
@@ -273,9 +273,9 @@ impl Connection {
         if own_pause && sender.bulk.is_some() {
             sender.history_mut().nagle.own_pauses += 1;
         }
-        if gap.misses_ack() {
+        if gap.continues_after_ack() {
             sender.history_mut().nagle.evidence.missed += 1;
-        } else if owned_by(Cause::NagleDelayedAck) || gap.meets_ack() {
+        } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
             sender.history_mut().nagle.evidence.holds += 1;
         }
         if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {

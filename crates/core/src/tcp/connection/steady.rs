@@ -9,7 +9,7 @@
 mod reading;
 
 use super::doubt::Doubted;
-use super::opening::Carrier;
+use super::opening::TimestampCarrier;
 use crate::app::{Label, Mark, Side};
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
@@ -177,7 +177,7 @@ impl Connection {
         self.senders[side as usize].pass(segment);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.take_timestamps(side, segment, Carrier::Other);
+            self.take_timestamps(side, segment, TimestampCarrier::Other);
         }
     }
 

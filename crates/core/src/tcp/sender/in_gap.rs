@@ -45,7 +45,8 @@ impl Sender {
         OfferedWindow {
             bytes,
             room,
-            met: bytes.is_some_and(|bytes| self.history().window.is_at_last_level(bytes)),
+            limited_before: bytes
+                .is_some_and(|bytes| self.history().window.is_at_last_level(bytes)),
             closed_ns,
             closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
             probes: since.probes,

@@ -130,7 +130,7 @@ impl LossState {
 
     /// Records that SND.UNA advanced to `una`; the ACK reports `duplicate_acks` losses beyond it.
     pub fn advance(&mut self, una: u64, duplicate_acks: u32) {
-        self.duplicates.move_on(duplicate_acks);
+        self.duplicates.restart(duplicate_acks);
         if self.has_recovered(una) {
             self.recovery = None;
         }

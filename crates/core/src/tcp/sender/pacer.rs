@@ -185,7 +185,7 @@ impl Sender {
             }
             _ => false,
         };
-        let limited = gap.window.limits(gap.next_segment()) || gap.window.met || ceiling;
+        let limited = gap.window.limits(gap.next_segment()) || gap.window.limited_before || ceiling;
         known && limited && at_once == PACE_QUANTUM_SEGMENTS * smss && arrives_so && passes
     }
 }
@@ -197,7 +197,7 @@ fn may_be_step(gap: &Gap) -> bool {
     gap.turn == Turn::Continues
         && !gap.repair.is_retransmission()
         && !gap.losses.missing.any()
-        && !gap.holed
+        && !gap.misses_data
         && !gap.last_small
         && gap.flight.before > 0
         && gap.len_ns() < gap.rtt.base_ns

@@ -130,7 +130,7 @@ impl Sender {
         }
         let whole = !gap.repair.is_retransmission()
             && !gap.losses.missing.any()
-            && !gap.holed
+            && !gap.misses_data
             && !gap.losses.in_recovery;
         let end_bytes = (u64::from(gap.last.payload_bytes) % gap.smss.max(1)) as u32;
         if ends && whole && pieces.follows(end_bytes) {

@@ -25,7 +25,7 @@ pub struct SinceDeparture {
     /// Packets of the sender that did not pass the vantage.
     pub missing: MissingPackets,
     /// Data in between is missing in the capture.
-    pub holed: bool,
+    pub misses_data: bool,
     /// Time at which the timer last repeated acknowledged data, ns; 0 if it did not.
     pub repeated_ns: u64,
     /// Timestamp value of the peer's last packet at the vantage.
@@ -39,7 +39,7 @@ impl SinceDeparture {
     /// about the path.
     pub fn excuse_missing(&mut self) {
         self.missing.count = 0;
-        self.holed = true;
+        self.misses_data = true;
     }
 
     /// Records a probe of a closed window.

@@ -16,7 +16,7 @@ impl Timeline {
     /// answers the last part at once would have answered the first part too: that needed no
     /// response, and the request began when the client continued. This applies if the client is
     /// known to send requests without a pause; `sent` is the position of its stream.
-    pub fn settle_rests(&mut self, gap: &Gap, slices: &Slices, sent: u64) {
+    pub fn settle_client_pause(&mut self, gap: &Gap, slices: &Slices, sent: u64) {
         let answers = gap.sender == Side::Server && gap.turn == Turn::Answers && gap.next_len > 0;
         if !answers || !self.open_ended {
             return;
