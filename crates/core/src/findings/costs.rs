@@ -31,14 +31,15 @@ pub(super) fn costs(
         covered.entry(key.server).or_default().merge(&cause.covers);
     }
     for (&server, endpoint) in &tally.endpoints {
-        let told = |owners: &[Owner]| -> u64 {
+        let explained_ns = |owners: &[Owner]| -> u64 {
             let covered = covered.get(&server);
             covered.map_or(0, |covers| owners.iter().map(|&owner| covers.of(owner)).sum())
         };
         for OwnedCost { cause, owners, .. } in COSTS {
             let own = rules_of_cost(cause);
             let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
-            let cost_ns = owned_ns.saturating_sub(told(owners).max((own.other_ns)(endpoint)));
+            let cost_ns =
+                owned_ns.saturating_sub(explained_ns(owners).max((own.other_ns)(endpoint)));
             let about = About { cause, sender: own.sender, server, endpoint, cost_ns };
             findings.extend(cost(&context, &about));
         }
@@ -54,8 +55,8 @@ pub(super) fn costs(
     findings
 }
 
-/// Costs that no owner of time shows, by sender. The sender's window is the one concerned: in
-/// uploads the client's.
+/// Returns the costs that no owner of time shows, by sender: the window concerned is that of the
+/// sender, in uploads the client's.
 fn by_sender() -> impl Iterator<Item = (Cause, Side)> {
     let is_tallied = |cause: &Cause| cause.class() == Class::Cost && rules(*cause).cost.is_none();
     let causes = Cause::ALL.iter().copied().filter(is_tallied);
@@ -66,7 +67,7 @@ fn rules_of_cost(cause: Cause) -> &'static Cost {
     rules(cause).cost.unwrap_or(&Cost::PLAIN)
 }
 
-/// The sums from which all costs are derived.
+/// The sums from which all costs are computed.
 struct Context<'a> {
     tally: &'a Tally,
     floors: &'a Floors,
@@ -85,7 +86,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    /// Returns what is tallied under its cause, and its key.
+    /// Returns the sums under the cause of this cost, and their key.
     fn tallied(&self, tally: &Tally) -> (Key, CauseTally) {
         let &Self { cause, sender, server, endpoint, .. } = self;
         let is_known = |key: &Key| key.cause == cause && key.sender == sender;
@@ -148,8 +149,8 @@ fn cost(context: &Context<'_>, about: &About<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Completes a cost that is spread over all exchanges of an endpoint; the exchange with the
-/// greatest share is its evidence.
+/// Completes a cost that is spread over all exchanges of an endpoint. Its evidence is the exchange
+/// in which its share is greatest.
 fn spread(about: &About<'_>, total_ns: u64, finding: &mut Finding) {
     let &About { cause, endpoint, cost_ns, .. } = about;
     finding.affected.exchanges = endpoint.all.exchanges;
@@ -168,7 +169,7 @@ fn spread(about: &About<'_>, total_ns: u64, finding: &mut Finding) {
 }
 
 /// Returns the facts of an application's time that was seen in one or two exchanges only, and
-/// whether it may be a person's pause: one between two lines of an unknown protocol.
+/// whether it may be a person's pause between two lines of an unknown protocol.
 fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
     let is_think = finding.cause.family() == Family::Application;
     let exchanges = finding.affected.exchanges;

@@ -23,7 +23,7 @@ pub struct Report {
     pub ledger: Ledger,
     /// Latency of all exchanges.
     pub latency: Latency,
-    /// Distribution of the latency of all exchanges.
+    /// Histogram of the latency of all exchanges.
     pub latency_histogram: Histogram,
     /// Latency and ledger per server endpoint, most wall time first (bounded).
     pub endpoints: Vec<EndpointReport>,
@@ -129,7 +129,7 @@ pub struct Join {
     pub crossings: [Crossing; 2],
 }
 
-/// A finding as one of two places sees it.
+/// A finding as it shows in the capture of one of two places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
     /// The place.
@@ -295,9 +295,9 @@ pub struct KindReport {
 /// The party that has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Culprit {
-    /// Its role.
+    /// Role of the party.
     pub role: Role,
-    /// Its endpoint; for the network, the server endpoint on whose path it happened.
+    /// Endpoint of the party; for the network, the server endpoint on whose path the time was lost.
     pub endpoint: Endpoint,
 }
 
@@ -378,11 +378,11 @@ pub struct Finding {
     pub evidence_flow: Option<(Endpoint, Endpoint)>,
     /// Number of the evidence's exchange on that connection, from 1; 0 if it belongs to none.
     pub evidence_exchange: u64,
-    /// State of the system that supports or contradicts it; empty if no state was read.
+    /// State of the system that supports or contradicts the finding; empty if no state was read.
     pub state: Vec<StateEvidence>,
-    /// Experiments that support or refute it; empty if none was made.
+    /// Experiments that support or refute the finding; empty if none was made.
     pub experiments: Vec<ExperimentEvidence>,
-    /// `true` if packets were captured and do not show it.
+    /// Packets were captured and do not show the finding.
     pub is_unseen: bool,
     /// Similar causes that were excluded.
     pub ruled_out: Vec<RuledOut>,
@@ -396,7 +396,7 @@ pub struct Finding {
     pub sender: Side,
     /// The finding as seen by each of two places; empty if there is one place.
     pub sights: Vec<Sight>,
-    /// The load under which it appears, if single requests do not show it.
+    /// The load under which the finding appears, if single requests do not show it.
     pub load: Option<Load>,
 }
 
@@ -443,7 +443,7 @@ impl Finding {
 pub struct StateEvidence {
     /// The id of its sentence in `state.md`.
     pub id: &'static str,
-    /// `true` if it supports the finding, `false` if it contradicts it.
+    /// The state supports the finding; otherwise it contradicts it.
     pub agrees: bool,
     /// The option, queue or counter, by its name in the kernel's documentation.
     pub setting: &'static str,
@@ -459,10 +459,10 @@ pub struct StateEvidence {
     pub facts: Vec<(&'static str, Fact)>,
 }
 
-/// A fact worth knowing that is not a finding.
+/// A fact worth reporting that is not a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// Its id in the message table (`delayed_acks`, `capture_drops`, …).
+    /// Id of the observation in the message table (`delayed_acks`, `capture_drops`, …).
     pub id: &'static str,
     /// Values for its texts.
     pub facts: Vec<(&'static str, Fact)>,

@@ -9,7 +9,7 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally};
 use crate::model::{Cause, RuledOut};
 
-/// Proves an overflow: the handshake that the client completed and the server did not take.
+/// Proves an overflow by the handshake that the client completed and the server ignored.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
     see_handshake(setup, proof);
@@ -18,7 +18,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::SynFlood, "completes", setup.established_ns().is_some());
 }
 
-/// Returns whether all attempts together show that the queue was full.
+/// Excludes lost SYNs if the attempts, taken together, show that the queue was full.
 pub(super) fn ruled_out(cause: &CauseTally, _: Option<&EndpointTally>) -> Option<RuledOut> {
     let is_full = cause.shown.count(FULL) > 0;
     is_full.then_some(RuledOut { cause: Cause::SynRetransmit, why: "queue_full" })

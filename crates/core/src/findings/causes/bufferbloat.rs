@@ -5,7 +5,7 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact};
 
-/// Proves a queue: what waited in it, and the round trip with it.
+/// Proves a queue by the bytes that waited in it and by the round trip that included it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "flight_end");
@@ -25,8 +25,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::ServerThink, "kernel_acks", true);
 }
 
-/// Returns whether it was felt more than once: one late packet is a host that was busy; a queue
-/// that stands is met again.
+/// Returns whether several exchanges were delayed by the queue. A single late packet can come from
+/// a busy host; a standing queue delays several.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let waits = case.cause.waits.points();
     let felt = waits.filter(|&(ns, _)| ns >= case.floors.fault_ns);

@@ -1,13 +1,13 @@
 //! A congestion window that is small after a loss (RFC 5681 §3.2).
 //!
-//! Recognised in `judge/flight.rs`, which tells a window that opens from one that stands.
+//! Recognised in `judge/flight.rs`, which distinguishes a growing window from a constant one.
 
 use super::flight::{rule_out_ends, see_flights};
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact};
 
-/// Proves a small window: two flights, their height, and the losses before.
+/// Proves a small window by two flights, their sizes, and the losses before them.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_flights(gap, proof);

@@ -7,7 +7,7 @@ use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
 use crate::wire::dns_message::rcode;
 
-/// Rule for recognising it in a look-up. Search domains are the client's.
+/// How the cause is recognised in a look-up. The client has to change its search domains.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: |query| query.rcode == Some(rcode::NXDOMAIN),
     count: |lookup| u64::from(lookup.search_steps),
@@ -16,16 +16,16 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
     ..LookupRules::PLAIN
 };
 
-/// Proves needless tries: a name that does not exist, and the one that does, which is asked for
-/// last.
+/// Proves unnecessary queries by a query for a name that does not exist and the last one, for the
+/// name that does.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let (lookup, query) = (scene.lookup, scene.query);
-    scene.see_own(["query", "nxdomain"], proof);
+    scene.add_query_and_answer(["query", "nxdomain"], proof);
     if let Some(hit) = lookup.queries.iter().rev().find(|it| it.qtype == query.qtype) {
         see_query(hit, "hit", proof);
         see_answer(hit, "answer", proof);
     }
-    scene.tell(proof);
+    scene.add_common_facts(proof);
     proof.fact("tries_per_name", Fact::Count(lookup.search_steps.into()));
     let last = lookup.queries.iter().max_by_key(|query| query.step);
     let of_last = lookup.queries.iter().filter(|it| last.is_some_and(|last| last.step == it.step));

@@ -1,16 +1,16 @@
 //! A query that was lost or that its server did not answer (RFC 1035 §4.2.1).
 
-use super::lookup::{LookupRules, LookupScene, type_name, unheard};
+use super::lookup::{LookupRules, LookupScene, type_name, unanswered_queries};
 use crate::dns::{Lookup, Query};
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
 
-/// Rule for recognising it in a look-up. If a server answers other queries of the same type, a
-/// packet was lost on the path; if it answers none, the server itself is at fault.
+/// How the cause is recognised in a look-up. If the server answers other queries of the same type,
+/// a packet was lost on the path; if it answers none of that type, the server itself is at fault.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: Query::lacks_answer,
-    count: unheard,
-    role: |query, heard| match (heard.answers || query.is_cut_short()) && !heard.is_local {
+    count: unanswered_queries,
+    role: |query, server| match (server.answers || query.is_cut_short()) && !server.is_local {
         true => Role::Network,
         false => Role::Resolver,
     },
@@ -26,7 +26,8 @@ fn is_late(lookup: &Lookup, query: &Query) -> bool {
     next.is_some_and(|next| query.answered_ns > Some(next.sent_ns))
 }
 
-/// Proves a silent server: the query, the client's next query, and the other silent servers.
+/// Proves that a server did not answer, by the query, the client's next query, and the other
+/// servers that did not answer.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let (lookup, query, known) = (scene.lookup, scene.query, scene.known);
     let asked = if query.is_answered() { "asked" } else { "query" };
@@ -36,12 +37,12 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         true => "again",
     };
     scene.see_with_next([asked, "answer"], part, proof);
-    scene.tell_silent_others(proof);
-    if known.cut_off.is_none() && !query.is_cut_short() && known.answered == 0 {
-        if known.others == 0 {
+    scene.add_silent_servers(proof);
+    if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0 {
+        if known.other_types == 0 {
             proof.fact("answered", Fact::Count(0));
         } else {
-            proof.fact("others", Fact::Count(known.others));
+            proof.fact("others", Fact::Count(known.other_types));
             proof.fact("silent_type", Fact::Text(type_name(query.qtype)));
         }
     }

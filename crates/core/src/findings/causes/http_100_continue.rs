@@ -8,7 +8,8 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Turn;
 use crate::model::{Cause, Fact};
 
-/// Proves the wait: the header, its ACK, and the body that came unasked.
+/// Proves the wait by the request header, its ACK, and the body that the client sent without a `100
+/// Continue`.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     if gap.turn == Turn::Answers {
@@ -25,7 +26,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::ZeroWindow, "window_open", gap.window.was_open(gap.next_segment()));
 }
 
-/// Returns the median of what the client waited.
+/// Returns the median of the client's waits.
 pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
     Facts::from([("wait_p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5)))])
 }

@@ -1,15 +1,16 @@
-//! A request on a connection that its server had closed for idleness (RFC 9112 §9.5).
+//! A request on a connection that its server had closed because it was idle (RFC 9112 §9.5).
 //!
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
-use super::reset::{see_cut, see_end};
+use super::reset::{add_reset_ttls, see_end};
 use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::thresholds::IDLE_RESET_MIN_NS;
 use crate::model::{Cause, Fact};
 
-/// Proves it: the server's FIN, the request that crossed it, and the RST.
+/// Proves the cause by the server's FIN, the request that was sent before the FIN arrived, and the
+/// RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     see_end(scene, proof, "request", &[Side::Server]);
@@ -23,7 +24,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(fin_ns) = closed {
         proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
     }
-    see_cut(scene, proof);
+    add_reset_ttls(scene, proof);
     proof.not(Cause::Reset, "idle", idle_ns >= IDLE_RESET_MIN_NS);
     proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
     proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());

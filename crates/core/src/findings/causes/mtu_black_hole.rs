@@ -8,8 +8,8 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact};
 
-/// Proves a limit of size: the full segment, its repetitions, and the sizes between which the limit
-/// lies.
+/// Proves a limit of the packet size by the full-sized segment, its retransmissions, and the two
+/// sizes between which the limit lies.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let (passed_bytes, lost_bytes) = scene.sender().size_bracket();

@@ -8,7 +8,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
 use crate::judge::AckTrigger;
 use crate::model::{Cause, Fact, Owner, Sighting};
 
-/// Proves a hold: the end of the flight, its ACK, and the segment that had been held.
+/// Proves a hold by the end of the flight, its ACK, and the segment that had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     // If the exchange begins with the held segment, the segment is a request of its own.
@@ -49,16 +49,16 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_again());
 }
 
-/// Returns how many silences looked like holds, with those that did not end with the ACK.
+/// Returns how many silences looked like holds, including those that did not end with the ACK.
 pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let missed = endpoint.sender(key.sender).nagle.missed;
     Facts::from([("waits", Fact::Count(cause.count + missed))])
 }
 
-/// Moves what looked like holds to the sender's application. Where a sender breaks Nagle's rule,
-/// or half of what looks like its holds does not end with the ACK, the ACK had nothing to do with
-/// it. A sender that breaks the rule on some connections has it switched off; what looked like its
-/// holds elsewhere was chance.
+/// Moves what looked like holds to the sender's application if the sender breaks Nagle's rule, or
+/// if half of the waits do not end with the ACK: the ACK then had nothing to do with them. A sender
+/// that breaks the rule on some connections has disabled the algorithm, so its other waits only
+/// ended with an ACK by chance.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let suspects: Vec<_> = tally
         .causes

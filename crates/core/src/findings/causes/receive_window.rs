@@ -9,7 +9,8 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact};
 
-/// Proves a small window: the last segment that fitted, the ACK that opened it, and what followed.
+/// Proves a small window by the last segment that fitted, the ACK that opened it, and the next
+/// segment.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let fills = gap.window.limits(gap.next_segment());
@@ -37,18 +38,19 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }
 
-/// Counts what was read.
+/// Counts the bytes that the receiving application read.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     buffer_limits::add_up(scene, shown);
 }
 
-/// Returns whether a wider window would have spared what it cost.
+/// Returns whether a wider window would have saved most of the lost time.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     case.is_broad() && buffer_limits::is_short(case.key, case.cause, endpoint, case.floors)
 }
 
-/// Returns how often the window stood in the way, where it did at more than one height.
+/// Returns how often the window limited the sender, if the window did not always have the same
+/// size.
 pub(super) fn facts(key: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let window = endpoint.sender(key.sender).window;
     let moved = Fact::Count(window.at_any.into());

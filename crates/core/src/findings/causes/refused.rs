@@ -1,7 +1,7 @@
 //! A connection attempt that a RST or an ICMP error answered (RFC 9293 §3.5.2).
 //!
-//! Recognised in `findings/tally/endings.rs`, where a connection ends; `findings/refusals.rs` says
-//! which of them come from the path, and which are strangers' attempts.
+//! Recognised in `findings/tally/endings.rs`, where a connection ends; `findings/refusals.rs`
+//! determines which refusals come from the path, and which attempts are strangers'.
 
 use super::set_up::see_error;
 use crate::findings::facts::Facts;
@@ -12,7 +12,7 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Fact, RuledOut};
 
-/// Proves a refusal: the SYN and the RST.
+/// Proves a refusal by the SYN and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
     if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
@@ -34,7 +34,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::SynRetransmit, "answered", setup.syns == 1);
 }
 
-/// Returns whether it is one attempt of a client that has nothing else to do with these hosts.
+/// Returns whether this is a single attempt of a client that has no other connection to these
+/// hosts.
 pub(super) fn is_minor(case: &Case<'_>) -> bool {
     refusals::is_of_stranger(case.cause, case.tally)
 }
@@ -45,7 +46,7 @@ pub(super) fn facts(_: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts 
     (accepted > 0).then_some(("accepted", Fact::Count(accepted))).into_iter().collect()
 }
 
-/// Returns whether the server refused all attempts.
+/// Excludes a full accept queue if the server refused all attempts.
 pub(super) fn ruled_out(_: &CauseTally, endpoint: Option<&EndpointTally>) -> Option<RuledOut> {
     let is_always = endpoint.is_none_or(|endpoint| endpoint.set_ups.established == 0);
     is_always.then_some(RuledOut { cause: Cause::AcceptQueueOverflow, why: "always" })

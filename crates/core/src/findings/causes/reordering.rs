@@ -1,13 +1,13 @@
 //! Segments that arrived out of order (RFC 5236).
 //!
-//! Recognised in `judge/loss.rs` where a late segment ends the silence, and when the exchange is
-//! over (`name_losses` in `tcp/connection/ending.rs`).
+//! Recognised in `judge/loss.rs` if a late segment ends the silence, and otherwise at the end of
+//! the exchange (`name_losses` in `tcp/connection/ending.rs`).
 
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact};
 
-/// Proves a late arrival: the segment that overtook, and the one that came late.
+/// Proves the late arrival of a segment by that segment and the one that overtook it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "early");

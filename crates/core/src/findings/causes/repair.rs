@@ -1,11 +1,11 @@
-//! The frames of a repaired loss, which the causes of losses show alike.
+//! The evidence of a repaired loss, which is the same for all causes of losses.
 
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::Fact;
 
-/// Adds the lost frame (or the last one before it, if it was lost before the vantage) and its
-/// repetition.
+/// Adds the lost frame (or the frame before it, if it was lost before the vantage) and its
+/// retransmission.
 pub(super) fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.repair.original {
@@ -27,7 +27,7 @@ pub(super) fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
         None if gap.repair.unseen || !gap.repair.is_retransmission() => {
             Some("between the sender and the capture")
         }
-        // The original passed the vantage, but too long ago for its frame to be known.
+        // The original passed the vantage, but so long ago that its frame is no longer known.
         None => None,
     };
     if let Some(place) = place.filter(|_| repeats) {

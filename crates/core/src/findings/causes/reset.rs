@@ -1,4 +1,4 @@
-//! A connection that a RST (RFC 9293 §3.5.2) or a FIN ended in mid-exchange.
+//! A connection that ended in the middle of an exchange, by a RST (RFC 9293 §3.5.2) or a FIN.
 //!
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
@@ -10,9 +10,9 @@ use crate::model::{Cause, Fact, Sighting};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// Returns the server, as the place on whose path the RST was made, where its time to live is not
-/// its sender's.
-pub(super) fn cut_by(connection: &Connection, _: Side) -> Option<Endpoint> {
+/// Returns the server, which stands for its path, if the RST was made on the path: its time to live
+/// then differs from that of its sender's other packets.
+pub(super) fn host_of_reset_on_path(connection: &Connection, _: Side) -> Option<Endpoint> {
     connection.was_reset_on_path().then(|| connection.server())
 }
 
@@ -38,8 +38,8 @@ pub(super) fn see_end(
     }
 }
 
-/// Origin of the RST, if it was not its sender.
-pub(super) fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
+/// Adds the two times to live that show the origin of the RST, if it was made on the path.
+pub(super) fn add_reset_ttls(scene: &Scene<'_>, proof: &mut Proof) {
     if scene.connection.was_reset_on_path() {
         let [of_reset, of_others] = scene.connection.ending().reset_ttls;
         proof.fact("rst_ttl", Fact::Count(of_reset.into()));
@@ -47,7 +47,7 @@ pub(super) fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
     }
 }
 
-/// Proves an end in mid-exchange: the last data and the RST.
+/// Proves an end in the middle of an exchange by the last data and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     see_end(scene, proof, "last_data", &Side::ALL);
@@ -83,7 +83,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if connection.ending().reset.is_none() {
         proof.fact("by_fin", Fact::Text("FIN".into()));
     }
-    see_cut(scene, proof);
+    add_reset_ttls(scene, proof);
     proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
     let open = connection.senders.iter().all(|sender| !sender.closed());
     let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;

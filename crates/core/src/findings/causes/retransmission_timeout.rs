@@ -1,6 +1,7 @@
-//! A loss that a timer repaired (RFC 6298 §5).
+//! A loss that the retransmission timer repaired (RFC 6298 §5).
 //!
-//! Recognised in `judge/loss.rs`, which tells by what a lost segment was repaired.
+//! Recognised in `judge/loss.rs`, which determines what triggered the retransmission of a lost
+//! segment.
 
 use super::repair::see_repair;
 use super::set_up::see_icmp;
@@ -12,19 +13,19 @@ use crate::model::{Cause, Fact};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// Returns the host that rejected what `sender` sent, by an ICMP error.
+/// Returns the host that rejected a packet of `sender` by an ICMP error.
 pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Endpoint> {
     connection.rejects(sender).map(|report| report.reporter)
 }
 
-/// Proves a repair by the timer: the segment, the silence, and the repetition.
+/// Proves a retransmission timeout by the segment, the silence, and the retransmission.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_repair(scene, proof);
-    if let Some(told) = scene.connection.rejects(gap.sender) {
-        see_icmp(told, proof);
+    if let Some(report) = scene.connection.rejects(gap.sender) {
+        see_icmp(report, proof);
     }
-    // The time between the frames that are shown.
+    // The timeout is the time between the two frames that are shown.
     let sent = gap.repair.original.unwrap_or(gap.last);
     if sent.known().is_some() {
         proof.fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
@@ -32,19 +33,23 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if may_be_probe(gap) {
         proof.fact("unheard_bytes", Fact::Bytes(gap.flight.before));
     }
-    let half = scene.sender();
+    let sender = scene.sender();
     proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
-    // ACKs of the other side are seen only if its packets are.
-    let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
-    let unneeded = half.history().counts.dsacks > 0;
-    proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);
-    proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicates.first.is_none());
+    // Whether the other side sent ACKs can be seen only if its packets were captured.
+    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
+    let spurious = sender.history().counts.dsacks > 0;
+    proof.not(Cause::SpuriousRetransmission, "not_acknowledged", acks_seen && !spurious);
+    proof.not(
+        Cause::FastRecovery,
+        "no_duplicate_acks",
+        acks_seen && gap.duplicates.first.is_none(),
+    );
     proof.not(
         Cause::ZeroWindow,
         "window_open",
         gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
     );
-    let passes = u64::from(half.sizes.acked_max()) >= gap.next_len.min(gap.smss);
+    let passes = u64::from(sender.sizes.acked_max()) >= gap.next_len.min(gap.smss);
     proof.not(
         Cause::MtuBlackHole,
         "sizes_pass",

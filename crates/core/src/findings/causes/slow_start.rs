@@ -1,6 +1,6 @@
-//! A congestion window that is still opening (RFC 5681 §3.1, RFC 6928).
+//! A congestion window that is still growing (RFC 5681 §3.1, RFC 6928).
 //!
-//! Recognised in `judge/flight.rs`, which tells a window that opens from one that stands.
+//! Recognised in `judge/flight.rs`, which distinguishes a growing window from a constant one.
 
 use super::flight::{rule_out_ends, see_flights};
 use crate::findings::proof::Proof;
@@ -9,7 +9,7 @@ use crate::judge::Shape;
 use crate::judge::thresholds::LINUX_RTO_MIN_NS;
 use crate::model::{Cause, Fact};
 
-/// Proves an opening window: two flights, and the round trips that it took to open.
+/// Proves a growing window by two flights and the number of round trips that it took to grow.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_flights(gap, proof);
@@ -26,8 +26,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     rule_out_ends(gap, proof);
 }
 
-/// The number of round trips in which the sender waited: as many as passed while it waited, however
-/// often it did within one.
+/// Returns the number of round trips in which the sender waited. Several waits within one round
+/// trip count once.
 fn round_trips(scene: &Scene<'_>) -> u64 {
     let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt.base_ns);
     if rtt_ns == 0 {

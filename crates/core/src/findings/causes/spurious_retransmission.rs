@@ -1,14 +1,14 @@
 //! A retransmission of data that had arrived (RFC 2883, RFC 5682).
 //!
-//! Recognised when the exchange is over, from D-SACKs and late originals (`name_losses` in
-//! `tcp/connection/ending.rs`), or at the end of the capture (`needless_timeouts` in
+//! Recognised at the end of the exchange, from D-SACKs and late originals (`name_losses` in
+//! `tcp/connection/ending.rs`), or at the end of the capture (`spurious_timeouts` in
 //! `findings/settling.rs`).
 
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::model::Cause;
 
-/// Proves a needless repetition: the segment, and what repeated it.
+/// Proves a spurious retransmission by the segment and its retransmission.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.repair.original {

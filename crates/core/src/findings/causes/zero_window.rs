@@ -7,7 +7,8 @@ use crate::findings::scene::Scene;
 use crate::model::Cause;
 use crate::tcp::Outcome;
 
-/// Proves a closed window: the ACK that closed it, the probes, the update, and what had waited.
+/// Proves a closed window by the ACK that closed it, the probes, the window update, and the data
+/// that waited.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "flight_end");
@@ -39,14 +40,15 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
 }
 
-/// Returns whether it stopped for long, or takes little at a time.
+/// Returns whether the receiving application stopped reading for long, or reads only a little at a
+/// time.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     case.is_deep() && buffer_limits::has_stopped(case.cause, case.floors)
         || case.is_broad() && buffer_limits::is_unread(case.cause, endpoint, case.floors)
 }
 
-/// Counts what was read, probes, and connections that did not survive.
+/// Counts the bytes that were read, the probes, and the connections that did not survive.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     buffer_limits::add_up(scene, shown);
     shown.add("probes", scene.gap().window.probes.sent.into());

@@ -201,7 +201,7 @@ impl Connection {
         }
         let mut slices = judge::judge(gap);
         if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_received_request() {
-            slices.leave_open(Cause::ServerThink);
+            slices.make_unknown(Cause::ServerThink);
         }
         self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
         if self.trace().is_some() {
