@@ -226,21 +226,21 @@ impl SmallExchange {
     fn instance(&self, wait: &Wait) -> Instance {
         let ns = self.reported_ns + wait.ns();
         let mut proof = Proof::default();
-        proof.see("request", self.first);
-        proof.see("response", self.last);
-        proof.fact("base_rtt_ns", Fact::Ns(wait.base_ns));
+        proof.add_frame("request", self.first);
+        proof.add_frame("response", self.last);
+        proof.add_fact("base_rtt_ns", Fact::Ns(wait.base_ns));
         let round_trips = 1 + u64::from(self.connects);
-        proof.fact("loaded_rtt_ns", Fact::Ns(wait.base_ns + ns / round_trips));
+        proof.add_fact("loaded_rtt_ns", Fact::Ns(wait.base_ns + ns / round_trips));
         if let Some((sender, port)) = wait.behind {
             let transfer = match sender {
                 Side::Client => "upload",
                 Side::Server => "download",
             };
-            proof.fact("transfer", Fact::Text(transfer.into()));
-            proof.fact("transfer_port", Fact::Text(port.to_string()));
+            proof.add_fact("transfer", Fact::Text(transfer.into()));
+            proof.add_fact("transfer_port", Fact::Text(port.to_string()));
         }
-        proof.not(Cause::PathRtt, "base_rtt", true);
-        proof.not(Cause::ServerThink, "transfer_waits", wait.behind.is_some());
+        proof.rule_out(Cause::PathRtt, "base_rtt", true);
+        proof.rule_out(Cause::ServerThink, "transfer_waits", wait.behind.is_some());
         Instance {
             rank: ((true, false, ns), Reverse((self.last.time_ns, self.last.frame))),
             proof,

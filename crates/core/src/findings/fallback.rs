@@ -100,15 +100,15 @@ fn add_wait(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     first.wall_ns += waited_ns;
     first.start_ns = attempt.syn.time_ns;
     let mut proof = Proof::default();
-    proof.see("syn", attempt.syn);
-    proof.see(
+    proof.add_frame("syn", attempt.syn);
+    proof.add_frame(
         "continuations",
         Sighting { frame: first.frame, time_ns: first.start_ns + waited_ns, ..attempt.syn },
     );
-    proof.fact("fell_back", Fact::Text(first.server.to_string()));
-    proof.fact("dead", Fact::Text(attempt.server.to_string()));
-    proof.fact("next_lookup_ns", Fact::Ns(waited_ns));
-    proof.not(Cause::Refused, "no_rst", true);
+    proof.add_fact("fell_back", Fact::Text(first.server.to_string()));
+    proof.add_fact("dead", Fact::Text(attempt.server.to_string()));
+    proof.add_fact("next_lookup_ns", Fact::Ns(waited_ns));
+    proof.rule_out(Cause::Refused, "no_rst", true);
     let culprit = Culprit { role: Role::Network, endpoint: attempt.server };
     let sender = Side::Client;
     let cost = tally.causes.at(&Key { cause: Cause::SynRetransmit, sender, server, culprit });

@@ -17,7 +17,7 @@ pub struct Proof {
 impl Proof {
     /// Adds a frame with its part in the chain. A frame that already has a part keeps it, and a
     /// frame from before the capture began is left out.
-    pub fn see(&mut self, part: &'static str, seen: Sighting) {
+    pub fn add_frame(&mut self, part: &'static str, seen: Sighting) {
         if seen.known().is_some() && self.links.iter().all(|(_, link)| link.frame != seen.frame) {
             let Sighting { frame, time_ns, payload_bytes, from } = seen;
             self.links.push((time_ns, Evidence { frame, part, from, payload_bytes, after_ns: 0 }));
@@ -25,36 +25,39 @@ impl Proof {
     }
 
     /// Adds the frame before the silence.
-    pub fn see_before(&mut self, gap: &Gap, part: &'static str) {
-        self.see(part, gap.last);
+    pub fn add_frame_before(&mut self, gap: &Gap, part: &'static str) {
+        self.add_frame(part, gap.last);
     }
 
     /// Adds the segment that ended the silence; `part` is its role if the silent sender sent it.
-    pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
-        self.see(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
+    pub fn add_frame_after(&mut self, gap: &Gap, part: &'static str) {
+        self.add_frame(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
     }
 
     /// Adds the pure ACK in the silence, if there was one.
-    pub fn see_ack(&mut self, gap: &Gap, part: &'static str) {
+    pub fn add_ack(&mut self, gap: &Gap, part: &'static str) {
         if let Some(ack) = gap.acks.last.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
             let (frame, time_ns, from) = (ack.frame, ack.seen_ns, gap.sender.peer());
-            self.see(part, Sighting { frame, time_ns, payload_bytes: 0, from });
+            self.add_frame(part, Sighting { frame, time_ns, payload_bytes: 0, from });
         }
     }
 
     /// Adds the usual chain: the frame before the silence, the ACK, the frame after it.
-    pub fn see_silence(&mut self, gap: &Gap) {
-        self.see_before(gap, "flight_end");
-        self.see_ack(gap, "ack");
-        self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
+    pub fn add_silence(&mut self, gap: &Gap) {
+        self.add_frame_before(gap, "flight_end");
+        self.add_ack(gap, "ack");
+        self.add_frame_after(
+            gap,
+            if gap.repair.is_retransmission() { "retransmission" } else { "next" },
+        );
     }
 
     /// Adds the usual chain of a sender that was held back until an ACK came. The text states that
     /// the next segment followed at once only if the ACK is shown and released that segment.
-    pub fn see_held(&mut self, gap: &Gap) {
-        self.see_before(gap, "flight_end");
-        self.see_ack(gap, "ack");
-        self.see_after(gap, self.next_of(gap));
+    pub fn add_held_data(&mut self, gap: &Gap) {
+        self.add_frame_before(gap, "flight_end");
+        self.add_ack(gap, "ack");
+        self.add_frame_after(gap, self.next_of(gap));
     }
 
     /// Returns the part of the frame that followed the silence.
@@ -65,12 +68,12 @@ impl Proof {
     }
 
     /// Adds a value for the texts.
-    pub fn fact(&mut self, name: &'static str, fact: Fact) {
+    pub fn add_fact(&mut self, name: &'static str, fact: Fact) {
         self.facts.push((name, fact));
     }
 
     /// Adds a look-alike with the id of the sentence that excludes it, if that sentence `holds`.
-    pub fn not(&mut self, cause: Cause, why: &'static str, holds: bool) {
+    pub fn rule_out(&mut self, cause: Cause, why: &'static str, holds: bool) {
         if holds {
             self.ruled_out.push(RuledOut { cause, why });
         }
@@ -84,7 +87,7 @@ impl Proof {
             }
         }
         self.ruled_out.clear();
-        self.not(Cause::RetransmissionTimeout, "dsack", true);
+        self.rule_out(Cause::RetransmissionTimeout, "dsack", true);
     }
 
     /// Returns the frames in the order in which they passed.

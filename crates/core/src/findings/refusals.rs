@@ -27,7 +27,7 @@ pub(super) fn settle(tally: &mut Tally) {
         }
         let Some(mut moved) = tally.causes.remove(&key) else { continue };
         if let Some(instance) = &mut moved.worst {
-            instance.proof.fact("ttl", Fact::Count(ttl.into()));
+            instance.proof.add_fact("ttl", Fact::Count(ttl.into()));
         }
         let culprit = Culprit { role: Role::Network, endpoint: key.server };
         tally.causes.at(&Key { culprit, ..key }).merge(&moved);

@@ -112,8 +112,8 @@ fn add_retry(it: &FailedRequest, first: &First, tally: &mut Tally) {
     let ended = (it.end.time_ns, it.end.frame);
     if let Some(worst) = cause.worst.as_mut().filter(|worst| worst.rank.1.0 == ended) {
         let answered_ns = first.answered_ns.saturating_sub(it.start_ns);
-        worst.proof.fact("retried_ns", Fact::Ns(answered_ns));
-        worst.proof.fact("again_ns", Fact::Ns(pause_ns));
+        worst.proof.add_fact("retried_ns", Fact::Ns(answered_ns));
+        worst.proof.add_fact("again_ns", Fact::Ns(pause_ns));
     }
     debug_assert_eq!(it.key.cause, Cause::IdleReset);
 }

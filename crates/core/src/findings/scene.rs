@@ -38,7 +38,7 @@ impl Scene<'_> {
     }
 
     /// Returns whether neither side has retransmitted anything on the connection so far.
-    pub fn nothing_again(&self) -> bool {
+    pub fn nothing_retransmitted(&self) -> bool {
         let again = |sender: &Sender| sender.counts().rexmt_data_packets > 0;
         !self.gap().losses.occurred && !self.connection.senders.iter().any(again)
     }
@@ -66,30 +66,30 @@ impl Scene<'_> {
         let rate_bps = (u128::from(bytes) * 8_000_000_000 / u128::from(rtt_ns)) as u64;
         let bottleneck_bps = self.bottleneck_bps().filter(|&path_bps| path_bps > rate_bps);
         if let (Some(bottleneck_bps), Some(bdp_bytes)) = (bottleneck_bps, self.bdp_bytes()) {
-            proof.fact("rate_bps", Fact::BitsPerSecond(rate_bps));
-            proof.fact("bdp_bytes", Fact::Bytes(bdp_bytes));
-            proof.fact("bottleneck_bps", Fact::BitsPerSecond(bottleneck_bps));
+            proof.add_fact("rate_bps", Fact::BitsPerSecond(rate_bps));
+            proof.add_fact("bdp_bytes", Fact::Bytes(bdp_bytes));
+            proof.add_fact("bottleneck_bps", Fact::BitsPerSecond(bottleneck_bps));
         }
     }
 
     /// Returns the proof of the instance.
     pub fn proof(&self) -> Proof {
         let mut proof = Proof::default();
-        proof.fact("mss_bytes", Fact::Bytes(self.gap().smss));
-        proof.fact("rtt_ns", Fact::Ns(self.gap().rtt.base_ns));
+        proof.add_fact("mss_bytes", Fact::Bytes(self.gap().smss));
+        proof.add_fact("rtt_ns", Fact::Ns(self.gap().rtt.base_ns));
         let ack = self.gap().acks.last.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
         if ack.is_some() && self.gap().rtt.sender_ns >= FAR_SENDER_NS {
             let side = match self.gap().sender {
                 Side::Client => "client",
                 Side::Server => "server",
             };
-            proof.fact("far_side", Fact::Text(side.into()));
-            proof.fact("rtt_sender_ns", Fact::Ns(self.gap().rtt.sender_ns));
+            proof.add_fact("far_side", Fact::Text(side.into()));
+            proof.add_fact("rtt_sender_ns", Fact::Ns(self.gap().rtt.sender_ns));
         }
         // A closed window shows nothing about its height, which matters here.
         let closes = self.chain.cause == Cause::ZeroWindow;
         if let Some(window) = self.gap().window.bytes.filter(|&window| window > 0 || closes) {
-            proof.fact("window_bytes", Fact::Bytes(window));
+            proof.add_fact("window_bytes", Fact::Bytes(window));
         }
         (rules(self.chain.cause).prove)(self, &mut proof);
         proof

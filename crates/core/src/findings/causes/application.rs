@@ -14,14 +14,14 @@ pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), pr
         Turn::Answers => answers,
         Turn::Continues => ("flight_end", "next"),
     };
-    proof.see_before(gap, before);
+    proof.add_frame_before(gap, before);
     // A FIN or a RST shows that the application sends nothing more.
     let says = gap.next.payload_bytes > 0;
-    proof.see_after(gap, if says { after } else { "end" });
+    proof.add_frame_after(gap, if says { after } else { "end" });
     let free = gap.turn == Turn::Answers || !gap.ack_triggered();
-    proof.not(Cause::NagleDelayedAck, "not_ack_clocked", free);
+    proof.rule_out(Cause::NagleDelayedAck, "not_ack_clocked", free);
     let nothing_lost = !gap.losses.missing.any() && !gap.repair.is_retransmission();
-    let nothing_again = nothing_lost && scene.nothing_again();
-    proof.not(Cause::RetransmissionTimeout, "nothing_lost", nothing_again);
-    proof.not(Cause::ZeroWindow, "window_open", gap.window.closed_ns == 0);
+    let nothing_retransmitted = nothing_lost && scene.nothing_retransmitted();
+    proof.rule_out(Cause::RetransmissionTimeout, "nothing_lost", nothing_retransmitted);
+    proof.rule_out(Cause::ZeroWindow, "window_open", gap.window.closed_ns == 0);
 }

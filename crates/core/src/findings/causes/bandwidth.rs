@@ -22,8 +22,8 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
 
 /// Adds the request and the last frame of its answer to the evidence.
 fn show(sample: &Sample, proof: &mut Proof) {
-    proof.see("request", sample.first);
-    proof.see("last", sample.last);
+    proof.add_frame("request", sample.first);
+    proof.add_frame("last", sample.last);
 }
 
 /// Returns the median rate of the busier direction.

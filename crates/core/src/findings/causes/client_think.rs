@@ -10,7 +10,7 @@ use crate::findings::scene::Scene;
 
 /// How the time of this cause, added up over an endpoint, becomes a finding.
 pub(super) const COST: Cost =
-    Cost { sender: Side::Client, show: Some(Cost::see_ends), ..Cost::PLAIN };
+    Cost { sender: Side::Client, show: Some(Cost::add_ends), ..Cost::PLAIN };
 
 /// Proves a pause by the last message before it and the request that ended it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {

@@ -42,15 +42,15 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
 /// Proves a late ACK by the end of the flight, the ACK, and the data that waited for it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_held(gap);
+    proof.add_held_data(gap);
     if let Some(delay_ns) = scene.ack_delay_ns() {
-        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+        proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
-    proof.fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
     let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
     let prompt = scene.connection.path.has_sample(gap.sender.peer()) && prompt_ns > 0;
     if prompt {
-        proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
+        proof.add_fact("ack_prompt_ns", Fact::Ns(prompt_ns));
     }
     let blocker = match gap.flight.shape {
         _ if gap.losses.occurred => Some("its congestion window, which a loss has cut"),
@@ -59,10 +59,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         Shape::Opening => None,
     };
     if let Some(blocker) = blocker {
-        proof.fact("blocker", Fact::Text(blocker.into()));
+        proof.add_fact("blocker", Fact::Text(blocker.into()));
     }
-    proof.not(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
-    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
-    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
-    proof.not(Cause::PathRtt, "prompt_elsewhere", prompt);
+    proof.rule_out(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
+    proof.rule_out(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.rule_out(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
+    proof.rule_out(Cause::PathRtt, "prompt_elsewhere", prompt);
 }

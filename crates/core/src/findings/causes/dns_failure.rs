@@ -15,18 +15,18 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
 
 /// Proves a failure by the query, the answer, and the client's next query.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
-    scene.see(["query", "answer"], proof);
+    scene.add_frames(["query", "answer"], proof);
     if let Some(rcode) = scene.query.rcode {
-        proof.fact("rcode", Fact::Text(rcode_name(rcode)));
+        proof.add_fact("rcode", Fact::Text(rcode_name(rcode)));
     }
     let servers: std::collections::BTreeSet<_> =
         scene.lookup.queries.iter().map(|query| query.server).collect();
     if servers.len() > 1 {
-        proof.fact("tries", Fact::Count(servers.len() as u64));
+        proof.add_fact("tries", Fact::Count(servers.len() as u64));
     }
-    proof.not(Cause::DnsTimeout, "answered", scene.query.is_answered());
+    proof.rule_out(Cause::DnsTimeout, "answered", scene.query.is_answered());
     let failed = scene.query.rcode.is_some_and(|rcode| rcode != 3);
-    proof.not(Cause::DnsSearch, "not_nxdomain", failed);
+    proof.rule_out(Cause::DnsSearch, "not_nxdomain", failed);
 }
 
 /// Returns the mnemonic of a response code (RFC 1035 §4.1.1).

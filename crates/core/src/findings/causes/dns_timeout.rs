@@ -36,22 +36,22 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         true if next.server != query.server => "next",
         true => "again",
     };
-    scene.see_with_next([asked, "answer"], part, proof);
+    scene.add_frames_with_next([asked, "answer"], part, proof);
     scene.add_silent_servers(proof);
     if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0 {
         if known.other_types == 0 {
-            proof.fact("answered", Fact::Count(0));
+            proof.add_fact("answered", Fact::Count(0));
         } else {
-            proof.fact("others", Fact::Count(known.other_types));
-            proof.fact("silent_type", Fact::Text(type_name(query.qtype)));
+            proof.add_fact("others", Fact::Count(known.other_types));
+            proof.add_fact("silent_type", Fact::Text(type_name(query.qtype)));
         }
     }
     let silent = query.answered_ns.is_none();
     let whole = lookup.queries.iter().all(|query| !query.is_cut_short());
     let never = silent && whole && !lookup.queries.iter().any(|query| is_late(lookup, query));
-    proof.not(Cause::DnsSlow, "never", never);
+    proof.rule_out(Cause::DnsSlow, "never", never);
     let alone = silent && whole && lookup.leaves_lone_queries_unanswered(query);
     let why = if alone { "alone" } else { "whole" };
-    proof.not(Cause::ConntrackRace, why, !lookup.conntrack_race_suspected);
-    proof.not(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);
+    proof.rule_out(Cause::ConntrackRace, why, !lookup.conntrack_race_suspected);
+    proof.rule_out(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);
 }

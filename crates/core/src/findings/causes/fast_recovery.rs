@@ -3,7 +3,7 @@
 //! Recognised in `judge/loss.rs`, which determines what triggered the retransmission of a lost
 //! segment.
 
-use super::repair::see_repair;
+use super::repair::add_repair;
 
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
@@ -16,19 +16,19 @@ use crate::model::{Cause, Fact};
 /// retransmission.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    see_repair(scene, proof);
+    add_repair(scene, proof);
     let (half, unneeded) = (scene.sender(), scene.sender().history().counts.dsacks > 0);
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told = scene.connection.setup.has_sack() && !unneeded;
     let segments = half.segments_sent();
     if segments > 0 {
         let share = half.counts().rexmt_data_packets as f64 / segments as f64;
-        proof.fact("loss_share", Fact::Share(share));
+        proof.add_fact("loss_share", Fact::Share(share));
     }
-    proof.not(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
-    proof.not(Cause::SpuriousRetransmission, "no_dsack", told);
-    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
-    proof.not(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
+    proof.rule_out(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
+    proof.rule_out(Cause::SpuriousRetransmission, "no_dsack", told);
+    proof.rule_out(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
+    proof.rule_out(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
 }
 
 /// Returns the number of segments that were lost: one silence can end with the retransmission of

@@ -52,7 +52,7 @@ impl LookupRules {
         role: |_, _| Role::Resolver,
         is_wait: false,
         is_silence: false,
-        prove: |scene, proof| scene.see(["query", "answer"], proof),
+        prove: |scene, proof| scene.add_frames(["query", "answer"], proof),
     };
 }
 
@@ -136,10 +136,10 @@ pub(in crate::findings) fn instance(
         (of_lookup.prove)(scene, &mut proof);
     }
     if let Some(upstream) = scene.known.upstream {
-        see_query(upstream, "forwarded", &mut proof);
-        see_answer(upstream, "forwarded_answer", &mut proof);
-        proof.fact("forwarder", Fact::Text(query.server.ip().to_string()));
-        proof.fact("upstream", Fact::Text(upstream.server.ip().to_string()));
+        add_query(upstream, "forwarded", &mut proof);
+        add_answer(upstream, "forwarded_answer", &mut proof);
+        proof.add_fact("forwarder", Fact::Text(query.server.ip().to_string()));
+        proof.add_fact("upstream", Fact::Text(upstream.server.ip().to_string()));
     }
     Instance {
         rank: ((false, false, ns), std::cmp::Reverse((query.sent_ns, query.query_frame))),
@@ -169,13 +169,17 @@ impl<'a> LookupScene<'a> {
 
     /// Adds the query and its answer, the client's next query if there was no answer, and the facts
     /// that all causes state. `parts` are the names of the frames of the query and of the answer.
-    pub(super) fn see(&self, parts: [&'static str; 2], proof: &mut Proof) {
-        self.see_with_next(parts, |next| if self.is_same(next) { "again" } else { "other" }, proof);
+    pub(super) fn add_frames(&self, parts: [&'static str; 2], proof: &mut Proof) {
+        self.add_frames_with_next(
+            parts,
+            |next| if self.is_same(next) { "again" } else { "other" },
+            proof,
+        );
     }
 
     /// Adds the same as [`Self::add_frames`]; `part` returns the name of the frame of the client's
     /// next query.
-    pub(super) fn see_with_next(
+    pub(super) fn add_frames_with_next(
         &self,
         parts: [&'static str; 2],
         part: impl Fn(&Query) -> &'static str,
@@ -183,8 +187,8 @@ impl<'a> LookupScene<'a> {
     ) {
         self.add_query_and_answer(parts, proof);
         if let Some(next) = self.next().filter(|_| !self.is_done()) {
-            see_query(next, part(next), proof);
-            see_answer(next, "answer", proof);
+            add_query(next, part(next), proof);
+            add_answer(next, "answer", proof);
         }
         self.add_common_facts(proof);
     }
@@ -201,11 +205,11 @@ impl<'a> LookupScene<'a> {
         proof: &mut Proof,
     ) {
         let query = self.query;
-        see_query(query, question, proof);
-        see_answer(query, answer, proof);
+        add_query(query, question, proof);
+        add_answer(query, answer, proof);
         if let Some((time_ns, frame)) = query.later_fragment.filter(|_| query.is_cut_short()) {
             let from = Side::Server;
-            proof.see("fragment", Sighting { frame, time_ns, payload_bytes: 0, from });
+            proof.add_frame("fragment", Sighting { frame, time_ns, payload_bytes: 0, from });
         }
     }
 
@@ -213,20 +217,20 @@ impl<'a> LookupScene<'a> {
     pub(super) fn add_common_facts(&self, proof: &mut Proof) {
         let query = self.query;
         let text = |endpoint: &Endpoint| Fact::Text(endpoint.ip().to_string());
-        proof.fact("resolver", text(&query.server));
+        proof.add_fact("resolver", text(&query.server));
         if query.is_cut_short() {
-            proof.fact("fragments_of", text(&query.server));
+            proof.add_fact("fragments_of", text(&query.server));
         }
         if let Some(resolvers) = self.known.resolvers_if_isolated {
             let caller = Endpoint { address: self.lookup.client, port: 0 };
-            proof.fact("caller", text(&caller));
-            proof.fact("resolvers", Fact::Count(resolvers));
+            proof.add_fact("caller", text(&caller));
+            proof.add_fact("resolvers", Fact::Count(resolvers));
         }
         let repeated = self.next().filter(|_| query.answered_ns.is_none());
         if let Some(again) = repeated {
-            proof.fact("timeout_ns", Fact::Ns(again.sent_ns - query.sent_ns));
+            proof.add_fact("timeout_ns", Fact::Ns(again.sent_ns - query.sent_ns));
             if again.server != query.server && again.answered_ns.is_some() {
-                proof.fact("next_resolver", text(&again.server));
+                proof.add_fact("next_resolver", text(&again.server));
             }
         }
     }
@@ -238,23 +242,23 @@ impl<'a> LookupScene<'a> {
             self.lookup.queries.iter().filter(silent).map(|other| other.server).collect();
         let servers: Vec<_> = servers.iter().map(|server| server.ip().to_string()).collect();
         if !servers.is_empty() {
-            proof.fact("silent_others", Fact::Text(servers.join(", ")));
+            proof.add_fact("silent_others", Fact::Text(servers.join(", ")));
         }
     }
 }
 
 /// Adds a query.
-pub(super) fn see_query(query: &Query, part: &'static str, proof: &mut Proof) {
+pub(super) fn add_query(query: &Query, part: &'static str, proof: &mut Proof) {
     let Query { query_frame: frame, sent_ns: time_ns, query_bytes: payload_bytes, .. } = *query;
-    proof.see(part, Sighting { frame, time_ns, payload_bytes, from: Side::Client });
+    proof.add_frame(part, Sighting { frame, time_ns, payload_bytes, from: Side::Client });
 }
 
 /// Adds the answer to a query, or the ICMP error that came instead of one.
-pub(super) fn see_answer(query: &Query, part: &'static str, proof: &mut Proof) {
+pub(super) fn add_answer(query: &Query, part: &'static str, proof: &mut Proof) {
     if let (Some(frame), Some(at_ns)) = (query.answer_frame, query.answered_ns) {
         let part = if query.flags.is_unreachable { "icmp" } else { part };
         let (payload_bytes, from) = (query.answer_bytes, Side::Server);
-        proof.see(part, Sighting { frame, time_ns: at_ns, payload_bytes, from });
+        proof.add_frame(part, Sighting { frame, time_ns: at_ns, payload_bytes, from });
     }
 }
 

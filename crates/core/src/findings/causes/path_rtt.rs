@@ -27,10 +27,10 @@ fn show(sample: &Sample, proof: &mut Proof) {
     let set_up = [("syn", sample.syn), ("syn_ack", sample.syn_ack), ("ack", sample.ack)];
     for (part, frame) in set_up {
         if let Some(seen) = frame {
-            proof.see(part, seen);
+            proof.add_frame(part, seen);
         }
     }
-    Cost::see_ends(sample, proof);
+    Cost::add_ends(sample, proof);
 }
 
 /// Returns the number of round trips, and how many of them reused connections would save.

@@ -14,8 +14,8 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let fills = gap.window.limits(gap.next_segment());
-    proof.see_before(gap, if fills { "flight_end" } else { "last" });
-    proof.see_held(gap);
+    proof.add_frame_before(gap, if fills { "flight_end" } else { "last" });
+    proof.add_held_data(gap);
     if gap.window.bytes != Some(0) {
         scene.limited_to(gap.window.bytes.unwrap_or(gap.flight.before), proof);
     }
@@ -25,17 +25,21 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         None => None,
     };
     if let Some(scale) = scale {
-        proof.fact("scale", Fact::Text(scale));
+        proof.add_fact("scale", Fact::Text(scale));
     }
-    proof.not(Cause::ZeroWindow, "not_zero", gap.window.closed_ns == 0);
-    proof.not(Cause::SendBuffer, "flight_equals_window", gap.window.limits(gap.next_segment()));
-    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
-    proof.not(
+    proof.rule_out(Cause::ZeroWindow, "not_zero", gap.window.closed_ns == 0);
+    proof.rule_out(
+        Cause::SendBuffer,
+        "flight_equals_window",
+        gap.window.limits(gap.next_segment()),
+    );
+    proof.rule_out(Cause::CongestionWindow, "nothing_lost", scene.nothing_retransmitted());
+    proof.rule_out(
         Cause::SlowStart,
         "flight_constant",
         matches!(gap.flight.shape, Shape::Ceiling { .. }),
     );
-    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+    proof.rule_out(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }
 
 /// Counts the bytes that the receiving application read.

@@ -3,7 +3,7 @@
 //! Recognised in `findings/tally/endings.rs`, where a connection ends; `findings/refusals.rs`
 //! determines which refusals come from the path, and which attempts are strangers'.
 
-use super::set_up::see_error;
+use super::set_up::add_icmp_errors;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
@@ -16,22 +16,22 @@ use crate::model::{Cause, Fact, RuledOut};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
     if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
-        proof.see("syn", syn);
+        proof.add_frame("syn", syn);
         if let Some(reset) = scene.connection.ending().reset {
             let by_error =
                 scene.connection.icmp_report().is_some_and(|told| told.seen.frame == reset.frame);
             if by_error {
-                see_error(scene, proof);
+                add_icmp_errors(scene, proof);
             } else {
-                proof.see("reset", reset);
+                proof.add_frame("reset", reset);
                 let [of_reset, _] = scene.connection.ending().reset_ttls;
-                proof.fact("rst_ttl", Fact::Count(of_reset.into()));
+                proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
             }
-            proof.fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
+            proof.add_fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
         }
     }
-    proof.not(Cause::Reset, "before_established", setup.established_ns().is_none());
-    proof.not(Cause::SynRetransmit, "answered", setup.syns == 1);
+    proof.rule_out(Cause::Reset, "before_established", setup.established_ns().is_none());
+    proof.rule_out(Cause::SynRetransmit, "answered", setup.syns == 1);
 }
 
 /// Returns whether this is a single attempt of a client that has no other connection to these

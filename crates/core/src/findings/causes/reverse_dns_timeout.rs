@@ -17,8 +17,8 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
 
 /// Proves that a server did not answer, by the query and the client's next query.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
-    scene.see(["query", "answer"], proof);
+    scene.add_frames(["query", "answer"], proof);
     scene.add_silent_servers(proof);
     let silent = scene.query.answered_ns.is_none();
-    proof.not(Cause::DnsTimeout, "ptr_only", scene.known.answered == 0 && silent);
+    proof.rule_out(Cause::DnsTimeout, "ptr_only", scene.known.answered == 0 && silent);
 }

@@ -61,7 +61,7 @@ impl Rules {
         Self {
             cause,
             manual,
-            prove: |scene, proof| proof.see_silence(scene.gap()),
+            prove: |scene, proof| proof.add_silence(scene.gap()),
             add_up: |_, _| {},
             lookup: None,
             cost: None,
@@ -115,9 +115,9 @@ impl Cost {
     };
 
     /// Adds the first and the last frame of an exchange.
-    pub(super) fn see_ends(sample: &Sample, proof: &mut Proof) {
-        proof.see("request", sample.first);
-        proof.see("response", sample.last);
+    pub(super) fn add_ends(sample: &Sample, proof: &mut Proof) {
+        proof.add_frame("request", sample.first);
+        proof.add_frame("response", sample.last);
     }
 }
 

@@ -17,17 +17,17 @@ use crate::model::{Cause, Fact, Owner};
 /// both.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_held(gap);
+    proof.add_held_data(gap);
     let height = match gap.flight.shape {
         Shape::Ceiling { bytes, .. } => bytes,
         Shape::Opening => scene.sender().counts().flight_size_max_bytes,
     };
-    proof.fact("ceiling_bytes", Fact::Bytes(height));
+    proof.add_fact("ceiling_bytes", Fact::Bytes(height));
     scene.limited_to(height, proof);
     let flat = matches!(gap.flight.shape, Shape::Ceiling { .. });
-    proof.not(Cause::SlowStart, "ceiling_flat", flat);
-    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
-    proof.not(Cause::Bandwidth, "idle_link", gap.bottleneck.busy_ns < gap.len_ns() / 2);
+    proof.rule_out(Cause::SlowStart, "ceiling_flat", flat);
+    proof.rule_out(Cause::CongestionWindow, "nothing_lost", scene.nothing_retransmitted());
+    proof.rule_out(Cause::Bandwidth, "idle_link", gap.bottleneck.busy_ns < gap.len_ns() / 2);
     rule_out_ends(gap, proof);
 }
 

@@ -24,13 +24,13 @@ pub(super) fn count(cause: &CauseTally) -> u64 {
 }
 
 /// Adds the frames of the handshake and the time until the first retransmission.
-pub(super) fn see_handshake(setup: &Setup, proof: &mut Proof) {
+pub(super) fn add_handshake(setup: &Setup, proof: &mut Proof) {
     let frames = setup.frames();
     let client = [("syn", frames.syn), ("syn_again", frames.syn_again), ("ack", frames.ack)];
     let server = [("syn_ack", frames.syn_ack), ("syn_ack_again", frames.syn_ack_again)];
     for (part, frame) in client.into_iter().chain(server) {
         if let Some(seen) = frame {
-            proof.see(part, seen);
+            proof.add_frame(part, seen);
         }
     }
     let wait = |(first, again): (Option<Sighting>, Option<Sighting>)| {
@@ -38,22 +38,22 @@ pub(super) fn see_handshake(setup: &Setup, proof: &mut Proof) {
     };
     let by_client = wait((frames.syn, frames.syn_again));
     if let Some(rto_ns) = by_client.or(wait((frames.syn_ack, frames.syn_ack_again))) {
-        proof.fact("rto_ns", Fact::Ns(rto_ns));
+        proof.add_fact("rto_ns", Fact::Ns(rto_ns));
     }
 }
 
 /// Adds the ICMP errors about the SYN.
-pub(super) fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
+pub(super) fn add_icmp_errors(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(report) = scene.connection.icmp_report().filter(|report| report.about_syn) {
-        see_icmp(report, proof);
+        add_icmp_error(report, proof);
     }
 }
 
 /// Adds the sender and the meaning of an ICMP error.
-pub(super) fn see_icmp(report: &IcmpReport, proof: &mut Proof) {
-    proof.see("icmp", report.seen);
-    proof.fact("reporter", Fact::Text(report.reporter.ip().to_string()));
-    proof.fact("says", Fact::Text(describe(report.kind).into()));
+pub(super) fn add_icmp_error(report: &IcmpReport, proof: &mut Proof) {
+    proof.add_frame("icmp", report.seen);
+    proof.add_fact("reporter", Fact::Text(report.reporter.ip().to_string()));
+    proof.add_fact("says", Fact::Text(describe(report.kind).into()));
 }
 
 /// Returns an ICMP error in words.

@@ -12,14 +12,14 @@ use crate::model::Cause;
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.repair.original {
-        Some(original) => proof.see("original", original),
-        None => proof.see_before(gap, "flight_end"),
+        Some(original) => proof.add_frame("original", original),
+        None => proof.add_frame_before(gap, "flight_end"),
     }
-    proof.see_after(gap, "retransmission");
+    proof.add_frame_after(gap, "retransmission");
     let dsack = scene.sender().history().counts.dsacks > 0;
-    proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
-    proof.not(Cause::FastRecovery, "original_arrived", dsack);
-    proof.not(Cause::Reordering, "sent_again", gap.repair.original.is_some());
+    proof.rule_out(Cause::RetransmissionTimeout, "dsack", dsack);
+    proof.rule_out(Cause::FastRecovery, "original_arrived", dsack);
+    proof.rule_out(Cause::Reordering, "sent_again", gap.repair.original.is_some());
 }
 
 /// Counts the D-SACKs.

@@ -81,7 +81,7 @@ impl Flood {
         let Some((first, last)) = self.frames else { return Vec::new() };
         let mut proof = Proof::default();
         for seen in [first, last] {
-            proof.see(if seen.from == Side::Client { "syn" } else { "syn_ack" }, seen);
+            proof.add_frame(if seen.from == Side::Client { "syn" } else { "syn_ack" }, seen);
         }
         proof.evidence()
     }

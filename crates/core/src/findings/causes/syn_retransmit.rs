@@ -2,7 +2,7 @@
 //!
 //! Recognised in `tcp/setup.rs`: the set-up precedes the silences of a stream.
 
-use super::set_up::{see_error, see_handshake};
+use super::set_up::{add_handshake, add_icmp_errors};
 use crate::app::Side;
 use crate::findings::facts::Facts;
 use crate::findings::fallback::FALLBACKS;
@@ -15,22 +15,22 @@ use crate::model::{Cause, Fact, RuledOut};
 /// Proves a repeated attempt by the first SYN, its retransmission, and the answer.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
-    see_handshake(setup, proof);
+    add_handshake(setup, proof);
     // Without a second SYN-ACK, the packet was lost between the vantage and the server.
     let side = match (setup.syn_acks, setup.syns) {
         (2.., _) => "SYN-ACK",
         (_, 2..) if setup.syn_acks == 0 => "SYN, or each answer to it,",
         _ => "SYN, or the first answer to it,",
     };
-    proof.fact("side", Fact::Text(side.into()));
+    proof.add_fact("side", Fact::Text(side.into()));
     let reset = scene.connection.ending().reset.filter(|reset| reset.from == Side::Server);
-    proof.not(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
-    see_error(scene, proof);
+    proof.rule_out(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
+    add_icmp_errors(scene, proof);
     // A listener with a full queue drops SYNs, too. That it accepted a later SYN, and its ACK, does
     // not show that it had room for the earlier ones.
     let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;
-    proof.not(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
-    proof.not(Cause::PathRtt, "sent_again", setup.syns > 1);
+    proof.rule_out(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
+    proof.rule_out(Cause::PathRtt, "sent_again", setup.syns > 1);
 }
 
 /// Returns the number of other connections that the server answered.

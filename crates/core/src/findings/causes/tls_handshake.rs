@@ -20,14 +20,14 @@ pub(super) const COST: Cost =
 /// Proves that one end was slow, by the last frame of the handshake that it received and the frame
 /// with which it continued.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
-    proof.see_before(scene.gap(), "flight_end");
-    proof.see_after(scene.gap(), "next");
+    proof.add_frame_before(scene.gap(), "flight_end");
+    proof.add_frame_after(scene.gap(), "next");
 }
 
 /// Adds the ClientHello and the end of the exchange after it to the evidence.
 fn show(sample: &Sample, proof: &mut Proof) {
-    proof.see("client_hello", sample.first);
-    proof.see("response", sample.last);
+    proof.add_frame("client_hello", sample.first);
+    proof.add_frame("response", sample.last);
 }
 
 /// Returns the number and kind of the handshakes, and the time that both ends took. If the server

@@ -11,33 +11,33 @@ use crate::tcp::Outcome;
 /// that waited.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_before(gap, "flight_end");
+    proof.add_frame_before(gap, "flight_end");
     if let Some(closed_by) = gap.window.closed_by {
-        proof.see("zero_window", closed_by);
+        proof.add_frame("zero_window", closed_by);
     }
     if let Some(probe) = gap.window.probes.first {
-        proof.see("probe", probe);
+        proof.add_frame("probe", probe);
     }
     let reset = scene.connection.ending().reset.filter(|reset| reset.frame == gap.next.frame);
     match reset {
-        Some(reset) => proof.see("reset", reset),
+        Some(reset) => proof.add_frame("reset", reset),
         None => {
-            proof.see_ack(gap, "ack");
+            proof.add_ack(gap, "ack");
             let fins = scene.connection.ending().fin;
             let says = gap.next.payload_bytes > 0
                 || fins.iter().flatten().any(|fin| fin.frame == gap.next.frame);
             match gap.next.from == gap.sender || says {
-                true => proof.see_after(gap, proof.next_of(gap)),
-                false => proof.see("last_seen", gap.next),
+                true => proof.add_frame_after(gap, proof.next_of(gap)),
+                false => proof.add_frame("last_seen", gap.next),
             }
         }
     }
     let zero = scene.sender().counts().zero_window_advertisements > 0;
     let all_arrived = gap.acks.last.is_some_and(|ack| ack.acked_all) || gap.flight.before == 0;
-    proof.not(Cause::ReceiveWindow, "closed", zero);
-    proof.not(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
-    proof.not(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
-    proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
+    proof.rule_out(Cause::ReceiveWindow, "closed", zero);
+    proof.rule_out(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
+    proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
+    proof.rule_out(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
 }
 
 /// Returns whether the receiving application stopped reading for long, or reads only a little at a

@@ -256,7 +256,7 @@ impl Connection {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.senders[gap.sender as usize].note_steps();
+            self.senders[gap.sender as usize].note_waits_per_segment();
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.revise(&Change::SendBuffer);

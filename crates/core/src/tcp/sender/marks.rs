@@ -12,7 +12,7 @@ impl Marks {
     /// A FIN was sent: its position is set.
     pub const FINISHED: u8 = 1 << 2;
     /// The sender has waited for the ACKs of full segments one or two at a time.
-    pub const STEPS: u8 = 1 << 3;
+    pub const WAITS_PER_SEGMENT: u8 = 1 << 3;
     /// A pure ACK acknowledged its data: the time of such an ACK depends on the path and the
     /// receiver's kernel, and on no application.
     pub const ACKED_ALONE: u8 = 1 << 4;
