@@ -3,10 +3,6 @@
 /// A query that follows its answer later than this is another, ns. Source: judgement.
 pub const EARLY_QUERY_MAX_NS: u64 = 300_000;
 
-/// Silence after which a look-up has ended, ns. Source: judgement; resolv.conf(5) allows longer
-/// timeouts, but nobody waits for them.
-pub const SILENCE_MAX_NS: u64 = 15_000_000_000;
-
 /// Longest time between an answer and the query or connection that follows from it, ns. Source:
 /// judgement; path and load need some room.
 pub const SEQUEL_MAX_NS: u64 = 250_000_000;
@@ -14,10 +10,6 @@ pub const SEQUEL_MAX_NS: u64 = 250_000_000;
 /// The same query within this time is the same packet captured twice, ns. Source: judgement; no
 /// library repeats a query sooner.
 pub const QUERY_RETRY_MIN_NS: u64 = 100_000_000;
-
-/// Timers that wait for the same time differ by less than this part of it (1/8). Source:
-/// judgement; the delay of a host, and what some take off at random.
-pub const TIMER_ALIKE_PART: u64 = 8;
 
 /// A faster answer is never slow, ns. Source: judgement; a resolver that has to ask others
 /// needs as long.
@@ -42,17 +34,11 @@ pub const UNCACHED_NS: u64 = 1_000_000_000;
 /// Source: resolv.conf(5).
 pub const RESOLVER_TIMEOUT_NS: u64 = 5_000_000_000;
 
-/// Shortest timeout of a resolver, ns. Source: resolv.conf(5).
+/// Silence after which a look-up has ended, ns. Source: judgement; three default timeouts of
+/// resolv.conf(5): clients that double their wait have waited for two. It allows longer ones, but
+/// nobody waits for them.
+pub const SILENCE_MAX_NS: u64 = 3 * RESOLVER_TIMEOUT_NS;
+
+/// Shortest timeout of a resolver, ns; others are multiples of it. A query seen later than this
+/// after the same one is another. Source: resolv.conf(5).
 pub const RESOLVER_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
-
-/// Greatest distance of two sightings of one query, ns; later, a client's port is used for
-/// another query. Source: judgement; the length of the path and the uncertainty of the clocks.
-pub const SIGHTINGS_APART_MAX_NS: u64 = 2_000_000_000;
-
-/// Longest time beyond whole seconds of a wait that is the timeout of a resolver, ns. Source:
-/// judgement.
-pub const RESOLVER_TIMEOUT_LATE_MAX_NS: u64 = 60_000_000;
-
-/// Queries of a resolver that are less than this apart were sent at the same time, ns. Source:
-/// judgement.
-pub const QUERIES_TOGETHER_NS: u64 = 5_000_000;

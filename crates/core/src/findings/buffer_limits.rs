@@ -5,9 +5,8 @@ use crate::findings::floors::Floors;
 use crate::findings::proof::Shown;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
-use crate::findings::thresholds::{
-    DOMINANT_FACTOR, READ_BYTES, SLOW_READER_FACTOR, WINDOW_CLOSED_MIN,
-};
+use crate::findings::thresholds::{DOMINANT_FACTOR, NOTICED_FACTOR, READ_BYTES};
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::Cause;
 
 /// Bytes sent in exchanges that waited for room.
@@ -29,7 +28,7 @@ pub(super) fn is_short(
     let share = share(cause, endpoint);
     let costly = share >= floors.cost_share && typical_ns(cause) >= floors.cost_ns;
     let wait_ns = cause.waits.quantile_ns(0.5);
-    let long_waits = wait_ns >= 2 * floors.fault_ns;
+    let long_waits = wait_ns >= floors.fault_ns;
     // The window of a reader that is behind moves, and a wider one would not help it. It is a fault
     // only where a cost would be a finding.
     let usual = fixed && long_waits && share >= DOMINANT_FACTOR * floors.fault_share;
@@ -54,8 +53,8 @@ fn typical_ns(cause: &CauseTally) -> u64 {
 /// rows, a server that stores them) causes many such waits on a faster link, and that is no fault.
 fn is_read_slowly(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     share(cause, endpoint) >= floors.cost_share
-        && typical_ns(cause) >= SLOW_READER_FACTOR * floors.cost_ns
-        && late_ns(cause) >= SLOW_READER_FACTOR * floors.fault_ns
+        && typical_ns(cause) >= NOTICED_FACTOR * floors.cost_ns
+        && late_ns(cause) >= NOTICED_FACTOR * floors.fault_ns
 }
 
 /// Returns the delay of a reader with each [`READ_BYTES`], ns.
@@ -69,7 +68,7 @@ fn late_ns(cause: &CauseTally) -> u64 {
 /// reads, and counts only if that takes long in all.
 pub(super) fn is_unread(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     let stops = cause.waits.quantile_ns(0.5) >= floors.cost_ns;
-    cause.count >= WINDOW_CLOSED_MIN && (stops || is_read_slowly(cause, endpoint, floors))
+    cause.count >= u64::from(HABIT_MIN) && (stops || is_read_slowly(cause, endpoint, floors))
 }
 
 /// Returns whether it stopped once for as long as a cost must take, or its delay was felt.
@@ -105,7 +104,7 @@ pub(super) fn bearable(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) 
         Cause::SendBuffer => Bearable::Opens,
         Cause::ReceiveWindow if sender.window.is_fixed() => Bearable::Short { wait_ns },
         Cause::ReceiveWindow if !sender.window.is_often() => Bearable::Opens,
-        Cause::ZeroWindow if cause.count < WINDOW_CLOSED_MIN => Bearable::Few,
+        Cause::ZeroWindow if cause.count < u64::from(HABIT_MIN) => Bearable::Few,
         Cause::ReceiveWindow | Cause::ZeroWindow => Bearable::Work { late_ns: late_ns(cause) },
         _ => Bearable::Few,
     }

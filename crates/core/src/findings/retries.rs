@@ -3,7 +3,7 @@
 
 use crate::capture::FrameId;
 use crate::findings::tally::{First, Key, Tally};
-use crate::findings::thresholds::ASKED_AGAIN_MAX_NS;
+use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
 use crate::wire::Endpoint;
 
@@ -43,7 +43,7 @@ impl InVain {
     /// Until when it may have been asked again. A client that asks the same now and then comes back
     /// after such a while as it had been idle before.
     fn again_until_ns(&self) -> u64 {
-        self.end_ns() + ASKED_AGAIN_MAX_NS.min(self.idle_ns / 2)
+        self.end_ns() + APPLICATION_TIMEOUT_MIN_NS.min(self.idle_ns / 2)
     }
 
     /// Returns whether `first` is the same once more.

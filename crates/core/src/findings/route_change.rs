@@ -5,7 +5,8 @@
 //! longer route adds the same to each packet, however much is in flight, and to all later packets.
 
 use crate::findings::tally::{CauseTally, Key, Tally};
-use crate::findings::thresholds::{ROUTE_VARIATION_NS, ROUTE_VARIATION_PART};
+use crate::findings::thresholds::{FEW_SHARE, ROUTE_VARIATION_NS};
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Owner};
 
 /// Takes what looks like a queue and is always as long for the path.
@@ -32,7 +33,6 @@ pub(super) fn settle(tally: &mut Tally) {
 /// Returns whether all but a tenth on either side lie as close together as a path's delays do.
 fn is_constant(cause: &CauseTally) -> bool {
     let [least_ns, middle_ns, most_ns] =
-        [0.1, 0.5, 0.9].map(|share| cause.waits.quantile_ns(share));
-    cause.exchanges >= 2
-        && most_ns - least_ns <= (middle_ns / ROUTE_VARIATION_PART).max(ROUTE_VARIATION_NS)
+        [FEW_SHARE, 0.5, 1.0 - FEW_SHARE].map(|share| cause.waits.quantile_ns(share));
+    cause.exchanges >= 2 && most_ns - least_ns <= (middle_ns / ALIKE_PART).max(ROUTE_VARIATION_NS)
 }

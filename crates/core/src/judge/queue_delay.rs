@@ -1,7 +1,7 @@
 //! Queueing delay that a bulk sender causes, over time: packets of other connections on the same
 //! path wait in the same queue.
 
-use crate::judge::thresholds::{QUEUE_DELAY_MIN_NS, QUEUE_SAMPLES_APART_MAX_NS};
+use crate::judge::thresholds::QUEUE_DELAY_MIN_NS;
 
 /// Most samples kept of one sender; beyond it every second one is dropped.
 const SAMPLES_MAX: usize = 128;
@@ -58,7 +58,8 @@ impl QueueDelay {
     }
 
     /// Queueing delay of a packet that passed the vantage at `at_ns`, ns: interpolated between two
-    /// samples. After the last one the queue drains.
+    /// samples that are closer than the time in which the queue drains. Otherwise it drains after
+    /// the first of them.
     pub fn queue_ns(&self, at_ns: u64) -> u64 {
         let next = self.samples.partition_point(|sample| sample.at_ns <= at_ns);
         let Some(before) = next.checked_sub(1).map(|index| self.samples[index]) else { return 0 };
@@ -67,7 +68,7 @@ impl QueueDelay {
             return before.queue_ns.saturating_sub(passed_ns);
         };
         let apart_ns = after.at_ns - before.at_ns;
-        if apart_ns > QUEUE_SAMPLES_APART_MAX_NS.max(2 * self.every_ns) {
+        if apart_ns > before.queue_ns.max(2 * self.every_ns) {
             return before.queue_ns.saturating_sub(passed_ns);
         }
         let part = passed_ns as f64 / apart_ns as f64;

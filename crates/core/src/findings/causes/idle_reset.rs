@@ -6,7 +6,7 @@ use super::reset::{see_cut, see_end};
 use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::findings::thresholds::IDLE_RESET_MIN_NS;
+use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Fact};
 
 /// Proves it: the server's FIN, the request that crossed it, and the RST.
@@ -24,7 +24,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
     }
     see_cut(scene, proof);
-    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_RESET_MIN_NS);
+    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_MIN_NS);
     proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
     proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
 }

@@ -7,7 +7,7 @@ use crate::findings::facts::{Facts, perhaps_distance};
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Group, Key};
-use crate::findings::thresholds::MOST_SHARE;
+use crate::findings::thresholds::{FEW_SHARE, MOST_SHARE};
 use crate::judge::Turn;
 use crate::model::{Fact, Histogram, Owner, units};
 
@@ -45,7 +45,7 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
 /// median says little.
 fn few_long(waits: &Histogram) -> Facts {
     let (count, least_ns) = waits.longest(MOST_SHARE);
-    if count == 0 || count * 10 > waits.count() {
+    if count == 0 || count as f64 > FEW_SHARE * waits.count() as f64 {
         return Facts::new();
     }
     Facts::from([("few", Fact::Count(count)), ("few_least_ns", Fact::Ns(least_ns))])

@@ -1,6 +1,6 @@
 //! Evidence about a sender's use of Nagle's algorithm (RFC 896) and about waits for late ACKs.
 
-use crate::judge::thresholds::{KNOWN_HOLDS, KNOWN_WAITS};
+use crate::judge::thresholds::{CHANCE_FACTOR, HABIT_MIN};
 
 /// Small segments of a sender up to a gap, as evidence for or against Nagle's algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,13 +26,13 @@ impl NagleEvidence {
     /// Returns whether the sender is known to hold segments: what followed an ACK of all data left
     /// with that ACK several times, and less often later.
     pub fn is_known_to_hold(&self) -> bool {
-        self.holds >= KNOWN_HOLDS && self.holds > self.missed
+        self.holds >= HABIT_MIN && self.holds > self.missed
     }
 
     /// Returns whether its small segments leave with ACKs time after time, and hardly ever
     /// otherwise.
     pub fn leaves_with_acks(&self) -> bool {
-        self.holds >= KNOWN_WAITS && self.holds > 4 * self.missed
+        self.holds >= HABIT_MIN && self.holds > CHANCE_FACTOR * self.missed
     }
 }
 
@@ -57,13 +57,13 @@ impl LateAcks {
     /// Returns whether the sender, which goes on at once with the ACK of this gap, may wait for
     /// ACKs. A sender with its own pace coincides with an ACK only by chance, once in some dozens.
     pub fn may_be_waited_for(&self) -> bool {
-        self.missed <= 4 * (self.met + 1)
+        self.missed <= CHANCE_FACTOR * (self.met + 1)
     }
 
     /// Returns whether the sender is known to wait for ACKs, although it goes on some time after
     /// the ACK of this gap.
     pub fn are_waited_for(&self) -> bool {
-        self.met >= KNOWN_WAITS && self.missed <= 4 * self.met
+        self.met >= HABIT_MIN && self.missed <= CHANCE_FACTOR * self.met
     }
 }
 

@@ -2,7 +2,7 @@
 //! send buffer.
 
 use super::waits::Waits;
-use crate::judge::thresholds::KNOWN_HOLDS;
+use crate::judge::thresholds::HABIT_MIN;
 use crate::judge::{LateAcks, NagleEvidence};
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::Chain;
@@ -77,7 +77,7 @@ impl NagleHistory {
     pub fn note_idle_request(&mut self, held: bool) -> bool {
         let [met, missed] = self.idle_holds;
         self.idle_holds[usize::from(!held)] += 1;
-        held && met >= KNOWN_HOLDS && met > missed
+        held && met >= HABIT_MIN && met > missed
     }
 }
 

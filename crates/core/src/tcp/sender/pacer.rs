@@ -9,15 +9,15 @@ use crate::judge::{Gap, Shape, Turn};
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::widen;
 use crate::tcp::thresholds::{
-    PACE_ALIKE_PART, PACE_KNOWN_STEPS, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS,
-    PACE_SEGMENTS_MIN,
+    BURST_PART, PACE_KNOWN_STEPS, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS, PACE_SEGMENTS_MIN,
+    TRAIN_PART,
 };
 
 /// Number of silences remembered.
 const REMEMBERED: usize = 4;
 
 /// Length recorded for the silence before a message, ns: longer than any other.
-const BEFORE_NS: u64 = u64::MAX / PACE_ALIKE_PART;
+const BEFORE_NS: u64 = u64::MAX / BURST_PART;
 
 /// Bytes of a pace that are remembered; later steps count more.
 const PACE_BYTES: u64 = 32_768;
@@ -117,7 +117,7 @@ impl Pacer {
     /// Bytes sent at once before a silence of `ns` at `position`: those since the last similar
     /// silence; `None` if that is no longer remembered.
     fn sent_at_once(&self, position: u64, ns: u64) -> Option<u64> {
-        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * PACE_ALIKE_PART >= ns)?;
+        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * BURST_PART >= ns)?;
         Some(position.saturating_sub(like.0))
     }
 }
@@ -174,7 +174,7 @@ impl Sender {
         let Some(at_once) = bulk.pacer.sent_at_once(position, gap.len_ns()) else { return false };
         // Without a measured rate there is nothing to refute.
         let pair_ns = rate.map_or(u64::MAX, |rate| 2 * smss * 1_000_000_000 / rate);
-        let near = gap.rtt.sender_ns < gap.rtt.base_ns / 4;
+        let near = gap.rtt.sender_ns < gap.rtt.base_ns / TRAIN_PART;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
         let shows = recent_ns > 0 && pair_ns >= HOST_DELAY_NS;
         let passes = shows && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;

@@ -4,10 +4,9 @@
 //! too; but a writer waits only if the buffer is full, and goes on when ACKs have made enough
 //! room: Linux wakes it when a third is free (`sk_stream_min_wspace`).
 
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN, HOST_DELAY_MAX_NS, INITIAL_WINDOW_SEGMENTS};
 use crate::judge::{Gap, Turn};
 use crate::tcp::sender::Sender;
-use crate::tcp::thresholds::{LONG_WRITE_SEGMENTS, WRITE_SIZE_CHANGED};
 
 /// The writes of one sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,9 +34,10 @@ pub struct Pieces {
 
 /// Returns whether a buffer with `written` bytes had room for more: it has held more (`reached`
 /// bytes were in flight), and took another write beside `beside` bytes, while a writer to a full
-/// buffer would have waited until a third was free. With some tolerance.
+/// buffer would have waited until a third was free.
 fn has_room(written: u64, beside: u64, reached: u64) -> bool {
-    4 * beside > 3 * written && 8 * reached > 9 * written
+    let enough = written + written / ALIKE_PART;
+    3 * beside > 2 * enough && reached > enough
 }
 
 impl Pieces {
@@ -67,7 +67,7 @@ impl Pieces {
             return true;
         }
         self.strangers += 1;
-        if self.end_bytes != 0 && self.strangers < WRITE_SIZE_CHANGED {
+        if self.end_bytes != 0 && u32::from(self.strangers) < HABIT_MIN {
             return false;
         }
         let Self { from, empty_ns, last, .. } = *self;
@@ -80,7 +80,7 @@ impl Pieces {
     fn pause(&mut self, gap: &Gap, start: u64, flight: u64) -> u64 {
         let pause_ns = gap.len_ns().saturating_sub(gap.bottleneck.busy_ns);
         let written = (self.from.1 + start.saturating_sub(self.from.0)).max(gap.flight.first);
-        let long = self.last.1 >= LONG_WRITE_SEGMENTS * gap.smss;
+        let long = self.last.1 >= INITIAL_WINDOW_SEGMENTS * gap.smss;
         self.beside_max = self.beside_max.max(flight.min(self.beside));
         self.beside = flight;
         let (beside, reached) = (self.beside_max, gap.flight.reached);
@@ -89,7 +89,8 @@ impl Pieces {
         }
         // Until the ACK of the first data a full buffer stays full.
         let filling_ns = gap.end_ns.saturating_sub(self.empty_ns);
-        let unanswered = self.empty_ns > 0 && 4 * filling_ns < 3 * gap.rtt.base_ns;
+        let unanswered =
+            self.empty_ns > 0 && filling_ns < gap.rtt.base_ns - gap.rtt.base_ns / ALIKE_PART;
         if unanswered || long && has_room(written, beside, reached) {
             self.note_own(pause_ns);
             return pause_ns;

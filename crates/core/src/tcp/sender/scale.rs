@@ -1,6 +1,7 @@
 //! Inference of the window scale (RFC 7323 §2.2) if the SYNs were not captured: from the sender's
 //! behaviour under the offered windows.
 
+use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{Gap, Turn};
 use crate::tcp::acks::SCALE_MAX;
 use crate::tcp::sender::Sender;
@@ -64,8 +65,8 @@ impl Sender {
         let flight = gap.flight.before;
         // The further away the sender is, the less exactly its flight is known.
         let far_ns = gap.rtt.sender_ns.min(gap.rtt.base_ns);
-        let loose =
-            u128::from(flight) * u128::from(far_ns) / (8 * u128::from(gap.rtt.base_ns)).max(1);
+        let loose = u128::from(flight) * u128::from(far_ns)
+            / (u128::from(ALIKE_PART) * u128::from(gap.rtt.base_ns)).max(1);
         let loose = loose as u64;
         if self.window_scale.is_some() {
             // Senders keep to their windows: the window was greater.
@@ -123,7 +124,7 @@ impl Unscaled {
             || field >= SCALED_FIELD_MIN
             || room == 0 && is_odd(flight)
             || self.met == 0
-            || field.abs_diff(self.field_met) > field / 8;
+            || field.abs_diff(self.field_met) > field / ALIKE_PART as u16;
         if !fills || least != self.scale {
             self.met = 0;
         }
@@ -167,5 +168,18 @@ mod tests {
         assert_eq!(shown(Turn::Answers, false), None);
         assert_eq!(shown(Turn::Answers, true), None);
         assert_eq!(shown(Turn::Continues, true), None);
+    }
+
+    #[test]
+    fn a_constant_flight_shows_a_scale_if_a_buffer_may_need_that() {
+        let settles = |field: u16| {
+            let mut unscaled = Unscaled { field_before: field, ..Unscaled::default() };
+            let flight = 2 * u64::from(field) - 700;
+            for _ in 0..3 {
+                unscaled.fit(flight, 0, 1_448);
+            }
+            unscaled.settled
+        };
+        assert!(settles(20_000) && !settles(12_000));
     }
 }

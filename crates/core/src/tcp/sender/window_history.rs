@@ -2,6 +2,7 @@
 //! and heights at which the window limited the sender.
 
 use crate::model::Sighting;
+use crate::tcp::thresholds::WINDOW_ALIKE_PART;
 
 /// A height of the window, and the number of times it limited the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,8 @@ impl WindowHistory {
 
     /// Returns whether the last limiting window was about `bytes`.
     pub fn has_met(&self, bytes: u64) -> bool {
-        self.level.times > 0 && bytes.abs_diff(self.level.bytes) <= self.level.bytes / 5
+        self.level.times > 0
+            && bytes.abs_diff(self.level.bytes) <= self.level.bytes / WINDOW_ALIKE_PART
     }
 
     /// Records that a window of `bytes` limited the sender; `unread`: it had been more than twice
@@ -118,7 +120,7 @@ impl WindowHistory {
         }
         // The window of a slow reader is sometimes smaller; only a greater one means that it
         // opens.
-        if bytes > self.stands.bytes + self.stands.bytes / 5 {
+        if bytes > self.stands.bytes + self.stands.bytes / WINDOW_ALIKE_PART {
             self.stands = Level { bytes, times: 1 };
         } else {
             self.stands.times += 1;
@@ -140,7 +142,7 @@ impl WindowHistory {
             return [0, self.waits[1]];
         }
         let (level, any) = (self.level_max, self.stands);
-        let used = flight_max > any.bytes + any.bytes / 5 + 2 * smss;
+        let used = flight_max > any.bytes + any.bytes / WINDOW_ALIKE_PART + 2 * smss;
         let at_level = if level.has_opened(end) { 0 } else { level.times };
         [at_level, if any.has_opened(end) && used { 0 } else { any.times }]
     }

@@ -1,7 +1,5 @@
 //! Events at which senders continued whose flight had ended.
 
-use crate::findings::thresholds::PROMPTED_PART;
-
 /// Events at which senders continued whose flight had ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prompts {
@@ -23,7 +21,7 @@ impl Prompts {
 
     /// Returns whether senders waited for messages of the peer.
     pub fn are_words(&self) -> bool {
-        self.words > PROMPTED_PART * self.acks
+        self.words > 2 * self.acks
     }
 }
 
