@@ -28,7 +28,8 @@ pub(super) fn is_short(
     let share = share(cause, endpoint);
     let costly = share >= floors.cost_share && typical_ns(cause) >= floors.cost_ns;
     let wait_ns = cause.waits.quantile_ns(0.5);
-    let long_waits = wait_ns >= floors.fault_ns;
+    // It is longer than what the hosts at both ends take in any case.
+    let long_waits = wait_ns >= 2 * floors.fault_ns;
     // The window of a reader that is behind moves, and a wider one would not help it. It is a fault
     // only where a cost would be a finding.
     let usual = fixed && long_waits && share >= DOMINANT_FACTOR * floors.fault_share;

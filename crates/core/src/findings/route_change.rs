@@ -36,3 +36,20 @@ fn is_constant(cause: &CauseTally) -> bool {
         [FEW_SHARE, 0.5, 1.0 - FEW_SHARE].map(|share| cause.waits.quantile_ns(share));
     cause.exchanges >= 2 && most_ns - least_ns <= (middle_ns / ALIKE_PART).max(ROUTE_VARIATION_NS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_that_vary_by_more_than_hosts_and_clocks_do_are_a_queue() {
+        let is_route = |variation_ns: u64| {
+            let mut cause = CauseTally { exchanges: 20, ..CauseTally::default() };
+            for step in 0..20 {
+                cause.waits.record(8_000_000 + variation_ns * step / 20);
+            }
+            is_constant(&cause)
+        };
+        assert!(is_route(2_000_000) && !is_route(4_000_000));
+    }
+}

@@ -146,3 +146,18 @@ impl<'a> Firsts<'a> {
         rows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_adds_up_to_what_a_person_notices() {
+        let adds_up = |path_ns: u64| {
+            let mut rows = Rows { path_ns, ..Rows::default() };
+            rows.longest = Row { count: 2 * SEQUENCE_MIN, path_ns, ..Row::default() };
+            adds_up(&rows, &EndpointTally::default(), path_ns, &Floors::default())
+        };
+        assert!(!adds_up(70_000_000) && adds_up(150_000_000));
+    }
+}

@@ -29,7 +29,9 @@ pub use round_trips::RoundTrips;
 pub use unsent::Unsent;
 
 use crate::app::Side;
-use crate::judge::thresholds::{ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, HOST_DELAY_NS};
+use crate::judge::thresholds::{
+    ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS, HOST_DELAY_NS,
+};
 use crate::model::Sighting;
 use crate::wire::{Segment, TcpFlags};
 
@@ -193,7 +195,9 @@ impl Gap {
     /// Host delay and variation of the path between an ACK and the segment that it triggers, at
     /// most, ns.
     pub fn trigger_tolerance_ns(&self) -> u64 {
-        HOST_DELAY_NS + self.rtt.sender_ns / ALIKE_PART
+        HOST_DELAY_NS
+            + self.rtt.sender_ns / ALIKE_PART
+            + (self.len_ns() / AT_ONCE_PART).min(HOST_DELAY_MAX_NS)
     }
 
     /// Returns whether it looks like Nagle's algorithm, but the next segment did not leave with

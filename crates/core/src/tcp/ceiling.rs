@@ -2,10 +2,9 @@
 //! buffer).
 
 use crate::judge::Shape;
-use crate::judge::thresholds::ALIKE_PART;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
 use crate::tcp::thresholds::{
-    CEILING_DRAINED_ROUNDS, CEILING_GROWTHS, CEILING_LEVEL_ROUNDS, CEILING_LOW_ROUNDS,
-    CEILING_SPENT_ROUNDS,
+    CEILING_DRAINED_ROUNDS, CEILING_GROWTHS, CEILING_LOW_ROUNDS, CEILING_SPENT_ROUNDS,
 };
 
 /// Follows the peak flight of each round (RFC 5681, FlightSize). A round ends when the data sent
@@ -95,7 +94,7 @@ impl Rounds {
     fn shape(&self) -> Shape {
         let drained = self.drained_rounds >= CEILING_DRAINED_ROUNDS;
         let empty = drained || self.emptied_rounds >= CEILING_DRAINED_ROUNDS;
-        let level = self.level_rounds >= CEILING_LEVEL_ROUNDS || self.level_rounds > 0 && empty;
+        let level = self.level_rounds >= HABIT_MIN || self.level_rounds > 0 && empty;
         if level || self.spent_rounds >= CEILING_SPENT_ROUNDS {
             Shape::Ceiling { bytes: self.reference.max(self.greatest), drained }
         } else {

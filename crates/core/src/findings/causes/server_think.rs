@@ -68,3 +68,19 @@ fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| named.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_the_waits_are_few() {
+        let is_of_few = |long: u64| {
+            let mut waits = Histogram::default();
+            (0..100 - long).for_each(|_| waits.record(1_000_000));
+            (0..long).for_each(|_| waits.record(1_000_000_000));
+            !few_long(&waits).is_empty()
+        };
+        assert!(is_of_few(8) && !is_of_few(15));
+    }
+}

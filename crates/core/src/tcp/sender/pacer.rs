@@ -9,8 +9,7 @@ use crate::judge::{Gap, Shape, Turn};
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::widen;
 use crate::tcp::thresholds::{
-    BURST_PART, PACE_KNOWN_STEPS, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS, PACE_SEGMENTS_MIN,
-    TRAIN_PART,
+    BURST_PART, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS, PACE_SEGMENTS_MIN, TRAIN_PART,
 };
 
 /// Number of silences remembered.
@@ -62,9 +61,6 @@ impl Pace {
 pub struct Pacer {
     /// Position of the stream and length of the silence, ns; the latest first.
     silences: [(u64, u64); REMEMBERED],
-    /// Steps of two full segments while Nagle's algorithm could hold nothing back; at most
-    /// [`u8::MAX`].
-    steps: u8,
     /// The last silence that may have been a step of its pace.
     step: Pace,
     /// Its pace; after a loss, that since the loss.
@@ -135,13 +131,9 @@ impl Sender {
         let at_once = pacer.sent_at_once(position, gap.len_ns());
         gap.pace.in_pairs = at_once == Some(PACE_QUANTUM_SEGMENTS * gap.smss);
         let few = at_once.is_some_and(|bytes| bytes <= PACE_QUANTUM_SEGMENTS * gap.smss);
-        let known =
-            gap.pace.in_pairs && pacer.steps >= PACE_KNOWN_STEPS || pacer.pace.is_known(gap.smss);
+        let known = pacer.pace.is_known(gap.smss);
         gap.pace.is_step =
             may_be_step(gap) && (few || gap.len_ns() <= PACE_QUANTUM_MAX_NS) && (!held || known);
-        if gap.pace.is_step && gap.pace.in_pairs && !held {
-            pacer.steps = pacer.steps.saturating_add(1);
-        }
         // Single segments, or segments sent while the path is busy, may be spaced by the path; a
         // kernel sends a millisecond's worth at once.
         let own = gap.spaced() && gap.len_ns() >= HOST_DELAY_NS.max(2 * gap.bottleneck.busy_ns);

@@ -9,9 +9,7 @@ use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::sender::{Kind, Sender};
 use crate::tcp::sequence::{Sequence, widen};
-use crate::tcp::thresholds::{
-    IDENTIFICATION_JUMP_MAX, REORDERING_MAX_NS, TIMER_MIN_NS, WINDOW_MAX_BYTES,
-};
+use crate::tcp::thresholds::{IDENTIFICATION_JUMP_MAX, TIMER_MIN_NS, WINDOW_MAX_BYTES};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::num::NonZeroU32;
 
@@ -80,8 +78,7 @@ impl Sender {
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
         // A repair takes a whole round trip from the vantage's ACK; an overtaken packet comes
         // sooner.
-        let at_once =
-            || waited_ns < (rtt_base_ns - rtt_base_ns / ALIKE_PART).max(REORDERING_MAX_NS);
+        let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / ALIKE_PART).max(TIMER_MIN_NS);
         let overtaken = self.sent_before_hole(hole, segment).unwrap_or_else(at_once);
         if overtaken {
             Kind::Reordered
