@@ -61,7 +61,7 @@ impl<S: Sink> SecondPass<S> {
                         tracker.icmp_error(error, &mut self.sink);
                     }
                     Event::Copy(flow, hash) if !self.sites.are_two() => {
-                        tracker.leave_out(flow, hash, &mut self.sink);
+                        tracker.exclude(flow, hash, &mut self.sink);
                     }
                     _ => {}
                 }

@@ -81,7 +81,7 @@ impl Followed {
             connection: None,
             over: false,
             rungs: Vec::new(),
-            shared: Shared::telling_of(options.window()),
+            shared: Shared::limited_to(options.window()),
             window: options.window(),
             exchanges: Exchanges::default(),
             graph: None,
@@ -144,7 +144,7 @@ impl Followed {
         self.connection = None;
         self.rungs.clear();
         self.exchanges.0.clear();
-        let shared = Shared::telling_of(self.window);
+        let shared = Shared::limited_to(self.window);
         self.shared = if self.decides { shared.logging_revisions() } else { shared };
         if let Some(graph) = &mut self.graph {
             graph.begin_again();

@@ -83,7 +83,7 @@ pub struct OneShotConnection {
     arrived_ns: u64,
     /// Round trip between vantage and server as known when the response came, ns; at most the time
     /// waited.
-    way_ns: u64,
+    known_rtt_ns: u64,
     /// Time at which both sides had closed, ns; 0 before.
     pub over_ns: u64,
     last_ns: u64,
@@ -179,7 +179,7 @@ impl OneShotConnection {
             asked: Default::default(),
             answered: Default::default(),
             arrived_ns: 0,
-            way_ns: 0,
+            known_rtt_ns: 0,
             over_ns: 0,
             last_ns: syn.time_ns,
             ttl: 0,
@@ -328,13 +328,13 @@ impl OneShotConnection {
     fn connect(&mut self, side: Side, segment: &Segment) -> bool {
         self.path.sample(Side::Client, segment.time_ns - self.answered_syn_ns);
         (self.stage, self.connected_ns) = (Stage::Connected, segment.time_ns);
-        side == Side::Client && self.is_ack_alone(side, segment)
+        side == Side::Client && self.is_pure_ack(side, segment)
     }
 
     /// Returns whether `segment` acknowledges all data of the peer of `side` and does nothing
     /// else.
     #[inline]
-    fn is_ack_alone(&self, side: Side, segment: &Segment) -> bool {
+    fn is_pure_ack(&self, side: Side, segment: &Segment) -> bool {
         segment.flags.0 == TcpFlags::ACK
             && segment.payload_len == 0
             && segment.ack == self.next[side.peer() as usize]
@@ -394,7 +394,7 @@ impl OneShotConnection {
     fn hear(&mut self, side: Side, segment: &Segment) -> bool {
         let heard = side == Side::Server
             && self.acked[Side::Server as usize] != segment.ack
-            && self.is_ack_alone(side, segment);
+            && self.is_pure_ack(side, segment);
         self.path.sample(Side::Server, segment.time_ns - self.asked.time_ns);
         heard
     }
@@ -414,7 +414,7 @@ impl OneShotConnection {
         if self.acked[Side::Server as usize] != segment.ack {
             self.path.sample(Side::Server, waited_ns);
         }
-        self.way_ns = self.path.rtt_ns(Side::Server).min(waited_ns);
+        self.known_rtt_ns = self.path.rtt_ns(Side::Server).min(waited_ns);
         (self.stage, self.answered) = (Stage::Answered, Sighting::of(side, segment));
         true
     }
@@ -476,8 +476,8 @@ impl OneShotConnection {
             arrived_ns: self.arrived_ns,
             connect_ns: self.connected_ns - self.syn.time_ns,
             client_ns: self.asked.time_ns - self.connected_ns,
-            path_ns: self.way_ns + self.path.rtt_ns(Side::Client),
-            server_ns: waited_ns - self.way_ns,
+            path_ns: self.known_rtt_ns + self.path.rtt_ns(Side::Client),
+            server_ns: waited_ns - self.known_rtt_ns,
         })
     }
 

@@ -43,6 +43,6 @@ impl Sender {
         }
         let alone = pure && !segment.flags.has(TcpFlags::FIN);
         self.marks.note(Marks::ACKED_ALONE, alone && self.unique_bytes > 0);
-        Some((una, self.move_seen(segment.time_ns, una, self.times(alone))))
+        Some((una, self.advance_una_seen(segment.time_ns, una, self.shows_arrival(alone))))
     }
 }
