@@ -105,7 +105,7 @@ pub(super) fn bearable(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) 
         Cause::SendBuffer => Bearable::Opens,
         Cause::ReceiveWindow if sender.window.is_fixed() => Bearable::Short { wait_ns },
         Cause::ReceiveWindow if !sender.window.limits_often() => Bearable::Opens,
-        Cause::ZeroWindow if cause.count < WINDOW_CLOSED_MIN => Bearable::Few,
+        Cause::ZeroWindow if cause.count < u64::from(HABIT_MIN) => Bearable::Few,
         Cause::ReceiveWindow | Cause::ZeroWindow => Bearable::Work { late_ns: late_ns(cause) },
         _ => Bearable::Few,
     }

@@ -225,14 +225,15 @@ mod tests {
         assert_eq!(minima.calibrate(), None);
     }
 
-    /// Returns the drift shown by so many windows, of which every second has a queue in one direction.
+    /// Returns the drift that so many windows show, of which every second one has a queue in one
+    /// direction.
     fn drift_ppm(windows: u64, ppm: u64, queue_ns: i64) -> Option<f64> {
         let mut minima = Minima::default();
         for step in 0..windows {
             let (time_ns, ahead_ns) = (step * 20_000_000, (step * 20 * ppm) as i64);
             let queued_ns = if step % 2 == 0 { queue_ns } else { 0 };
-            minima.sample(Way::There, time_ns, ahead_ns + 10 * MS + queued_ns);
-            minima.sample(Way::Back, time_ns, ahead_ns - 10 * MS);
+            minima.sample(Transit::ToSecond, time_ns, ahead_ns + 10 * MS + queued_ns);
+            minima.sample(Transit::ToFirst, time_ns, ahead_ns - 10 * MS);
         }
         minima.calibrate().unwrap().drift_ppm
     }

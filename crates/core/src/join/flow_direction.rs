@@ -16,8 +16,6 @@ pub(super) const WAITING_MAX: usize = 8192;
 /// One in this number of packets without a match is searched for further back, as after missing
 /// packets in a capture.
 const FAR_SEARCH: u32 = 64;
-/// Maximum difference between the IP identifications of segments that offload made of one packet.
-const OFFLOAD_IDS: u16 = 64;
 
 /// A packet seen at one place and not yet at the other.
 #[derive(Clone, Copy, Debug)]
@@ -231,13 +229,13 @@ mod tests {
             ..Segment::default()
         };
         let is_seen_after = |others: u32| {
-            let mut lane = Lane::default();
-            lane.see(0, &packet(0), true, WAITING_MAX);
+            let mut direction = FlowDirection::default();
+            direction.sighting(0, &packet(0), true, WAITING_MAX);
             for number in 1..=others {
-                lane.see(0, &packet(number), true, WAITING_MAX);
-                lane.see(1, &packet(number), true, WAITING_MAX);
+                direction.sighting(0, &packet(number), true, WAITING_MAX);
+                direction.sighting(1, &packet(number), true, WAITING_MAX);
             }
-            lane.see(1, &packet(0), true, WAITING_MAX).is_some()
+            direction.sighting(1, &packet(0), true, WAITING_MAX).is_some()
         };
         assert!(is_seen_after(400) && !is_seen_after(700));
     }

@@ -5,9 +5,10 @@ use crate::judge::thresholds::DELAYED_ACK_MIN_NS;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// Claims a silence that ended with an ACK of all data, if the receiver had delayed that ACK. The time in addition to the round trip is lost to the delay. The reason for which
-/// the sender could not continue (a congestion window of one segment, a send buffer below two
-/// segments, stop-and-wait) is claimed by `flight`.
+/// Claims a silence that ended with an ACK of all data, if the receiver had delayed that ACK. The
+/// time in addition to the round trip is lost to the delay. The reason for which the sender could
+/// not continue (a congestion window of one segment, a send buffer below two segments,
+/// stop-and-wait) is claimed by `flight`.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let waits = match gap.ack_triggered() {
         true => gap.late_acks.may_be_waited_for(),
@@ -34,9 +35,9 @@ pub(super) fn round_trip(gap: &Gap, rest_ns: u64) -> Slice {
     Slice::plain(Owner::Path, held_ns(gap, rest_ns))
 }
 
-/// Returns whether the sender continued after an ACK that its receiver had delayed for most of
-/// `held_ns`, and for which it may have had to wait.
-pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
+/// Returns whether the sender continued after an ACK that its receiver had delayed, and for which
+/// it may have had to wait.
+pub fn after_late_ack(gap: &Gap) -> bool {
     let Some((ack, delay_ns)) = gap.acks.last.and_then(|ack| Some((ack, ack.delay_ns?))) else {
         return false;
     };

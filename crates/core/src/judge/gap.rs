@@ -183,7 +183,8 @@ impl Gap {
     /// that it did not wait for room. ACKs no further apart than the segments that they acknowledge
     /// are no evidence: data released by the first of them took as long to pass.
     pub fn ignored_acks(&self) -> bool {
-        let floor_ns = ACKS_MERGED_NS.max(2 * self.flight.apart_ns).max(4 * self.after_ack_ns());
+        let floor_ns =
+            ACK_TRAIN_NS.max(2 * self.flight.apart_ns).max(AT_ONCE_PART * self.after_ack_ns());
         self.acks.count > 1 && self.after_first_ack_ns() >= floor_ns
     }
 

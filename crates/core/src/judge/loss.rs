@@ -24,7 +24,7 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
 /// before the vantage.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     let floor_ns = match gap.turn {
-        Turn::Answers => UNSEEN_ANSWER_NS,
+        Turn::Answers => LINUX_RTO_MIN_NS,
         // The tail loss probe repeats one segment (RFC 8985 §7.2); all others wait for the RTO.
         Turn::Continues if gap.losses.missing.count == 1 => RETRANSMISSION_MIN_NS,
         Turn::Continues => RTO_MIN_NS,

@@ -27,7 +27,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         "the round trip to the sender is known only from pauses like this one",
     )?;
     need(!gap.misses_data, "packets are missing from the capture in it")?;
-    need(gap.len_ns() >= HOLD_FLOOR_NS, "it is shorter than 1 ms")?;
+    need(gap.len_ns() >= HOST_DELAY_MAX_NS, "it is shorter than 1 ms")?;
     let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
     let Some(ack) = gap.acks.last else {
         let unprobed = "no ACK came in it, and it is no tail loss probe of a sender known to hold";
@@ -93,7 +93,7 @@ fn cwnd_open(gap: &Gap) -> bool {
     let flight = gap.flight_held();
     let opened = gap.flight.has_reached(flight + gap.next_segment())
         || gap.next_pushed && has_opened(gap, flight);
-    let few = gap.flight.before <= 3 * gap.smss && (flight <= gap.smss || opened);
+    let few = gap.flight.before <= FEW_SEGMENTS * gap.smss && (flight <= gap.smss || opened);
     (few || gap.ignored_acks()) && !gap.flight.cut && !gap.losses.occurred && !gap.flight.steps
 }
 

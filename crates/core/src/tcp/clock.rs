@@ -51,7 +51,7 @@ impl SenderClock {
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
-        if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > here_ns.saturating_mul(2) {
+        if sender_ns > here_ns.max(TIMESTAMP_PROOF_NS as i64).saturating_mul(2) {
             self.state = State::Unusable;
             return;
         }

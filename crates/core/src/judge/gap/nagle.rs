@@ -58,13 +58,13 @@ impl LateAcks {
     /// ACKs. A sender with its own pace continues together with an ACK only by chance, once in some
     /// dozens.
     pub fn may_be_waited_for(&self) -> bool {
-        self.late <= 4 * (self.prompt + 1)
+        self.late <= CHANCE_FACTOR * (self.prompt + 1)
     }
 
     /// Returns whether the sender is known to wait for ACKs, although it continues some time after
     /// the ACK of this gap.
     pub fn are_waited_for(&self) -> bool {
-        self.prompt >= KNOWN_WAITS && self.late <= 4 * self.prompt
+        self.prompt >= HABIT_MIN && self.late <= CHANCE_FACTOR * self.prompt
     }
 }
 

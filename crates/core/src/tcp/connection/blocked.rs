@@ -87,7 +87,7 @@ impl Connection {
     /// Counts whether the sender of `gap`, which had data in flight all the time, continued just
     /// when data of its peer reached it, or at another time.
     pub(super) fn count_continuation(&mut self, gap: &Gap) {
-        if ACK_TRAIN_PART * gap.len_ns() < gap.rtt.base_ns {
+        if TRAIN_PART * gap.len_ns() < gap.rtt.base_ns {
             return;
         }
         let Some(bulk) = &mut self.senders[gap.sender as usize].bulk else { return };

@@ -278,7 +278,7 @@ impl Connection {
         } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
             sender.history_mut().nagle.evidence.holds += 1;
         }
-        if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
+        if judge::after_late_ack(gap) {
             sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
         }
         sender.follow_waits(gap, owned_by(Cause::DelayedAck));

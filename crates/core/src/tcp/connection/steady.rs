@@ -85,7 +85,7 @@ impl Connection {
             && self.setup.confirmed
             && is_set_up
             && self.knows_roles
-            && (self.pure_acks || self.path.base_rtt_ns() <= STEADY_RTT_MAX_NS)
+            && (self.pure_acks || self.path.base_rtt_ns() <= ACK_WITHIN_NS)
             // Without a captured handshake, a request that acknowledges the response is no sample
             // of the path.
             && (has_samples || self.mid_stream && !self.awaits_path())

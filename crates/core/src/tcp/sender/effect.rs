@@ -263,7 +263,7 @@ impl Sender {
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // A sender that never has more than a few segments in flight shows its own pace.
-        let few = u64::from(self.flight_max) <= 3 * self.smss();
+        let few = u64::from(self.flight_max) <= FEW_SEGMENTS * self.smss();
         let timed = self.shows_arrival(ack.payload_bytes == 0);
         let in_recovery = self.history().losses.is_recovering();
         let Some(bulk) = &mut self.bulk else { return };

@@ -2,7 +2,6 @@
 //! 2923).
 
 use super::Sender;
-use crate::judge::thresholds::HABIT_MIN;
 use crate::tcp::sequence::{ORIGIN, widen};
 use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, OPTIONS_MAX_BYTES};
 

@@ -179,7 +179,7 @@ mod tests {
             for _ in 0..3 {
                 unscaled.fit(flight, 0, 1_448);
             }
-            unscaled.settled
+            unscaled.is_inferred
         };
         assert!(settles(20_000) && !settles(12_000));
     }

@@ -80,8 +80,7 @@ impl Sender {
         let joined = (last_len / smss.max(1)).saturating_sub(1);
         let Some(bulk) = &mut self.bulk else { return };
         let spacing = &mut bulk.spacing;
-        let stamped =
-            apart_ns < rtt_ns / PACE_WITHIN_PART && segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let stamped = apart_ns < rtt_ns / TRAIN_PART && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let sent_apart_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
         if let Some(sent_apart_ns) = sent_apart_ns.filter(|_| stamped) {
             // Packets that leave a queue one by one are spaced by that queue.

@@ -104,7 +104,7 @@ impl Sender {
         let is_numbered = segment.facts.has(SegmentFlags::IPV4)
             && number != 0
             && self.packet_count.distinguishes()
-            && (self.has_packet_counter() || number.unsigned_abs() <= IDENTIFICATIONS_NEAR);
+            && (self.has_packet_counter() || number.unsigned_abs() <= IDENTIFICATION_JUMP_MAX);
         is_numbered.then_some(number < 0)
     }
 

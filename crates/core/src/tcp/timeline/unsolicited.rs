@@ -29,7 +29,7 @@ impl Timeline {
             return;
         };
         let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-        let at_once = own.map(|slice| slice.ns).sum::<u64>() <= pause.longest_ns / 10;
+        let at_once = own.map(|slice| slice.ns).sum::<u64>() <= pause.longest_ns / AT_ONCE_PART;
         let short = sent.saturating_sub(exchange.began_at[0]) <= INITIAL_WINDOW_BYTES;
         let is_first = exchange.connects || exchange.handshake.is_some();
         if asks_at_once && at_once && short && !is_first {
