@@ -1,7 +1,7 @@
 //! The requests of a run, and those that only one of two runs has. A comparison of latencies of
 //! different requests would show the difference between the requests.
 
-use crate::compare::thresholds::LOAD_SHARE_MIN;
+use crate::findings::thresholds::TAIL_SHARE;
 use crate::model::Report;
 use std::collections::BTreeMap;
 
@@ -120,7 +120,7 @@ pub fn is_another(differences: &[OnlyIn]) -> bool {
         let here = differences.iter().filter(|it| it.run == run);
         let (sum, of) =
             here.fold((0.0, 0), |(sum, _), it| (sum + it.exchanges as f64, it.of_exchanges));
-        sum > 0.0 && sum >= LOAD_SHARE_MIN * of as f64
+        sum > 0.0 && sum >= TAIL_SHARE * of as f64
     })
 }
 

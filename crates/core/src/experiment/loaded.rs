@@ -3,7 +3,7 @@
 
 use crate::capture::{FrameId, InputSummary};
 use crate::findings;
-use crate::findings::thresholds::SLIGHT_SHARE;
+use crate::findings::thresholds::TAIL_SHARE;
 use crate::model::units::counted;
 use crate::model::{Class, Finding, Load, Report, Role};
 
@@ -58,9 +58,9 @@ fn is_same(known: &Finding, found: &Finding) -> bool {
 fn is_slight(finding: &Finding, connections: u64) -> bool {
     let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
     let affected = &finding.affected;
-    finding.share < SLIGHT_SHARE
-        && part(affected.exchanges, affected.of_exchanges) < SLIGHT_SHARE
-        && part(affected.connections, connections) < SLIGHT_SHARE
+    finding.share < TAIL_SHARE
+        && part(affected.exchanges, affected.of_exchanges) < TAIL_SHARE
+        && part(affected.connections, connections) < TAIL_SHARE
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::findings;
 use crate::findings::thresholds::CONFIDENCE_MAX;
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
 use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 
@@ -95,7 +96,7 @@ impl Hit {
     /// Selects exchanges that took about as long as the effect plus the time with the change.
     fn of(latency: &Histogram, experiment: &Experiment) -> Self {
         let effect_ns = experiment.effect_ns.unsigned_abs();
-        let least_ns = effect_ns - effect_ns / 5;
+        let least_ns = effect_ns - effect_ns / ALIKE_PART;
         let mut hit = Self::default();
         for (ns, count) in latency.points() {
             let lost_ns = match ns >= least_ns {

@@ -9,7 +9,7 @@ use crate::findings::facts::Facts;
 use crate::findings::floors::{Case, Floors};
 use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
-use crate::findings::thresholds::{DOMINANT_COST_SHARE, SLIGHT_SHARE};
+use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
     client_isolated, confidence, costs, endpoints, facts, harmless_waits, refusals, scans,
     settling, upstream_wait,
@@ -110,7 +110,7 @@ fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
 pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     let floors = Floors::default();
     let costs = findings.iter().filter(|finding| finding.cause.class() == Class::Cost);
-    let dominated = costs.clone().any(|cost| cost.share >= DOMINANT_COST_SHARE);
+    let dominated = costs.clone().any(|cost| 2.0 * cost.share >= 1.0);
     findings.sort_by_key(|finding| {
         let rank = match finding.cause.class() {
             Class::Fault if !is_slight(finding, totals, &floors, dominated) => 0,
@@ -130,9 +130,8 @@ fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool)
     let of_connections = part(fault.affected.connections, totals.connections);
     // Half-open connections carry no requests.
     let met = if fault.cause == Cause::SynFlood { of_connections } else { of_exchanges };
-    let rare = dominated && of_exchanges < SLIGHT_SHARE && of_connections < SLIGHT_SHARE;
-    fault.share < SLIGHT_SHARE
-        && (rare || fault.lost_ns < floors.cost_ns && met < floors.cost_share)
+    let rare = dominated && of_exchanges < TAIL_SHARE && of_connections < TAIL_SHARE;
+    fault.share < TAIL_SHARE && (rare || fault.lost_ns < floors.cost_ns && met < floors.cost_share)
 }
 
 fn order(finding: &Finding) -> impl Ord + use<> {

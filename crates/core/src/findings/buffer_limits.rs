@@ -5,9 +5,8 @@ use crate::findings::floors::Floors;
 use crate::findings::proof::Shown;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
-use crate::findings::thresholds::{
-    DOMINANT_FACTOR, READ_BYTES, SLOW_READER_FACTOR, WINDOW_CLOSED_MIN,
-};
+use crate::findings::thresholds::{DOMINANT_FACTOR, NOTICED_FACTOR, READ_BYTES};
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::Cause;
 
 /// Name of the fact: bytes sent in exchanges that waited for room.
@@ -29,6 +28,7 @@ pub(super) fn is_short(
     let share = share(cause, endpoint);
     let costly = share >= floors.cost_share && typical_ns(cause) >= floors.cost_ns;
     let wait_ns = cause.waits.quantile_ns(0.5);
+    // It is longer than what the hosts at both ends take in any case.
     let long_waits = wait_ns >= 2 * floors.fault_ns;
     // The window of a reader that lags behind moves, and a wider window would not help it. It is a
     // fault only if a cost would be a finding.
@@ -55,8 +55,8 @@ fn typical_ns(cause: &CauseTally) -> u64 {
 /// fault.
 fn is_read_slowly(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     share(cause, endpoint) >= floors.cost_share
-        && typical_ns(cause) >= SLOW_READER_FACTOR * floors.cost_ns
-        && late_ns(cause) >= SLOW_READER_FACTOR * floors.fault_ns
+        && typical_ns(cause) >= NOTICED_FACTOR * floors.cost_ns
+        && late_ns(cause) >= NOTICED_FACTOR * floors.fault_ns
 }
 
 /// Returns the delay of a reader for each [`READ_BYTES`], ns.
@@ -70,7 +70,7 @@ fn late_ns(cause: &CauseTally) -> u64 {
 /// processes what it reads, and counts only if that takes long in total.
 pub(super) fn is_unread(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     let stops = cause.waits.quantile_ns(0.5) >= floors.cost_ns;
-    cause.count >= WINDOW_CLOSED_MIN && (stops || is_read_slowly(cause, endpoint, floors))
+    cause.count >= u64::from(HABIT_MIN) && (stops || is_read_slowly(cause, endpoint, floors))
 }
 
 /// Returns whether the reader stopped once for as long as the floor of a cost, or its delay
@@ -111,7 +111,7 @@ pub(super) fn no_fault_reason(
         Cause::SendBuffer => NoFaultReason::Opens,
         Cause::ReceiveWindow if sender.window.is_fixed() => NoFaultReason::Short { wait_ns },
         Cause::ReceiveWindow if !sender.window.limits_often() => NoFaultReason::Opens,
-        Cause::ZeroWindow if cause.count < WINDOW_CLOSED_MIN => NoFaultReason::Few,
+        Cause::ZeroWindow if cause.count < u64::from(HABIT_MIN) => NoFaultReason::Few,
         Cause::ReceiveWindow | Cause::ZeroWindow => NoFaultReason::Work { late_ns: late_ns(cause) },
         _ => NoFaultReason::Few,
     }

@@ -119,4 +119,10 @@ mod tests {
         let unmeasured = Judged::new(0, 0).share_among(OFTEN);
         assert!((unmeasured - OFTEN.share()).abs() < 1e-9);
     }
+
+    #[test]
+    fn four_of_its_own_weigh_as_much_as_all_causes() {
+        let never = Judged::new(0, 4).share_among(Judged::new(10, 10));
+        assert!((never - 0.5).abs() < 1e-9, "{never}");
+    }
 }

@@ -10,8 +10,8 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{Instance, Key, SmallExchange, Tally, Transfer};
-use crate::findings::thresholds::CROSS_TRAFFIC_MIN;
 use crate::judge::QueueDelay;
+use crate::judge::thresholds::{HABIT_MIN, RATE_MARGIN_PART};
 use crate::model::{Cause, Fact, Ledger, Owner, Vantage};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
@@ -62,7 +62,7 @@ impl UnexplainedDelay {
     /// Returns whether the path was slow, and not a host: a slow host delays ACKs, but not packets
     /// that it has already sent.
     fn is_queue(&self) -> bool {
-        self.exchanges >= CROSS_TRAFFIC_MIN && 4 * self.stamped_ns >= self.ns
+        self.exchanges >= u64::from(HABIT_MIN) && 2 * self.stamped_ns >= self.ns
     }
 }
 
@@ -148,7 +148,7 @@ impl SmallExchange {
         let mut due_ns = (round_trips * queue_ns).saturating_sub(self.queueing_ns);
         let mut moved = [(Owner::Server, 0); 3];
         for (place, (owner, ns)) in moved.iter_mut().zip(self.beyond(base_ns)) {
-            let ns = ns.min(due_ns + due_ns / 4);
+            let ns = ns.min(due_ns + due_ns / RATE_MARGIN_PART);
             due_ns = due_ns.saturating_sub(ns);
             *place = (owner, ns);
         }

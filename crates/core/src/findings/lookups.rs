@@ -16,6 +16,7 @@ use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
 use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
 use crate::findings::{fallback, retries};
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Owner, Role, Window};
 use crate::wire::Endpoint;
 use std::collections::{HashMap, HashSet};
@@ -272,7 +273,7 @@ fn attribute(
         }
         let taken_ns =
             query.answered_ns.map_or(0, |answered_ns| answered_ns.saturating_sub(query.sent_ns));
-        if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
+        if cause == Cause::DnsSlow && taken_ns <= rtt_base_ns + rtt_base_ns / ALIKE_PART {
             // The look-up took no longer than the path to the server: the cause is distance, not
             // the resolver.
             continue;

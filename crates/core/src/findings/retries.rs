@@ -3,7 +3,7 @@
 
 use crate::capture::FrameId;
 use crate::findings::tally::{First, Key, Tally};
-use crate::findings::thresholds::ASKED_AGAIN_MAX_NS;
+use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
 use crate::wire::Endpoint;
 
@@ -43,7 +43,7 @@ impl FailedRequest {
     /// Time until which the request may have been retried, ns. A client that sends the same request
     /// occasionally comes back after about the time for which it had been idle before.
     fn retry_until_ns(&self) -> u64 {
-        self.end_ns() + ASKED_AGAIN_MAX_NS.min(self.idle_ns / 2)
+        self.end_ns() + APPLICATION_TIMEOUT_MIN_NS.min(self.idle_ns / 2)
     }
 
     /// Returns whether `first` is the retry of this request.

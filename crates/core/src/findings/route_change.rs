@@ -6,7 +6,8 @@
 //! later packets.
 
 use crate::findings::tally::{CauseTally, Key, Tally};
-use crate::findings::thresholds::{ROUTE_VARIATION_NS, ROUTE_VARIATION_PART};
+use crate::findings::thresholds::{FEW_SHARE, ROUTE_VARIATION_NS};
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Owner};
 
 /// Attributes to the path the delay that seems to be that of a queue, if it is constant.
@@ -33,7 +34,23 @@ pub(super) fn settle(tally: &mut Tally) {
 /// Returns whether all delays but a tenth on either side differ as little as the delays of a path.
 fn is_constant(cause: &CauseTally) -> bool {
     let [least_ns, middle_ns, most_ns] =
-        [0.1, 0.5, 0.9].map(|share| cause.waits.quantile_ns(share));
-    cause.exchanges >= 2
-        && most_ns - least_ns <= (middle_ns / ROUTE_VARIATION_PART).max(ROUTE_VARIATION_NS)
+        [FEW_SHARE, 0.5, 1.0 - FEW_SHARE].map(|share| cause.waits.quantile_ns(share));
+    cause.exchanges >= 2 && most_ns - least_ns <= (middle_ns / ALIKE_PART).max(ROUTE_VARIATION_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_that_vary_by_more_than_hosts_and_clocks_do_are_a_queue() {
+        let is_route = |variation_ns: u64| {
+            let mut cause = CauseTally { exchanges: 20, ..CauseTally::default() };
+            for step in 0..20 {
+                cause.waits.record(8_000_000 + variation_ns * step / 20);
+            }
+            is_constant(&cause)
+        };
+        assert!(is_route(2_000_000) && !is_route(4_000_000));
+    }
 }

@@ -3,8 +3,8 @@
 use crate::app::Side;
 use crate::findings::causes::rules;
 use crate::findings::proof::{Proof, Shown};
-use crate::findings::thresholds::{FAR_SENDER_NS, LATE_ACK_PART};
 use crate::judge::Gap;
+use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS};
 use crate::model::{Cause, Fact};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 
@@ -34,7 +34,7 @@ impl Scene<'_> {
     /// is attributed to the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
         let delay_ns = self.gap().acks.last?.delay_ns?;
-        (delay_ns >= self.gap().len_ns() / LATE_ACK_PART).then_some(delay_ns)
+        (delay_ns >= self.gap().len_ns() / AT_ONCE_PART).then_some(delay_ns)
     }
 
     /// Returns whether neither side has retransmitted anything on the connection so far.
@@ -78,7 +78,7 @@ impl Scene<'_> {
         proof.add_fact("mss_bytes", Fact::Bytes(self.gap().smss));
         proof.add_fact("rtt_ns", Fact::Ns(self.gap().rtt.base_ns));
         let ack = self.gap().acks.last.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
-        if ack.is_some() && self.gap().rtt.sender_ns >= FAR_SENDER_NS {
+        if ack.is_some() && self.gap().rtt.sender_ns >= HOST_DELAY_MAX_NS {
             let side = match self.gap().sender {
                 Side::Client => "client",
                 Side::Server => "server",

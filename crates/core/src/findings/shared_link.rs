@@ -5,7 +5,7 @@
 //! transfers fill the queue, and continues with a smaller window: the others use the capacity.
 
 use crate::findings::tally::{Flow, Key, Tally};
-use crate::findings::thresholds::{FULL_LINK_SHARE, SHARED_LINK_EXPLAINED};
+use crate::findings::thresholds::FULL_LINK_SHARE;
 use crate::model::{Cause, Owner};
 
 /// Attributes to the link the time that seems lost to a small send buffer or congestion window, or
@@ -64,7 +64,7 @@ impl Flow {
         let beside: f64 = beside.map(|flow| flow.bytes_within(self.span_ns)).sum();
         let all = self.bytes as f64 + beside;
         let link_ns = |bytes: f64| bytes * 8e9 / path_bps.max(1) as f64;
-        let explained = link_ns(beside) >= SHARED_LINK_EXPLAINED * waited_ns as f64;
+        let explained = 2.0 * link_ns(beside) >= waited_ns as f64;
         explained && beside > 0.0 && link_ns(all) >= FULL_LINK_SHARE * open_ns
     }
 

@@ -4,7 +4,8 @@
 use crate::findings::facts::Facts;
 use crate::findings::floors::Floors;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Rows, Tally, slow_ns};
-use crate::findings::thresholds::{MOST_SHARE, SEQUENCE_MIN, SLOW_EXCHANGES_MIN, TAIL_ONE_IN};
+use crate::findings::thresholds::{MOST_SHARE, NOTICED_FACTOR, SEQUENCE_MIN, TAIL_SHARE};
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Fact, Histogram};
 use crate::tcp::{Link, Row};
 use crate::wire::Endpoint;
@@ -50,12 +51,12 @@ impl Tail {
     /// Returns whether the cost is a finding because of the time that it takes in these exchanges.
     pub(super) fn is_felt(&self, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
         let total_ns = endpoint.all.ledger.total_ns().max(1);
-        let noticed =
-            self.count >= SLOW_EXCHANGES_MIN || self.parts.quantile_ns(0.5) >= 5 * floors.cost_ns;
+        let noticed = self.count >= u64::from(HABIT_MIN)
+            || self.parts.quantile_ns(0.5) >= NOTICED_FACTOR * floors.cost_ns;
         let share = self.ns.min(cost_ns) as f64 / total_ns as f64;
         self.count > 0
             && noticed
-            && self.count * TAIL_ONE_IN >= endpoint.all.exchanges
+            && self.count as f64 >= TAIL_SHARE * endpoint.all.exchanges as f64
             && share >= floors.cost_share
             && self.is_apart(endpoint, cost_ns)
     }
@@ -86,7 +87,7 @@ pub(super) fn adds_up(
     let total_ns = endpoint.all.ledger.total_ns().max(1);
     let share = rows.path_ns.min(cost_ns) as f64 / total_ns as f64;
     rows.longest.count >= SEQUENCE_MIN
-        && rows.longest.path_ns >= 5 * floors.cost_ns
+        && rows.longest.path_ns >= NOTICED_FACTOR * floors.cost_ns
         && share >= floors.cost_share
 }
 
@@ -143,5 +144,20 @@ impl<'a> Firsts<'a> {
             }
         }
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_adds_up_to_what_a_person_notices() {
+        let adds_up = |path_ns: u64| {
+            let mut rows = Rows { path_ns, ..Rows::default() };
+            rows.longest = Row { count: 2 * SEQUENCE_MIN, path_ns, ..Row::default() };
+            adds_up(&rows, &EndpointTally::default(), path_ns, &Floors::default())
+        };
+        assert!(!adds_up(70_000_000) && adds_up(150_000_000));
     }
 }

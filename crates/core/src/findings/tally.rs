@@ -40,7 +40,7 @@ use crate::findings::legs::Legs;
 use crate::findings::notes::Notes;
 use crate::findings::retries::FailedRequest;
 use crate::findings::scene::Scene;
-use crate::findings::thresholds::{SEQUENCE_MIN, WAIT_MIN_NS};
+use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, retries};
 use crate::model::{Cause, Owner, Shares, Vantage};
@@ -206,7 +206,7 @@ impl Sink for Tally {
         if !self.worst.passes_over(one_shot) || !self.runs.take_one_shot(one_shot) {
             return false;
         }
-        if one_shot.wall_ns() >= WAIT_MIN_NS {
+        if one_shot.wall_ns() >= COST_MIN_NS {
             self.at(one_shot.server).tails.one_shot(one_shot);
         }
         self.queues.one_shot(one_shot);
@@ -244,7 +244,7 @@ impl Sink for Tally {
             self.tcp_lookups(connection, exchange);
             return;
         }
-        if exchange.wall_ns() >= WAIT_MIN_NS {
+        if exchange.wall_ns() >= COST_MIN_NS {
             self.at(connection.server()).tails.exchange(exchange);
         }
         let row = connection.totals.row();

@@ -8,9 +8,8 @@
 
 use crate::findings::Floors;
 use crate::findings::tally::{Tally, Wait, Waits};
-use crate::findings::thresholds::{
-    UPSTREAM_APART_PART, UPSTREAM_FITS_MAX, UPSTREAM_MISSED_PART, UPSTREAM_PAIRS_MIN, WAIT_MIN_NS,
-};
+use crate::findings::thresholds::{COST_MIN_NS, UPSTREAM_FITS_MAX, UPSTREAM_MISSED_PART};
+use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, Finding};
 use crate::wire::Endpoint;
 
@@ -63,7 +62,7 @@ impl Pairs {
     /// Returns whether the outer server waits for the inner one.
     fn is_link(&self) -> bool {
         let by_address = self.matched > 0 && self.of_host == self.matched && self.unmatched == 0;
-        let by_time = self.matched >= UPSTREAM_PAIRS_MIN
+        let by_time = self.matched >= u64::from(HABIT_MIN)
             && self.matched >= UPSTREAM_MISSED_PART * self.unmatched;
         (by_address || by_time) && self.matched >= self.ambiguous
     }
@@ -77,14 +76,14 @@ impl Pairs {
 impl Wait {
     /// Returns whether the server, at which the capture was taken, kept this exchange waiting.
     fn is_outer(&self) -> bool {
-        self.at_server && self.answered_ns.saturating_sub(self.asked_ns) >= WAIT_MIN_NS
+        self.at_server && self.answered_ns.saturating_sub(self.asked_ns) >= COST_MIN_NS
     }
 
     /// Returns those of `others` that begin just after this wait and end just before its end, with
     /// their times.
     fn within<'a>(&self, others: &'a [Self]) -> impl Iterator<Item = (usize, u64)> + use<'a> {
         let Self { asked_ns, answered_ns, client, .. } = *self;
-        let apart_ns = (answered_ns - asked_ns) / UPSTREAM_APART_PART;
+        let apart_ns = (answered_ns - asked_ns) / AT_ONCE_PART;
         let due_ns = answered_ns - apart_ns..answered_ns;
         let from = others.partition_point(|it| it.began_ns < asked_ns);
         let soon = others[from..].iter().take_while(move |it| it.began_ns <= asked_ns + apart_ns);

@@ -3,6 +3,7 @@
 use super::rules::{evidence_for, overflows, server};
 use super::{Conntrack, LocalPorts, Netns, State};
 use crate::findings;
+use crate::findings::thresholds::CONFIDENCE_MAX;
 use crate::model::{Cause, Culprit, Fact, Finding, Report, Role, StateEvidence};
 use crate::state::thresholds::{LIKELIHOOD_RATIO, TIME_WAIT_S, UNREPLIED_S};
 use crate::wire::Endpoint;
@@ -44,7 +45,7 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { LIKELIHOOD_RATIO } else { LIKELIHOOD_RATIO.recip() };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
     let share = with / (with + without).max(f64::MIN_POSITIVE);
-    (share.min(0.99) * 100.0).round() / 100.0
+    (share.min(CONFIDENCE_MAX) * 100.0).round() / 100.0
 }
 
 /// Renames the cause of failed connection attempts and look-ups if the state shows a full accept

@@ -439,4 +439,16 @@ mod tests {
         sender.acked(&segment, Near::Neither, 0);
         assert_eq!(sender.una_seen(), sender.nxt);
     }
+
+    #[test]
+    fn a_position_beyond_the_greatest_window_belongs_to_another_stream() {
+        let announced = |ahead: u32| {
+            let mut sender = Sender::default();
+            let start = sender.position(100);
+            sender.announce(&Segment { seq: 100 + ahead, ..Segment::default() });
+            sender.nxt - start
+        };
+        let [within, beyond] = [3 << 28, 3 << 29];
+        assert_eq!([within, beyond].map(announced), [within.into(), 0]);
+    }
 }

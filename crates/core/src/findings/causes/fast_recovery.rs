@@ -10,6 +10,7 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::CauseTally;
 use crate::findings::thresholds::{OFTEN_FACTOR, REPAIR_FACTOR};
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Fact};
 
 /// Proves a fast recovery by the segment, the duplicate ACK that reported it missing, and its
@@ -52,6 +53,7 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
 pub(super) fn is_often_or_long(case: &Case<'_>) -> bool {
     let after_ns = case.tally.cost_of(Cause::CongestionWindow, case.key.server);
     let with_window = case.share_of(case.cause.lost_ns + after_ns);
-    let often = case.cause.count >= 3 && with_window >= OFTEN_FACTOR * case.floors.fault_share;
+    let often = case.cause.count >= u64::from(HABIT_MIN)
+        && with_window >= OFTEN_FACTOR * case.floors.fault_share;
     case.is_broad() && (often || with_window >= REPAIR_FACTOR * case.floors.fault_share)
 }

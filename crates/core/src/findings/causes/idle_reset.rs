@@ -6,7 +6,7 @@ use super::reset::{add_end, add_reset_ttls};
 use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::findings::thresholds::IDLE_RESET_MIN_NS;
+use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Fact};
 
 /// Proves the cause by the server's FIN, the request that was sent before the FIN arrived, and the
@@ -25,7 +25,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         proof.add_fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
     }
     add_reset_ttls(scene, proof);
-    proof.rule_out(Cause::Reset, "idle", idle_ns >= IDLE_RESET_MIN_NS);
+    proof.rule_out(Cause::Reset, "idle", idle_ns >= IDLE_MIN_NS);
     proof.rule_out(
         Cause::ServerThink,
         "closed",

@@ -5,7 +5,7 @@
 use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::findings::thresholds::IDLE_RESET_MIN_NS;
+use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Fact, Sighting};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
@@ -75,11 +75,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             }
             proof.add_fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
         }
-        proof.rule_out(
-            Cause::IdleReset,
-            "busy",
-            last_ns > 0 && at_ns < last_ns + IDLE_RESET_MIN_NS,
-        );
+        proof.rule_out(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_MIN_NS);
     }
     if connection.ending().forgotten {
         proof.add_fact("forgot", Fact::Text("RST without an ACK".into()));

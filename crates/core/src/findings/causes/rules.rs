@@ -8,7 +8,7 @@ use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
-use crate::findings::thresholds::WAIT_MIN_NS;
+use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Finding, Owner, RuledOut};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
@@ -144,7 +144,7 @@ impl OwnedCost {
         Some(Self {
             cause: rules.cause,
             owners: rules.cause.owners(),
-            slow_ns: cost.floor_factor * WAIT_MIN_NS,
+            slow_ns: cost.floor_factor * COST_MIN_NS,
             is_sampled: cost.show.is_some(),
         })
     }

@@ -7,7 +7,7 @@ use crate::findings::facts::{Facts, perhaps_distance};
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Group, Key};
-use crate::findings::thresholds::MOST_SHARE;
+use crate::findings::thresholds::{FEW_SHARE, MOST_SHARE};
 use crate::judge::Turn;
 use crate::model::{Fact, Histogram, Owner, units};
 
@@ -45,7 +45,7 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
 /// median then says little.
 fn facts_of_longest(waits: &Histogram) -> Facts {
     let (count, least_ns) = waits.longest(MOST_SHARE);
-    if count == 0 || count * 10 > waits.count() {
+    if count == 0 || count as f64 > FEW_SHARE * waits.count() as f64 {
         return Facts::new();
     }
     Facts::from([("few", Fact::Count(count)), ("few_least_ns", Fact::Ns(least_ns))])
@@ -67,4 +67,20 @@ fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| named.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_of_the_waits_are_few() {
+        let is_of_few = |long: u64| {
+            let mut waits = Histogram::default();
+            (0..100 - long).for_each(|_| waits.record(1_000_000));
+            (0..long).for_each(|_| waits.record(1_000_000_000));
+            !facts_of_longest(&waits).is_empty()
+        };
+        assert!(is_of_few(8) && !is_of_few(15));
+    }
 }

@@ -4,7 +4,7 @@ use crate::app::Side;
 use crate::findings::confidence;
 use crate::findings::proof::Proof;
 use crate::findings::tally::EndpointTally;
-use crate::findings::thresholds::{FLOOD_HALF_OPEN_MIN, FLOOD_RATE_MIN};
+use crate::findings::thresholds::{FLOOD_COMPLETED_PART, FLOOD_HALF_OPEN_MIN, FLOOD_RATE_MIN};
 use crate::model::{Affected, Cause, Culprit, Evidence, Fact, Finding, Role, RuledOut, Sighting};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
@@ -133,7 +133,7 @@ impl Flood {
 pub(in crate::findings) fn is_flooded(endpoint: &EndpointTally) -> bool {
     let flood = &endpoint.set_ups.flood;
     let many = flood.count >= FLOOD_HALF_OPEN_MIN && flood.per_second() >= FLOOD_RATE_MIN;
-    many && completed(endpoint) < flood.count / 4
+    many && completed(endpoint) < flood.count / FLOOD_COMPLETED_PART
 }
 
 /// Returns the number of completed handshakes. If the clients' direction was not captured, these

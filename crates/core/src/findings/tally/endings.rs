@@ -4,10 +4,10 @@
 use crate::app::{Protocol, Side};
 use crate::findings::retries::{self, FailedRequest};
 use crate::findings::tally::{Key, Tally};
-use crate::findings::thresholds::{GIVE_UP_MIN_NS, IDLE_CLOSE_MIN_NS, SENDER_STOPPED_NS};
+use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Owner};
-use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
+use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 
 /// Returns whether the connection was idle before the request that the server answered with a RST:
@@ -26,7 +26,7 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
         };
     }
     closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
-        >= IDLE_CLOSE_MIN_NS
+        >= IDLE_MIN_NS
 }
 
 /// Returns whether the server, which sent no data in the capture, closed before the request reached
@@ -99,7 +99,7 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
     let half = &connection.senders[sender as usize];
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
-    let flows = half.last.time_ns + connection.path.base_rtt_ns() + SENDER_STOPPED_NS >= reset_ns;
+    let flows = half.last.time_ns + connection.path.base_rtt_ns() + STREAM_PAUSE_MIN_NS >= reset_ns;
     let sent_bytes = half.nxt.saturating_sub(exchange.began_at[sender as usize]);
     connection.protocol() == Protocol::Turns
         && !connection.was_reset_on_path()
@@ -119,7 +119,7 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && !connection.delimits_messages()
         && !connection.owes(Side::Server)
         && !senders.iter().any(Sender::in_recovery)
-        && reset_ns < spoken_ns + GIVE_UP_MIN_NS
+        && reset_ns < spoken_ns + APPLICATION_TIMEOUT_MIN_NS
 }
 
 /// Time for which the server of an exchange was silent before a RST or a FIN ended the connection,
@@ -143,7 +143,7 @@ impl End<'_> {
     /// has its response.
     fn lost_nothing(&self) -> bool {
         let fin_before = self.connection.ending().fin_ns[self.by as usize].is_some();
-        let impatient = self.exchange.wall_ns() >= GIVE_UP_MIN_NS && !fin_before;
+        let impatient = self.exchange.wall_ns() >= APPLICATION_TIMEOUT_MIN_NS && !fin_before;
         let content = fin_before && !self.aborted_response() || !self.exchange.response_seen;
         self.by == Side::Client && !impatient && content
     }
@@ -176,11 +176,11 @@ impl End<'_> {
         let (connection, exchange) = (self.connection, self.exchange);
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
-        let failed_requests = self.by == Side::Server
+        let gave_up = self.by == Side::Server
             && connection.ending().forgotten
-            && exchange.wall_ns() >= GIVE_UP_MIN_NS
+            && exchange.wall_ns() >= APPLICATION_TIMEOUT_MIN_NS
             && is_cut_short(connection, exchange);
-        left && !(self.by == Side::Client && self.aborted_response()) && !failed_requests
+        left && !(self.by == Side::Client && self.aborted_response()) && !gave_up
     }
 
     /// Returns whether the client answered the server's closing message, which it had received,

@@ -5,7 +5,7 @@
 //! requires.
 
 use crate::findings::causes::COSTS;
-use crate::findings::thresholds::WAIT_MIN_NS;
+use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Histogram, Owner};
 use crate::tcp::{Exchange, OneShot, SimpleExchange};
 
@@ -52,7 +52,7 @@ pub const fn slow_ns(cause: Cause) -> u64 {
         }
         at += 1;
     }
-    WAIT_MIN_NS
+    COST_MIN_NS
 }
 
 /// The slow exchanges of one endpoint, by cost.

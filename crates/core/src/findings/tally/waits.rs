@@ -2,7 +2,7 @@
 //! for another.
 
 use crate::app::Side;
-use crate::findings::thresholds::WAIT_MIN_NS;
+use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, OneShot, Path, SimpleExchange};
 use crate::wire::Endpoint;
@@ -80,8 +80,8 @@ impl Waits {
         let [began_ns, asked_ns, _, ended_ns] = times;
         // Most exchanges do not wait, however far their server is.
         let taken_ns = ended_ns.saturating_sub(asked_ns);
-        if taken_ns >= WAIT_MIN_NS
-            && taken_ns >= WAIT_MIN_NS + path.rtt_ns(Side::Server)
+        if taken_ns >= COST_MIN_NS
+            && taken_ns >= COST_MIN_NS + path.rtt_ns(Side::Server)
             && self.wants(began_ns)
         {
             self.keep(client, path, times);

@@ -17,7 +17,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::{Shared, Spare};
-use crate::tcp::thresholds::{DELAYED_ACK_MAX_NS, STEADY_RTT_MAX_NS};
+use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
@@ -85,7 +85,7 @@ impl Connection {
             && self.setup.confirmed
             && is_set_up
             && self.knows_roles
-            && (self.pure_acks || self.path.base_rtt_ns() <= STEADY_RTT_MAX_NS)
+            && (self.pure_acks || self.path.base_rtt_ns() <= ACK_WITHIN_NS)
             // Without a captured handshake, a request that acknowledges the response is no sample
             // of the path.
             && (has_samples || self.mid_stream && !self.awaits_path())

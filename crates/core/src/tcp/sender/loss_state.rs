@@ -1,6 +1,7 @@
 //! Losses of a sender, as it knows them (RFC 5681, RFC 6298).
 
 use super::stamp::Stamp;
+use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::Cause;
 
@@ -47,7 +48,7 @@ impl Repeating {
         }
         let waited_ns = now_ns.saturating_sub(self.last_ns);
         let doubled_ns = 2 * self.waited_ns;
-        self.doubles |= doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / 8;
+        self.doubles |= doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / ALIKE_PART;
         (self.last_ns, self.waited_ns) = (now_ns, waited_ns);
     }
 }

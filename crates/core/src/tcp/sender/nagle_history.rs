@@ -2,7 +2,7 @@
 //! send buffer.
 
 use super::waits::Waits;
-use crate::judge::thresholds::KNOWN_HOLDS;
+use crate::judge::thresholds::HABIT_MIN;
 use crate::judge::{LateAcks, NagleEvidence};
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::Chain;
@@ -78,7 +78,7 @@ impl NagleHistory {
     pub fn note_idle_request(&mut self, held: bool) -> bool {
         let [held_count, missed_count] = self.idle_holds;
         self.idle_holds[usize::from(!held)] += 1;
-        held && held_count >= KNOWN_HOLDS && held_count > missed_count
+        held && held_count >= HABIT_MIN && held_count > missed_count
     }
 }
 

@@ -1,7 +1,5 @@
 //! Events with which senders continued after their flight had ended.
 
-use crate::findings::thresholds::PROMPTED_PART;
-
 /// Counts of the events with which senders continued after their flight had ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Continuations {
@@ -23,7 +21,7 @@ impl Continuations {
 
     /// Returns whether senders waited for messages of the peer.
     pub fn are_messages(&self) -> bool {
-        self.messages > PROMPTED_PART * self.acks
+        self.messages > 2 * self.acks
     }
 }
 
