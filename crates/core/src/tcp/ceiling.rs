@@ -32,8 +32,8 @@ pub struct Rounds {
     /// Consecutive rounds that grew.
     growths: u32,
     /// Greatest peak, bytes.
-    /// Number of consecutive blocked rounds that did not exceed `greatest`.
     greatest: u64,
+    /// Number of consecutive blocked rounds that did not exceed `greatest`.
     spent_rounds: u32,
     /// Consecutive blocked rounds far below `reference`.
     low_rounds: u32,
