@@ -355,9 +355,9 @@ fn ports(text: &str) -> Option<(u16, u16)> {
 /// One connection, as the user names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// By its number in the report's list, from 1: the worst first.
+    /// Its number in the report's list, from 1, the worst first.
     Number(u64),
-    /// By one of its ends.
+    /// One of its endpoints.
     End(Endpoint),
 }
 

@@ -33,22 +33,22 @@ impl Mark {
     }
 }
 
-/// One segment.
+/// A segment as a point of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Capture time, ns.
     pub time_ns: u64,
-    /// The frame that carried it.
+    /// Frame of the segment.
     pub frame: FrameId,
-    /// The side that sent it.
+    /// Side that sent the segment.
     pub from: Side,
-    /// Its control bits.
+    /// Control bits of the segment.
     pub flags: TcpFlags,
     /// The relation of its data to the data before it.
     pub mark: Mark,
-    /// Relative sequence number of its first byte.
+    /// Relative sequence number of the first byte.
     pub seq: u64,
-    /// Length of its payload, bytes.
+    /// Length of the payload, bytes.
     pub len: u32,
     /// Relative acknowledgment number; `None` without an ACK.
     pub ack: Option<u64>,

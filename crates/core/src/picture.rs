@@ -84,7 +84,7 @@ pub struct Drawing {
     pub finding: usize,
     /// The exchange.
     pub ladder: Ladder,
-    /// Graphs of its connection; `None` for look-ups.
+    /// Graphs of the connection; `None` for look-ups.
     pub graphs: Option<Graphs>,
 }
 

@@ -74,6 +74,7 @@ impl Target {
     /// Parses `http://HOST[:PORT]/PATH?QUERY`, `https://…`, `tcp://HOST:PORT` or `HOST:PORT`; an
     /// IPv6 address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
     ///
+    /// # Errors
     /// The text is no target; the error states the expected form.
     pub fn parse(words: &str) -> Result<Target, TargetError> {
         if words.chars().any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii()) {

@@ -16,7 +16,7 @@ const FRAMING_KEPT: usize = 16;
 /// Maximum length of a Redis word that is compared.
 const WORD_MAX: usize = 16;
 
-/// One connection.
+/// Masks the bytes of one connection.
 pub(super) struct Masker {
     framer: Framer,
     known: KnownHeaders,
@@ -29,7 +29,7 @@ pub(super) struct Masker {
     pub filled_headers: u64,
 }
 
-/// One direction.
+/// The state of one direction.
 #[derive(Default)]
 struct MaskedDirection {
     /// The bytes being gathered, and their position.

@@ -12,7 +12,7 @@ const ORIGIN: u64 = 1 << 32;
 /// Maximum number of out-of-order bytes kept per connection.
 const EARLY_BYTES_MAX: usize = 1 << 20;
 
-/// All connections.
+/// The streams of all connections.
 #[derive(Default)]
 pub(super) struct Streams {
     flows: HashMap<FlowKey, Flow>,

@@ -54,7 +54,7 @@ struct Reading {
     wanted: usize,
 }
 
-/// One direction.
+/// Reads the frames of one direction.
 #[derive(Clone, Default)]
 struct FrameReader {
     header: [u8; HEADER_MAX],

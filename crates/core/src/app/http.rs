@@ -19,7 +19,7 @@ pub(super) struct Http {
     readers: [MessageReader; 2],
 }
 
-/// One direction.
+/// Reads the messages of one direction.
 #[derive(Clone, Default)]
 struct MessageReader {
     state: State,

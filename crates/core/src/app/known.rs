@@ -30,7 +30,7 @@ pub(super) struct Known {
     pub from: Side,
     pub bytes: Box<[u8]>,
     pub start: StartLine,
-    /// End of its start line.
+    /// End of the start line.
     pub start_end: usize,
     /// The line that states the sender's software.
     pub software: Option<Range<usize>>,

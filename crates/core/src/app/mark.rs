@@ -71,7 +71,7 @@ pub struct Extent {
 /// The software that a message states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
-    /// The name.
+    /// The name of the software.
     pub name: Box<str>,
     /// End of the line that states it, in bytes from the message's first byte.
     pub end: u32,

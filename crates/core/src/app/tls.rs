@@ -83,7 +83,7 @@ struct Reading {
     record_bytes: usize,
 }
 
-/// One direction.
+/// Reads the records of one direction.
 #[derive(Clone, Default)]
 struct RecordReader {
     header: [u8; HEADER_BYTES],

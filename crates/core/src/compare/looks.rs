@@ -12,9 +12,9 @@ const NEEDED_MAX: u64 = 1_000_000;
 pub struct Look {
     /// The point of the distribution, 0 to 1.
     pub quantile: f64,
-    /// Its value before, ns.
+    /// Value before the change, ns.
     pub before_ns: u64,
-    /// Its value after, ns.
+    /// Value after the change, ns.
     pub after_ns: u64,
 }
 

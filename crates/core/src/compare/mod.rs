@@ -102,7 +102,7 @@ pub enum CompareError {
 pub struct Comparison {
     /// The run before the change.
     pub before: Measured,
-    /// The run after it.
+    /// The run after the change.
     pub after: Measured,
     /// The options.
     pub options: Options,

@@ -16,7 +16,7 @@ const FLOOR_PART: u64 = 100;
 pub(super) struct Silence {
     /// Start of the silence, ns.
     pub start_ns: u64,
-    /// The frame that ended it.
+    /// The frame that ended the silence.
     pub next_frame: FrameId,
     /// Slices of the silence.
     pub slices: Vec<Slice>,

@@ -28,7 +28,7 @@ pub struct Measured {
     pub protocol: Protocol,
     /// The software that the server states.
     pub software: Option<String>,
-    /// Answered requests.
+    /// The answered requests.
     pub requests: Vec<OwnRequest>,
     /// Failed attempts.
     pub failures: Vec<Failure>,

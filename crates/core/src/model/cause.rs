@@ -226,7 +226,7 @@ pub enum Party {
     Receiver,
     /// The side that opened the connection.
     Client,
-    /// The side that accepted it.
+    /// The side that accepted the connection.
     Server,
     /// The path between the sides.
     Network,

@@ -11,9 +11,9 @@ pub struct Sighting {
     pub frame: FrameId,
     /// Capture time, ns.
     pub time_ns: u64,
-    /// Its TCP or UDP payload, bytes.
+    /// TCP or UDP payload of the frame, bytes.
     pub payload_bytes: u32,
-    /// The side that sent it.
+    /// Side that sent the frame.
     pub from: Side,
 }
 

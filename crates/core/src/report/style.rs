@@ -34,9 +34,9 @@ pub enum Glyphs {
 pub enum Paint {
     /// Titles and summaries.
     Bold,
-    /// Labels.
+    /// The style of labels.
     Dim,
-    /// A fault.
+    /// The style of faults.
     Fault,
     /// A cost without a fault.
     Cost,

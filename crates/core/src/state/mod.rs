@@ -132,10 +132,10 @@ pub struct Socket {
     /// The socket is a listener, or was accepted by one.
     #[serde(default)]
     pub is_server: bool,
-    /// Name of its network namespace.
+    /// Name of the network namespace of the socket.
     #[serde(default)]
     pub netns: Option<String>,
-    /// The process that holds it.
+    /// The process that holds the socket.
     #[serde(default)]
     pub process: Option<Process>,
     /// The queues of a listener.
@@ -144,7 +144,7 @@ pub struct Socket {
     /// `TCP_NODELAY`; `None` if it could not be read.
     #[serde(default)]
     pub nodelay: Option<bool>,
-    /// `TCP_CORK`.
+    /// `true` if `TCP_CORK` is set.
     #[serde(default)]
     pub cork: Option<bool>,
     /// `SO_SNDBUF`, bytes, as the kernel reports it: twice the requested size.
@@ -221,9 +221,9 @@ pub struct Hooked {
 /// The process that holds a socket.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Process {
-    /// Its process id.
+    /// The id of the process.
     pub pid: u64,
-    /// Its command, without arguments.
+    /// The command of the process, without arguments.
     pub command: String,
     /// The container that it runs in; `None` outside of containers.
     #[serde(default)]

@@ -92,16 +92,16 @@ impl Link {
 /// A packet that is in both files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
-    /// Its time in the first file, ns.
+    /// Time of the packet in the first file, ns.
     here_ns: u64,
-    /// Time from there to its time in the second file, ns.
+    /// Time from then to the time of the packet in the second file, ns.
     later_ns: i64,
     from_client: bool,
     has_data: bool,
 }
 
 impl Pair {
-    /// Its time in the second file, ns.
+    /// Returns the time of the packet in the second file, ns.
     fn there_ns(&self) -> u64 {
         self.here_ns.wrapping_add_signed(self.later_ns)
     }

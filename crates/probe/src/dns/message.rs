@@ -63,6 +63,7 @@ pub(super) fn type_name<S: Serializer>(of: &RecordType, to: S) -> Result<S::Ok, 
 
 /// Rejects texts that are not a DNS name.
 ///
+/// # Errors
 /// A label or the whole name is empty or too long, or contains a character that is not permitted.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let error = || NameError { name: name.to_owned() };

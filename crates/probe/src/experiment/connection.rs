@@ -175,6 +175,7 @@ pub struct Connection<'a> {
 impl<'a> Connection<'a> {
     /// Connects, with TLS if the subject uses it.
     ///
+    /// # Errors
     /// The connection is refused, no answer arrives in time, or TLS fails.
     pub fn open(subject: &'a Subject, settings: Settings) -> Result<Connection<'a>, ExchangeError> {
         let began = Instant::now();
@@ -212,6 +213,7 @@ impl<'a> Connection<'a> {
 
     /// Sends the request and reads its answer.
     ///
+    /// # Errors
     /// The connection breaks, the time is up, or the received bytes are no answer.
     pub fn ask(&mut self) -> Result<(Timing, Response), ExchangeError> {
         let bytes = self.subject.request.bytes(&self.subject.target);

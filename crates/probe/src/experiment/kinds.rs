@@ -157,6 +157,7 @@ pub struct Others {
 
 /// Makes one experiment.
 ///
+/// # Errors
 /// [`Skipped`]: the experiment does not apply, or a request failed.
 pub fn make(
     kind: Kind,

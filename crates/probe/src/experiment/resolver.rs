@@ -21,6 +21,7 @@ const WAIT: Duration = Duration::from_secs(1);
 
 /// Queries the first name server and the second for the subject's name.
 ///
+/// # Errors
 /// The target has no name, there is no second name server, or one of the two does not answer.
 pub fn pairs(
     subject: &Subject,

@@ -104,6 +104,7 @@ impl ResponseReader {
 
     /// Reads the next bytes of the connection, up to the end of a response.
     ///
+    /// # Errors
     /// The bytes are no HTTP/1.1 response.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Progress, ResponseError> {
         let mut used = 0;
@@ -155,6 +156,7 @@ impl ResponseReader {
     /// Records that the connection was closed. Returns the response that ends with it, or `None` if
     /// none had begun.
     ///
+    /// # Errors
     /// A response had begun that does not end with the connection.
     pub fn close(&mut self) -> Result<Option<Response>, ResponseError> {
         match self.state {

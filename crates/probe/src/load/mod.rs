@@ -46,6 +46,7 @@ pub struct Running {
 /// Runs a load to its end, or until `stop` is set; `progress` is called on the calling thread ten times a
 /// second. Failures of requests and connections are part of the outcome.
 ///
+/// # Errors
 /// The load cannot begin as planned.
 pub fn run(
     plan: &Plan,

@@ -126,6 +126,9 @@ impl Plan {
         self.threads.unwrap_or(useful).clamp(1, self.connections.max(1))
     }
 
+    /// Checks the parameters.
+    ///
+    /// # Errors
     /// The plan cannot be carried out.
     pub(super) fn check(&self) -> Result<(), PlanError> {
         if self.target.scheme == Scheme::Tcp {

@@ -104,6 +104,7 @@ fn any(target: SocketAddr) -> IpAddr {
 impl Sender {
     /// Opens a sender for this kind of probes.
     ///
+    /// # Errors
     /// `PermissionDenied` if this user may not send such packets.
     pub fn open(method: Method, target: SocketAddr) -> io::Result<Sender> {
         let domain = Domain::for_address(target);
@@ -172,6 +173,7 @@ impl Sender {
     /// Sends probe `number` with the hop limit `hops`, or the default one, and returns the time of
     /// sending by `CLOCK_REALTIME`, ns.
     ///
+    /// # Errors
     /// `EMSGSIZE` if the packet is larger than the MTU of this host's link; otherwise the kernel's
     /// error.
     pub fn send(&self, number: u16, hops: Option<u8>, payload_bytes: usize) -> io::Result<u64> {

@@ -124,9 +124,9 @@ impl Cost {
 /// A cost that the owners of time show, with the thresholds for every exchange.
 #[derive(Clone, Copy)]
 pub(in crate::findings) struct OwnedCost {
-    /// Its cause.
+    /// The cause of the cost.
     pub cause: Cause,
-    /// The owners of its time.
+    /// The owners whose time the cost shows.
     pub owners: &'static [Owner],
     /// The time from which on the cost makes an exchange slow, ns.
     pub slow_ns: u64,

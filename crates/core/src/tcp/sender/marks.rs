@@ -16,7 +16,7 @@ impl Marks {
     /// A pure ACK acknowledged its data: the time of such an ACK depends on the path and the
     /// receiver's kernel, and on no application.
     pub const ACKED_ALONE: u8 = 1 << 4;
-    /// One of its messages ended without PSH.
+    /// A message of the sender ended without PSH.
     pub const UNPUSHED_END: u8 = 1 << 5;
     /// A full segment with PSH was directly followed by more data: Linux sets PSH in every burst
     /// that the network card splits (TSO).
