@@ -212,9 +212,9 @@ impl Shard {
         let (tracker, accounts) = twin.map(|twin| (&mut twin.tracker, &mut twin.accounts)).unzip();
         let trackers = SHARDS * if options.sites.are_two() { 2 } else { 1 };
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
-            tracker.is_one_of(trackers);
+            tracker.share_early_bytes(trackers);
             tracker.shows_values = options.show_values;
-            tracker.go_long_way(options.disable_fast_path);
+            tracker.disable_fast_path(options.disable_fast_path);
             tracker.limit_to(window);
         }
         let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);

@@ -26,9 +26,9 @@ impl<S: Sink> SecondPass<S> {
         let decoder = Decoder::new(options);
         let tracker = |_| {
             let mut tracker = Tracker::default();
-            tracker.is_one_of(SHARDS);
+            tracker.share_early_bytes(SHARDS);
             tracker.shows_values = options.show_values;
-            tracker.go_long_way(true);
+            tracker.disable_fast_path(true);
             tracker.limit_to(options.window());
             tracker
         };

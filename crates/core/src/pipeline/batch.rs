@@ -49,7 +49,7 @@ pub struct Batch {
     /// Valid up to `filled`; the rest is from earlier blocks, and space for the next segment.
     segments: Vec<Segment>,
     filled: usize,
-    /// Indices in `segments`.
+    /// Indices of the segments of each shard in `segments`.
     shards: [Vec<u32>; SHARDS],
     /// Notes about the connections of each shard, each with the index of the segment that follows.
     notes: [Vec<(u32, Note)>; SHARDS],

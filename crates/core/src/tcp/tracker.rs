@@ -38,7 +38,7 @@ pub struct SimpleExchange<'a> {
 }
 
 impl SimpleExchange<'_> {
-    /// Its wall time, ns.
+    /// Wall time of the exchange, ns.
     #[inline]
     pub fn wall_ns(&self) -> u64 {
         self.path_ns + self.server_ns
@@ -67,7 +67,8 @@ pub trait Sink {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
     /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
-    /// Receives such a connection that lies wholly outside the time window of the report.
+    /// Receives a connection that is over, or still open at the end of the capture, and that lies
+    /// completely outside the time window of the report.
     fn uncounted(&mut self, _connection: &Connection) {}
 }
 
@@ -99,9 +100,9 @@ pub struct Tracker {
     closed: Closed,
     /// Number of connections that began with a SYN.
     begun: u64,
-    /// The last of them, in order.
+    /// The latest of these connections, in order.
     fresh: VecDeque<Begun>,
-    /// Earlier ones whose handshake was incomplete when they left `fresh`.
+    /// Earlier connections whose handshake was incomplete when they left `fresh`.
     half_open: VecDeque<Begun>,
     shared: Shared,
     /// Memory of closed connections, for reuse.
@@ -109,20 +110,20 @@ pub struct Tracker {
     spare: Vec<Box<Connection>>,
     /// Keep literal values in request labels.
     pub shows_values: bool,
-    /// Connections that reused the addresses and ports of another.
+    /// Number of connections that reused the addresses and ports of another.
     pub port_reuses: u64,
-    /// Connection attempts dropped to keep memory bounded.
+    /// Number of connection attempts that were dropped to keep memory bounded.
     pub evicted: u64,
-    /// Connections excluded because they are copies of others with other addresses.
+    /// Number of connections excluded because they are copies of others with other addresses.
     pub copies: u64,
-    /// Segments inside the time window of the report.
+    /// Number of segments inside the time window of the report.
     pub segments: u64,
 }
 
 /// Identifies a connection that began with a SYN: addresses and ports are reused, frames are not.
 #[derive(Clone)]
 struct Begun {
-    /// Number of connections begun up to it.
+    /// Number of connections that had begun, including this one.
     number: u64,
     hash: u64,
     key: FlowKey,
@@ -145,22 +146,22 @@ impl Tracker {
         self.shared.window = window;
     }
 
-    /// Disables the fast paths if `always`, for differential tests; the results are identical.
-    pub fn go_long_way(&mut self, always: bool) {
-        self.shared.disable_fast_path = always;
+    /// Disables the fast path if `disabled`, for differential tests: the results are identical.
+    pub fn disable_fast_path(&mut self, disabled: bool) {
+        self.shared.disable_fast_path = disabled;
     }
 
-    /// Sets the memory bound for one of `trackers` trackers that keep payload at the same time.
-    pub fn is_one_of(&mut self, trackers: usize) {
+    /// Sets the memory bound of out-of-order bytes to the share of one of `trackers` trackers.
+    pub fn share_early_bytes(&mut self, trackers: usize) {
         self.shared.early = EarlyBytes::share_of(trackers);
     }
 
-    /// Out-of-order bytes that were discarded to keep memory bounded.
+    /// Number of out-of-order bytes that were discarded to keep memory bounded.
     pub fn discarded_bytes(&self) -> u64 {
         self.shared.early.discarded_bytes
     }
 
-    /// Returns the number of these bytes and resets it.
+    /// Returns the number of out-of-order bytes that were discarded, and resets it.
     pub fn take_discarded_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.shared.early.discarded_bytes)
     }
@@ -205,7 +206,7 @@ impl Tracker {
     fn take(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = table_hash(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
-        let Some(connection) = found else { return self.take_other(segment, payload, sink) };
+        let Some(connection) = found else { return self.process_unknown(segment, payload, sink) };
         if connection.take_fast_path(segment, payload, &mut self.shared, sink) {
             return;
         }
@@ -227,8 +228,8 @@ impl Tracker {
         }
     }
 
-    /// Processes a segment of no connection in the table.
-    fn take_other(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+    /// Processes a segment that belongs to no connection in the table.
+    fn process_unknown(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = table_hash(segment.flow_hash);
         match self.one_shots.goes_on(segment, payload, &mut self.shared) {
             Step::Expected => return,
@@ -379,7 +380,7 @@ impl Tracker {
         }
     }
 
-    /// The connection of `begun`, if it is still in the table.
+    /// Returns the connection of `begun`, if it is still in the table.
     fn find(&self, begun: &Begun) -> Option<&Connection> {
         let found = self
             .table
@@ -463,7 +464,7 @@ impl Tracker {
     /// Passes to `sink` what [`finish`](Self::finish) would if the capture ended here, and leaves
     /// the tracker unchanged. Connections without a segment since `since_ns` and without an
     /// exchange under way are left out.
-    pub fn peek(&self, since_ns: u64, sink: &mut impl Sink) {
+    pub fn finish_copy(&self, since_ns: u64, sink: &mut impl Sink) {
         let mut copy = Self {
             one_shots: self.one_shots.clone(),
             shared: self.shared.clone(),
@@ -510,7 +511,7 @@ impl Tracker {
         }
     }
 
-    /// Memory that connections take, bytes.
+    /// Returns the memory that connections take, bytes.
     pub fn memory_bytes(&self) -> usize {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());
         self.table.allocation_size()
@@ -519,7 +520,7 @@ impl Tracker {
             + self.shared.early.heap_bytes()
     }
 
-    /// Number of connections tracked at present.
+    /// Returns the number of connections tracked at present.
     pub fn open_connections(&self) -> usize {
         self.table.len() + self.one_shots.len()
     }

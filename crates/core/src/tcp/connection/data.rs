@@ -16,9 +16,9 @@ use crate::wire::{Segment, TcpFlags};
 struct Data<'a> {
     side: Side,
     segment: &'a Segment,
-    /// Position of its first byte.
-    /// Position behind its last byte.
+    /// Position of the first byte.
     start: u64,
+    /// Position after the last byte.
     end: u64,
     kind: Kind,
     /// Minimum round trip between both ends before the segment, ns.

@@ -322,8 +322,8 @@ impl Connection {
         }
     }
 
-    /// Applies [`Exchange::attribute_to_rate`]: the path rate of a short transfer is known only from its
-    /// last ACKs.
+    /// Applies [`Exchange::attribute_to_rate`]: the path rate of a short transfer is known only
+    /// from its last ACKs.
     fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
         let sender = &mut self.senders[side as usize];
         let bytes = exchange.sent_bytes(side, sender.nxt);

@@ -29,8 +29,8 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// Adds a packet that arrived `apart_here_ns` after the previous one and was sent `sent_apart_ns` after
-    /// it.
+    /// Adds a packet that arrived `apart_here_ns` after the previous one and was sent
+    /// `sent_apart_ns` after it.
     fn note(&mut self, apart_here_ns: u64, sent_apart_ns: u64) {
         self.apart_here_ns += apart_here_ns;
         self.sent_apart_ns += sent_apart_ns;
