@@ -233,7 +233,7 @@ impl Connection {
             bulk.rounds.restart();
         }
         if data.is_new() && self.senders[index].bulk.is_some() && self.beside_receiver(side) {
-            self.senders[index].space(segment, base_ns);
+            self.senders[index].note_distance(segment, base_ns);
         }
     }
 
