@@ -245,8 +245,8 @@ impl Shard {
                     let payload = batch.payload(segment, block);
                     self.tracker.segment(segment, payload, &mut self.tally);
                 }
-                Event::Error(error) => self.tracker.icmp_error(error, &mut self.tally),
-                Event::Copy(flow, hash) => self.tracker.leave_out(flow, hash, &mut self.tally),
+                Event::Error(error) => self.tracker.icmp_error(error),
+                Event::Copy(flow, hash) => self.tracker.leave_out(flow, hash),
             }
         }
     }

@@ -58,10 +58,10 @@ impl<S: Sink> SecondPass<S> {
                         tracker.segment(segment, payload, &mut self.sink);
                     }
                     Event::Error(error) if self.sites.place(error.frame) == 0 => {
-                        tracker.icmp_error(error, &mut self.sink);
+                        tracker.icmp_error(error);
                     }
                     Event::Copy(flow, hash) if !self.sites.are_two() => {
-                        tracker.leave_out(flow, hash, &mut self.sink);
+                        tracker.leave_out(flow, hash);
                     }
                     _ => {}
                 }

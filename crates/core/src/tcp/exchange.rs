@@ -77,13 +77,6 @@ impl Chain {
     }
 }
 
-/// Part of a set-up of `connect_ns` beyond one round trip, ns; 0 if it is not longer than two.
-#[inline]
-pub fn set_up_late_ns(connect_ns: u64, rtt_base_ns: u64) -> u64 {
-    let is_late = rtt_base_ns > 0 && connect_ns > 2 * rtt_base_ns;
-    if is_late { connect_ns - rtt_base_ns } else { 0 }
-}
-
 /// One request and its response, as experienced by the client.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
@@ -268,7 +261,9 @@ impl Exchange {
     /// trip, which is ordinary variation. A SYN-ACK that was late for other reasons says nothing
     /// about distance.
     pub fn set_up_late_ns(&self, rtt_base_ns: u64) -> u64 {
-        set_up_late_ns(self.ledger.of(Owner::Connect), rtt_base_ns)
+        let connect_ns = self.ledger.of(Owner::Connect);
+        let is_late = rtt_base_ns > 0 && connect_ns > 2 * rtt_base_ns;
+        if is_late { connect_ns - rtt_base_ns } else { 0 }
     }
 
     /// Time in which its set-up was repeated, ns.

@@ -53,10 +53,9 @@ pub use departure::Departure;
 use history::History;
 use marks::Marks;
 pub use nagle_history::Held;
-pub(super) use packet_count::PacketCount;
+use packet_count::PacketCount;
 use rtt::RttSamples;
 use sizes::SegmentSizes;
-pub(super) use sizes::smss_of;
 use std::num::NonZeroU32;
 
 /// Classification of a segment with payload by its place in the stream.

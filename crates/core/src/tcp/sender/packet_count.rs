@@ -17,7 +17,7 @@ const ALL_ALIKE: i8 = i8::MIN;
 
 /// The identification field of one direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::tcp) struct PacketCount {
+pub struct PacketCount {
     /// Expected number of the next packet.
     next: u16,
     /// Matches less mismatches; [`OF_HOST`] or [`ALL_ALIKE`] once the field is known to say
