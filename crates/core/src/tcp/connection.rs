@@ -263,8 +263,7 @@ impl Connection {
     /// Processes the acknowledgment field.
     #[inline]
     fn take_acknowledgment(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        let acknowledges = segment.flags.has(TcpFlags::ACK);
-        if acknowledges && !self.acknowledge_plainly(side, segment, shared) {
+        if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment, shared);
         }
         self.pure_acks |= is_ack_alone(segment);

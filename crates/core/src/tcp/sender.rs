@@ -1,6 +1,5 @@
 //! One direction of a connection: the data its sender sent, what it knows and what it waits for.
 
-mod acked;
 mod bulk;
 mod copies;
 mod departure;
@@ -179,12 +178,6 @@ impl Sender {
     #[inline]
     pub fn is_troubled(&self) -> bool {
         self.history.is_some()
-    }
-
-    /// Returns whether no fault ever occurred and the flight was never large.
-    #[inline]
-    pub fn is_calm(&self) -> bool {
-        self.history.is_none() && self.bulk.is_none()
     }
 
     /// Losses and other faults so far.
