@@ -34,7 +34,6 @@ use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use cold::ColdState;
-pub(super) use cold::SpareRares;
 pub use icmp::IcmpReport;
 use std::sync::Arc;
 use steady::Steady;
@@ -213,7 +212,7 @@ impl Connection {
             self.take_empty(side, segment, shared);
         }
         if segment.flags.has(TcpFlags::FIN) {
-            self.take_fin(side, segment, shared);
+            self.take_fin(side, segment);
         }
         if segment.flags.has(TcpFlags::RST) && self.ending().reset.is_none() {
             self.reset(side, segment);
@@ -288,8 +287,7 @@ impl Connection {
 
     /// Processes a FIN.
     #[inline(never)]
-    fn take_fin(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        self.lend_rare(&mut shared.rares);
+    fn take_fin(&mut self, side: Side, segment: &Segment) {
         let ending = self.ending_mut();
         ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
         ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));

@@ -148,50 +148,10 @@ pub struct Handshake {
 }
 
 impl Exchange {
-    /// Resets the exchange and begins it with `seen` at `at_ns`. It is large and mostly empty, so
-    /// that reuse in place is cheaper than a move.
-    pub fn begin(&mut self, seen: Sighting, at_ns: u64) {
-        // All fields are listed, so that none is forgotten.
-        let Self {
-            kind,
-            start_ns,
-            end_ns,
-            first,
-            last,
-            answered_ns,
-            ledger,
-            chains,
-            outcome,
-            idle_ns,
-            connects,
-            repeated_setup_ns,
-            request_seen,
-            response_seen,
-            awaits_continue,
-            asked,
-            in_handshake,
-            handshake,
-            endless,
-            response_end,
-            began_at,
-            pauses,
-            provisional_ns,
-            ways_ns,
-            waited_ns,
-            path_waits,
-            revisions,
-        } = self;
-        kind.clear();
-        chains.clear();
-        (*start_ns, *end_ns, *answered_ns) = (at_ns, at_ns, 0);
-        (*first, *last) = (seen, seen);
-        (*ledger, *outcome) = (Shares::default(), Outcome::default());
-        (*idle_ns, *repeated_setup_ns, *provisional_ns, *waited_ns) = (0, 0, 0, 0);
-        (*path_waits, *revisions) = (0, None);
-        (*connects, *request_seen, *response_seen) = (false, false, false);
-        (*awaits_continue, *asked, *in_handshake, *endless) = (false, false, false, false);
-        (*handshake, *response_end, *pauses) = (None, None, None);
-        (*began_at, *ways_ns) = ([0; 2], [0; 2]);
+    /// A new exchange that begins with `seen` at `at_ns`.
+    pub fn begin(seen: Sighting, at_ns: u64) -> Box<Self> {
+        let (start_ns, end_ns) = (at_ns, at_ns);
+        Box::new(Self { start_ns, end_ns, first: seen, last: seen, ..Self::default() })
     }
 
     /// Returns whether all of its time belongs to the path and the applications.

@@ -68,9 +68,6 @@ const HALF_OPEN_MAX: u64 = 2048;
 /// Most handshakes are complete before this many other connections have begun.
 const FRESH_MAX: usize = 16;
 
-/// Most closed connections whose memory is kept.
-const SPARE_MAX: usize = 32;
-
 /// Follows the connections of one shard.
 #[derive(Clone, Default)]
 pub struct Tracker {
@@ -83,9 +80,6 @@ pub struct Tracker {
     /// Earlier ones whose handshake was incomplete when they left `fresh`.
     half_open: VecDeque<Begun>,
     shared: Shared,
-    /// Memory of closed connections, for reuse.
-    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
-    spare: Vec<Box<Connection>>,
     /// Keep literal values in request labels.
     pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
@@ -245,7 +239,7 @@ impl Tracker {
         let hash = table_hash(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
         self.expire(segment.time_ns, sink);
-        let mut connection = self.boxed(Connection::new(segment));
+        let mut connection = Box::new(Connection::new(segment));
         if self.shows_values {
             connection.show_values();
         }
@@ -313,28 +307,8 @@ impl Tracker {
 
     fn remove(&mut self, hash: u64, key: &FlowKey, sink: &mut impl Sink) {
         if let Ok(entry) = self.table.find_entry(hash, |connection| connection.key == *key) {
-            let (connection, _) = entry.remove();
-            self.let_go(connection, sink);
-        }
-    }
-
-    /// Ends `connection` and keeps its memory for reuse.
-    fn let_go(&mut self, mut connection: Box<Connection>, sink: &mut impl Sink) {
-        connection.finish(&mut self.shared, sink);
-        if self.spare.len() < SPARE_MAX {
-            connection.give_back(&mut self.shared.rares);
-            self.spare.push(connection);
-        }
-    }
-
-    /// Boxes `connection`, in reused memory if there is any.
-    fn boxed(&mut self, connection: Connection) -> Box<Connection> {
-        match self.spare.pop() {
-            Some(mut spare) => {
-                *spare = connection;
-                spare
-            }
-            None => Box::new(connection),
+            let (mut connection, _) = entry.remove();
+            connection.finish(&mut self.shared, sink);
         }
     }
 
@@ -374,8 +348,8 @@ impl Tracker {
         let is_idle = |it: &mut Box<Connection>| it.last.time_ns < before_ns;
         let mut idle: Vec<_> = self.table.extract_if(is_idle).collect();
         idle.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
-        for connection in idle {
-            self.let_go(connection, sink);
+        for mut connection in idle {
+            connection.finish(&mut self.shared, sink);
         }
     }
 
@@ -384,8 +358,8 @@ impl Tracker {
     pub fn end_unless(&mut self, kept: impl Fn(&FlowKey) -> bool, sink: &mut impl Sink) {
         let mut left: Vec<_> = self.table.extract_if(|it| !kept(&it.key)).collect();
         left.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
-        for connection in left {
-            self.let_go(connection, sink);
+        for mut connection in left {
+            connection.finish(&mut self.shared, sink);
         }
     }
 

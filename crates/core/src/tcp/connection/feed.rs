@@ -6,7 +6,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::setup::Setup;
-use crate::tcp::shared::{Names, Shared, Software, Spare};
+use crate::tcp::shared::{Names, Shared, Software};
 use crate::tcp::timeline::{At, Timeline};
 use crate::wire::Segment;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ impl Connection {
             rtt_server_ns: self.path.way_ns(Side::Server),
             open_ended: self.timeline.open_ended,
             positions: self.senders.each_ref().map(|sender| sender.nxt),
+            logs_revisions: self.trace().is_some_and(|trace| trace.decided.is_some()),
             client_left: self.ended().is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
         }
     }
@@ -73,8 +74,8 @@ impl Connection {
     ) -> (&'a mut [Reassembly; 2], &'a mut EarlyBytes, Feed<'a>) {
         let at = self.at(side, segment);
         let Self { streams, framer, timeline, setup, software, .. } = self;
-        let Shared { known, spare, names, early, .. } = shared;
-        (streams, early, Feed { framer, timeline, setup, software, known, spare, names, at })
+        let Shared { known, names, early, .. } = shared;
+        (streams, early, Feed { framer, timeline, setup, software, known, names, at })
     }
 }
 
@@ -85,7 +86,6 @@ pub(super) struct Feed<'a> {
     pub(super) setup: &'a mut Setup,
     software: &'a mut Option<Arc<Software>>,
     known: &'a mut KnownHeaders,
-    pub(super) spare: &'a mut Spare,
     names: &'a mut Names,
     pub(super) at: At,
 }
@@ -93,7 +93,7 @@ pub(super) struct Feed<'a> {
 impl Feed<'_> {
     fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
-        let Self { framer, timeline, setup, software, known, spare, names, at } = self;
+        let Self { framer, timeline, setup, software, known, names, at } = self;
         at.open_ended = framer.is_open_ended();
         if let Some(mark) = framer.known(side, bytes, missing, known) {
             if let Mark::Request { software: Some(stated), .. }
@@ -102,7 +102,7 @@ impl Feed<'_> {
                 names.add(software, side, &stated.name);
             }
             (at.position, at.positions[side as usize]) = (begin, begin);
-            return timeline.mark(mark, at, setup, spare);
+            return timeline.mark(mark, at, setup);
         }
         framer.parse(side, bytes, missing, known, &mut |offset, mark| {
             if let Mark::Software(name) = mark {
@@ -111,7 +111,7 @@ impl Feed<'_> {
             at.position = begin + u64::from(offset);
             // Of the data in its own segment, the mark is at an exact byte.
             at.positions[side as usize] = at.position;
-            timeline.mark(mark, at, setup, spare);
+            timeline.mark(mark, at, setup);
         });
     }
 }

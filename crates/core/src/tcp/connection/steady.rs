@@ -15,7 +15,7 @@ use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
-use crate::tcp::shared::{Shared, Spare};
+use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::{DELAYED_ACK_MAX_NS, STEADY_RTT_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -192,7 +192,7 @@ impl Connection {
         let (arrived, doubted) = if was_counted {
             (None, self.doubt_answer())
         } else {
-            self.replay(true, &mut shared.spare, &mut shared.silence);
+            self.replay(true, &mut shared.silence);
             (self.timeline.retire_only(self.path.way_ns(Side::Client)), self.take_doubted())
         };
         let Some(steady) = &mut self.steady else { return };
@@ -225,11 +225,11 @@ impl Connection {
         }
         if let Some(arrived) = arrived {
             if self.steady.is_some() {
-                self.replay(true, &mut shared.spare, &mut shared.silence);
+                self.replay(true, &mut shared.silence);
             }
             self.hand(arrived, shared, sink);
             if self.steady.is_some() {
-                self.timeline.fold(&mut shared.spare);
+                self.timeline.fold();
                 self.take_doubted();
             }
         }
@@ -313,7 +313,7 @@ impl Connection {
     #[inline]
     pub(super) fn leave_fast_path(&mut self, shared: &mut Shared) {
         if self.steady.is_some() {
-            self.replay(true, &mut shared.spare, &mut shared.silence);
+            self.replay(true, &mut shared.silence);
             self.steady = None;
         }
     }
@@ -321,7 +321,7 @@ impl Connection {
     /// Applies the recorded segments that are not yet applied. `read`: the last message was
     /// recognised from its bytes.
     #[inline(never)]
-    fn replay(&mut self, read: bool, spare: &mut Spare, gap: &mut Gap) {
+    fn replay(&mut self, read: bool, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut() else { return };
         if steady.phase == Phase::Found {
             let doubted = steady.doubted.take();
@@ -345,14 +345,14 @@ impl Connection {
         if has_asked {
             let seen = Sighting::of(Side::Client, &asked.segment());
             let positions = [asked.start(), before.end];
-            self.timeline.ask(seen, positions, &kind, spare);
+            self.timeline.ask(seen, positions, &kind);
         }
         if is_answered {
             let segment = answer.segment();
             self.senders[Side::Client as usize].take_clearing(&segment);
             self.expected_silence(&segment, gap);
             self.senders[Side::Server as usize].depart_alone(&segment);
-            self.timeline.wait(gap, spare);
+            self.timeline.wait(gap);
             if judge::may_be_timer(gap) {
                 self.doubt(gap, &judge::judge(gap));
             }
