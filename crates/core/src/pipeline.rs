@@ -225,7 +225,6 @@ impl Shard {
         if self.twin.is_some() {
             return self.take_both(index, batch, block);
         }
-        self.tracker.prefetch(batch.of_shard(index));
         for event in batch.events(index) {
             match event {
                 Event::Segment(segment) => {

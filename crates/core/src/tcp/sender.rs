@@ -212,13 +212,6 @@ impl Sender {
         }
     }
 
-    /// Reads a word of each part, to load all of them into the cache at once.
-    pub fn prefetch(&self) -> u64 {
-        let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
-        let known = u64::from(self.una) ^ self.rtts.recent_ns() ^ u64::from(self.flight_max);
-        sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
-    }
-
     /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
     #[inline]
     pub fn smss(&self) -> u64 {

@@ -477,11 +477,6 @@ impl Timeline {
         self.done.shrink();
     }
 
-    /// Reads a word that the next segment needs, to load it into the cache.
-    pub fn prefetch(&self) -> u64 {
-        self.cursor_ns ^ self.open.front().map_or(0, |exchange| exchange.end_ns ^ exchange.idle_ns)
-    }
-
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let boxes = self.open.iter().map(|exchange| {

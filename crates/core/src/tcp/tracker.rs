@@ -102,10 +102,6 @@ struct Begun {
     first_frame: FrameId,
 }
 
-/// With more connections than this in one shard, they do not stay in a core's cache between
-/// segments.
-const CACHED_MAX: usize = 64;
-
 /// Hash for the table. A connection keeps only the lower half of its hash, while the table needs
 /// bits in the upper half.
 fn table_hash(flow_hash: u64) -> u64 {
@@ -138,44 +134,9 @@ impl Tracker {
         std::mem::take(&mut self.shared.early.given_up_bytes)
     }
 
-    /// Loads the connections that `segments` will change into the cache, all at once: with many
-    /// open, each has to be fetched from memory in several pieces.
-    pub fn prefetch<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
-        if self.table.len() <= CACHED_MAX {
-            return;
-        }
-        // Closed connections are kept for a while, and needed again when their ports are reused
-        // and when they are dropped.
-        let many = self.table.len().saturating_sub(self.closed.whole()) > CACHED_MAX;
-        let begins =
-            |segment: &Segment| segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
-        let look = |hash: u64, key: &FlowKey| {
-            let found = self.table.find(hash, |connection| connection.key == *key);
-            found.map_or(0, |connection| connection.prefetch())
-        };
-        let (mut seen, mut until_ns) = (0, 0);
-        for segment in segments {
-            let begins = begins(segment);
-            if begins {
-                until_ns = segment.time_ns;
-            }
-            if many || begins {
-                seen ^= look(table_hash(segment.flow_hash), &segment.flow);
-            }
-        }
-        let over = self.closed.due(until_ns);
-        seen = over.fold(seen, |seen, over| seen ^ look(over.hash, &over.key));
-        std::hint::black_box(seen);
-    }
-
     /// Processes the next segment in time order, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         self.segments += u64::from(self.shared.window.contains(segment.time_ns));
-        self.take(segment, payload, sink);
-    }
-
-    #[inline]
-    fn take(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = table_hash(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         let Some(connection) = found else { return self.take_other(segment, payload, sink) };
