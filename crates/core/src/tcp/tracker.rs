@@ -327,9 +327,7 @@ impl Tracker {
     /// Memory that connections take, bytes.
     pub fn memory_bytes(&self) -> usize {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());
-        self.table.allocation_size()
-            + connections.sum::<usize>()
-            + self.shared.early.heap_bytes()
+        self.table.allocation_size() + connections.sum::<usize>() + self.shared.early.heap_bytes()
     }
 
     /// Number of connections tracked at present.

@@ -132,8 +132,7 @@ impl Closed {
             return self.doubtful.pop_front().map(Due::Forgotten);
         }
         let is_settled = |over: &Over| over.over_ns.saturating_add(SETTLE_NS) <= now_ns;
-        let is_settled =
-            self.fresh.len() > WHOLE_MAX || self.fresh.front().is_some_and(is_settled);
+        let is_settled = self.fresh.len() > WHOLE_MAX || self.fresh.front().is_some_and(is_settled);
         if is_settled { self.fresh.pop_front().map(Due::Settled) } else { None }
     }
 

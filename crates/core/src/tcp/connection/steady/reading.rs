@@ -96,13 +96,7 @@ impl Connection {
 
     /// Leaves the fast path: `segment` of `side` turned out not to be one whole message.
     #[cold]
-    fn leave(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        reading: &Reading,
-        gap: &mut Gap,
-    ) {
+    fn leave(&mut self, side: Side, segment: &Segment, reading: &Reading, gap: &mut Gap) {
         self.replay(false, gap);
         self.steady = None;
         let &Reading { start, begun, ref kind, ended } = reading;
@@ -123,13 +117,7 @@ impl Connection {
     }
 
     /// Passes `mark`, at `position` of the stream of `side`, to the timeline.
-    fn mark(
-        &mut self,
-        side: Side,
-        position: u64,
-        segment: &Segment,
-        mark: Mark<'_>,
-    ) {
+    fn mark(&mut self, side: Side, position: u64, segment: &Segment, mark: Mark<'_>) {
         let mut at = self.at(side, segment);
         at.open_ended = false;
         (at.position, at.positions[side as usize]) = (position, position);
