@@ -84,6 +84,8 @@ for what in "$@"; do
         need nginx nginx-light
         need tcpdump tcpdump
         need tshark tshark
+        need dnsmasq dnsmasq-base
+        need redis-server redis-server
         # Packaging.
         need dpkg-shlibdeps dpkg-dev
         need strip binutils

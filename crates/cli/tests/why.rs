@@ -71,7 +71,7 @@ fn what_all_connections_show_together_is_shown_with_the_pass_that_settled_it() {
     let by_cause = |cause: &str| {
         let change = settled.iter().find(|it| it["cause"] == cause);
         let change = change.unwrap_or_else(|| panic!("{said}"));
-        assert_eq!(change["decides"], "most repetitions were needless");
+        assert_eq!(change["decides"], "most retransmissions were needless");
         change["ns"].as_i64().expect("ns")
     };
     assert_eq!(by_cause("fast_recovery"), -by_cause("reordering"));

@@ -28,7 +28,7 @@ use translated::Translated;
 use twin::Twin;
 
 use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, InputSummary};
-use crate::dns::{self, Carrier, Lookup};
+use crate::dns::{self, Lookup, Transport};
 use crate::filter::Filter;
 use crate::findings::{self, Floors, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
@@ -150,7 +150,7 @@ impl Decoder {
         self.filter.matches_flow(flow)
     }
 
-    fn datagram(&self, it: &Datagram<'_>, carrier: Carrier) -> Option<Aside> {
+    fn datagram(&self, it: &Datagram<'_>, carrier: Transport) -> Option<Aside> {
         let (flow, _) = FlowKey::new(it.source, it.destination);
         self.wants(&flow).then(|| Aside::Datagram {
             time_ns: it.time_ns,
@@ -159,7 +159,7 @@ impl Decoder {
             destination: it.destination,
             payload: it.payload.into(),
             payload_bytes: match carrier {
-                Carrier::Datagram => it.payload_len,
+                Transport::Datagram => it.payload_len,
                 // The header of a first fragment contains the length of the whole datagram.
                 _ => u32::try_from(it.payload.len()).unwrap_or(u32::MAX),
             },
@@ -170,7 +170,7 @@ impl Decoder {
     /// Keeps packets other than segments in `batch`.
     fn keep(&self, packet: &Packet<'_>, batch: &mut Batch) {
         match packet {
-            Packet::Udp(it) => batch.asides.extend(self.datagram(it, Carrier::Datagram)),
+            Packet::Udp(it) => batch.asides.extend(self.datagram(it, Transport::Datagram)),
             Packet::IcmpError(error) if !self.wants(&error.flow) => {}
             Packet::IcmpError(error) if error.protocol == protocol::TCP => batch.take_error(*error),
             Packet::IcmpError(error) => batch.asides.push(Aside::Error(*error)),
@@ -232,7 +232,7 @@ impl Shard {
                     self.tracker.segment(segment, payload, &mut self.tally);
                 }
                 Event::Error(error) => self.tracker.icmp_error(error),
-                Event::Copy(flow, hash) => self.tracker.leave_out(flow, hash),
+                Event::Copy(flow, hash) => self.tracker.exclude(flow, hash),
             }
         }
     }
@@ -290,7 +290,7 @@ impl Control {
         }
         if self.sites.are_two() {
             for (carried, payload) in batch.datagrams() {
-                self.datagrams.see(self.sites.place(carried.frame), &carried, payload);
+                self.datagrams.sighting(self.sites.place(carried.frame), &carried, payload);
             }
         }
         self.names.iter_mut().for_each(Names::collect);
@@ -347,7 +347,7 @@ impl Analysis {
                 let mut settled = twin.accounts.finish();
                 settled.other.notes.port_reuses += twin.tracker.port_reuses;
                 settled.other.notes.evicted += twin.tracker.evicted;
-                settled.other.notes.given_up_bytes += twin.tracker.given_up_bytes();
+                settled.other.notes.discarded_bytes += twin.tracker.discarded_bytes();
                 joint.get_or_insert_with(Joint::default).take(settled, twin.pairs);
             }
         }

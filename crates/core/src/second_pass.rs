@@ -61,7 +61,7 @@ impl<S: Sink> SecondPass<S> {
                         tracker.icmp_error(error);
                     }
                     Event::Copy(flow, hash) if !self.sites.are_two() => {
-                        tracker.leave_out(flow, hash);
+                        tracker.exclude(flow, hash);
                     }
                     _ => {}
                 }

@@ -41,7 +41,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             files(&path, found);
-        } else if path.extension().is_some_and(|it| it == "rs") {
+        } else {
             found.push(path);
         }
     }
@@ -65,6 +65,7 @@ fn code(path: &Path) -> String {
 fn sources() -> BTreeMap<String, String> {
     let mut found = Vec::new();
     files(&source(), &mut found);
+    found.retain(|path| path.extension().is_some_and(|it| it == "rs"));
     let name = |path: &PathBuf| {
         path.strip_prefix(source()).expect("below").to_str().expect("a name").replace('\\', "/")
     };
@@ -182,6 +183,30 @@ fn names_are_imported_one_by_one_from_other_files() {
         globs.extend(found.map(|path| format!("{name}: use {path}")));
     }
     assert!(globs.is_empty(), "globs outside of tests:\n{}", globs.join("\n"));
+}
+
+/// The words of a document in code quotes that are paths of files, without placeholders.
+fn named_files(document: &str) -> BTreeSet<&str> {
+    let is_file = |word: &&str| {
+        let ends = [".rs", ".md", ".sh"].iter().any(|end| word.ends_with(end));
+        let is_plain =
+            |letter: char| letter.is_ascii_lowercase() || "/_.0123456789".contains(letter);
+        ends && word.chars().all(is_plain)
+    };
+    document.split('`').filter(is_file).collect()
+}
+
+#[test]
+fn files_that_the_architecture_names_exist() {
+    let root = source().ancestors().nth(3).expect("the repository").to_owned();
+    let read = |name: &str| fs::read_to_string(root.join(name)).expect("a document");
+    let listed = |folder: &str, found: &mut Vec<PathBuf>| files(&root.join(folder), found);
+    let mut found = Vec::new();
+    ["crates", "testdata", "fuzz", "bench", "docs"].iter().for_each(|it| listed(it, &mut found));
+    let text = read("ARCHITECTURE.md");
+    let exists = |name: &&str| found.iter().any(|path| path.ends_with(name));
+    let missing: Vec<&str> = named_files(&text).into_iter().filter(|name| !exists(name)).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names files that do not exist: {missing:?}");
 }
 
 #[test]

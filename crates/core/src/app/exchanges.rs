@@ -82,7 +82,7 @@ pub(super) struct Feed<'a> {
 
 impl Exchanges {
     /// Records that `from` is in the middle of a message.
-    pub fn take_up(&mut self, from: Side) {
+    pub fn begin_mid_message(&mut self, from: Side) {
         match from {
             Side::Client => self.waiting.push_back(RequestFlags::default()),
             Side::Server => self.responding = true,

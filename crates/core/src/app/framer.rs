@@ -163,8 +163,8 @@ impl Framer {
     }
 
     /// Records that `from` is in the middle of a message that began before the capture.
-    pub fn take_up(&mut self, from: Side) {
-        self.exchanges.take_up(from);
+    pub fn begin_mid_message(&mut self, from: Side) {
+        self.exchanges.begin_mid_message(from);
     }
 
     /// Returns the meaning of the next byte of `from`. The answer is exact if bytes are pushed one
@@ -240,15 +240,15 @@ impl Framer {
     /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
     /// connection open.
     #[inline]
-    pub fn keeps_going(&self, from: Side, bytes: &[u8]) -> bool {
+    pub fn only_keeps_alive(&self, from: Side, bytes: &[u8]) -> bool {
         self.skip[from as usize] == 0
-            && matches!(&self.machine, Machine::Frames(frames) if frames.keeps_going(from, bytes))
+            && matches!(&self.machine, Machine::Frames(frames) if frames.only_keeps_alive(from, bytes))
     }
 
     /// Returns whether some of the data that the server sends is known not to be waited for.
     #[inline]
-    pub fn has_unasked(&self) -> bool {
-        matches!(&self.machine, Machine::Frames(frames) if frames.has_unasked())
+    pub fn has_unsolicited(&self) -> bool {
+        matches!(&self.machine, Machine::Frames(frames) if frames.has_unsolicited())
     }
 
     /// Returns whether the server has sent only session tickets since the TLS handshake.

@@ -107,13 +107,13 @@ impl Frames {
     }
 
     /// Returns whether a stream of messages continues that the client does not wait for.
-    pub fn has_unasked(&self) -> bool {
-        self.streams.has_unasked()
+    pub fn has_unsolicited(&self) -> bool {
+        self.streams.has_unsolicited()
     }
 
     /// Returns whether `bytes`, the next of `from`, are complete HTTP/2 frames that only keep the
     /// connection open: no response that is waited for begins or ends with them.
-    pub fn keeps_going(&self, from: Side, bytes: &[u8]) -> bool {
+    pub fn only_keeps_alive(&self, from: Side, bytes: &[u8]) -> bool {
         let between = self.readers[from as usize].have == 0
             && (from == Side::Client || self.reading.is_none());
         if self.format != Format::Http2 || !self.begun || !between || bytes.is_empty() {

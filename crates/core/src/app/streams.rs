@@ -101,14 +101,14 @@ impl Streams {
     /// Takes a frame of the server. Returns whether the response that is waited for ends with it.
     pub fn take_server_frame(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         match frame.kind {
-            DATA | HEADERS | CONTINUATION if !self.is_unasked(frame) => feed.turn(Side::Server),
+            DATA | HEADERS | CONTINUATION if !self.is_unsolicited(frame) => feed.turn(Side::Server),
             _ => feed.aside(),
         }
         (frame.ends_stream() || frame.kind == RST_STREAM) && self.end(frame.stream)
     }
 
     /// Returns whether the server's `frame` carries data that the client does not wait for.
-    fn is_unasked(&mut self, frame: &Frame) -> bool {
+    fn is_unsolicited(&mut self, frame: &Frame) -> bool {
         let Some(piece) = self.answer(frame.stream) else { return false };
         match (*piece, frame.kind) {
             (Piece::First { left: 0 }, DATA) if frame.payload_bytes > 0 => {
@@ -149,7 +149,7 @@ impl Streams {
     }
 
     /// Returns whether a response continues after the part that the client waits for.
-    pub fn has_unasked(&self) -> bool {
+    pub fn has_unsolicited(&self) -> bool {
         let goes_on = |piece: &Piece| matches!(piece, Piece::First { left: 0 } | Piece::Later);
         self.answers.iter().any(|(_, piece)| goes_on(piece))
     }

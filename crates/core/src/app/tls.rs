@@ -305,9 +305,9 @@ impl Tls {
                 (true, Tickets::Seen { record_bytes, count: count + 1 })
             }
             // Before the first request, no record is a response.
-            unasked if !feed.has_begun() => {
+            unsolicited if !feed.has_begun() => {
                 self.greets = true;
-                (true, unasked)
+                (true, unsolicited)
             }
             _ => (false, Tickets::None),
         };

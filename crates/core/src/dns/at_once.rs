@@ -7,7 +7,7 @@ use crate::dns::thresholds::QUERY_RETRY_MIN_NS;
 /// Queries for one type that were sent at the same time and count as one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt<'a> {
-    /// Time of the first of them, ns.
+    /// Time of the first of these queries, ns.
     pub sent_ns: u64,
     /// The query on whose answer the wait depended.
     pub query: &'a Query,

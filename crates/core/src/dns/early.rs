@@ -9,20 +9,20 @@ use std::collections::VecDeque;
 /// Maximum number of remembered answers without a query.
 const ANSWERS_MAX: usize = 16;
 
-/// An answer, or an ICMP error, without a query so far.
+/// An answer, or an ICMP error, for which no query has been captured so far.
 #[derive(Clone)]
 pub(super) struct Answer {
     pub time_ns: u64,
     pub frame: FrameId,
-    /// Payload of that frame, bytes.
+    /// Length of the payload of the frame, bytes.
     pub payload_bytes: u32,
     pub server: Endpoint,
     pub client: Endpoint,
-    /// The message; `None` for a port unreachable.
+    /// The DNS message; `None` for a port unreachable.
     pub message: Option<Vec<u8>>,
 }
 
-/// The last answers without a query.
+/// The last answers for which no query has been captured.
 #[derive(Clone, Default)]
 pub(super) struct Early(VecDeque<Answer>);
 

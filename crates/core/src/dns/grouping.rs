@@ -1,7 +1,7 @@
 //! Assigns queries to look-ups.
 
 mod again;
-mod begun;
+mod fragments;
 mod late;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
@@ -10,14 +10,14 @@ use crate::dns::thresholds::{
 };
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{Answer, Message, qtype};
-use begun::{Begun, Rest};
+use fragments::{FirstFragment, LaterFragment};
 use std::hash::{DefaultHasher, Hasher};
 
 const QUERIES_MAX: usize = 64;
 const ADDRESSES_MAX: usize = 16;
 
 /// A query not yet assigned to a look-up.
-pub(super) struct Asked<'a> {
+pub(super) struct NewQuery<'a> {
     pub query: Query,
     pub id: u16,
     pub name: &'a str,
@@ -29,18 +29,18 @@ pub(super) struct Open {
     pub lookup: Lookup,
     /// The name queried last.
     name: String,
-    /// Identifiers, one for each query of the look-up.
+    /// Identifier of each query of the look-up.
     ids: Vec<u16>,
     /// Answers whose first fragment was captured and whose rest is missing.
-    begun: Vec<Begun>,
-    /// Later fragments of datagrams whose first fragment is missing.
-    rests: Vec<Rest>,
+    first_fragments: Vec<FirstFragment>,
+    /// Later IP fragments of datagrams whose first fragment is missing.
+    later_fragments: Vec<LaterFragment>,
     last_activity_ns: u64,
     /// Time at which the client queried the same name and type in another look-up, although its
     /// timeout for this one is unknown.
     pub superseded_ns: Option<u64>,
-    /// Time at which the client next began another look-up.
-    pub went_on_ns: Option<u64>,
+    /// Time at which the client next began another look-up, ns.
+    pub next_lookup_ns: Option<u64>,
 }
 
 /// The relation of a query to a look-up that it continues; earlier values take precedence.
@@ -57,7 +57,7 @@ pub(super) enum Fit {
 }
 
 impl Open {
-    pub fn new(client: &Endpoint, asked: Asked<'_>, keep_name: bool) -> Self {
+    pub fn new(client: &Endpoint, asked: NewQuery<'_>, keep_name: bool) -> Self {
         let query = asked.query;
         let is_reverse = query.qtype == qtype::PTR && asked.name.ends_with(".arpa");
         let lookup = Lookup {
@@ -78,16 +78,16 @@ impl Open {
             queries: Vec::new(),
         };
         let last_activity_ns = query.sent_ns;
-        let (name, ids, begun) = (asked.name.to_owned(), Vec::new(), Vec::new());
+        let (name, ids, first_fragments) = (asked.name.to_owned(), Vec::new(), Vec::new());
         let mut open = Self {
             lookup,
             name,
             ids,
-            begun,
-            rests: Vec::new(),
+            first_fragments,
+            later_fragments: Vec::new(),
             last_activity_ns,
             superseded_ns: None,
-            went_on_ns: None,
+            next_lookup_ns: None,
         };
         open.ids.push(asked.id);
         open.lookup.queries.push(query);
@@ -123,7 +123,7 @@ impl Open {
 
     /// Returns the query that `asked` repeats with the same identifier and socket after a timeout.
     /// A client that has received the answer does not do that.
-    fn repeats(&self, asked: &Asked<'_>) -> Option<usize> {
+    fn repeated_by(&self, asked: &NewQuery<'_>) -> Option<usize> {
         let query = &asked.query;
         let same = |(earlier, id): (&Query, &u16)| {
             *id == asked.id
@@ -144,7 +144,7 @@ impl Open {
     }
 
     /// Returns how `asked` continues this look-up; `None` if it does not.
-    pub fn fit(&self, asked: &Asked<'_>) -> Option<Fit> {
+    pub fn fit(&self, asked: &NewQuery<'_>) -> Option<Fit> {
         let query = &asked.query;
         let is_other = self.name != asked.name;
         if is_other && !is_next_name(&self.name, asked.name)
@@ -154,13 +154,13 @@ impl Open {
             return None;
         }
         if self.is_done(query.sent_ns) {
-            return self.repeats(asked).map(|_| Fit::SameSocket);
+            return self.repeated_by(asked).map(|_| Fit::SameSocket);
         }
         if is_other {
             // The search does not continue if the name exists without the requested type, and a
             // name that only begins alike is another one.
             let missing = self.lookup.is_missing(self.step());
-            let fits = self.was_in_vain() && (missing || is_extended(asked.name, &self.name));
+            let fits = self.has_no_records() && (missing || is_extended(asked.name, &self.name));
             return (fits && self.lookup.qtypes.contains(&query.qtype)).then_some(Fit::NextName);
         }
         let attempts = self.attempts(query.qtype);
@@ -177,8 +177,8 @@ impl Open {
             && last.flags.over_tcp == query.flags.over_tcp;
         let is_quick = waited_ns < QUERY_RETRY_MIN_NS;
         match last.answered_ns {
-            // Not a second capture of the same packet: it goes to another server as well.
-            None if is_quick && same_query && !self.has_asked(query) => Some(fit),
+            // The same query to another server is no second capture of the packet.
+            None if is_quick && same_query && !self.was_sent_before(query) => Some(fit),
             None if waited_ns >= QUERY_RETRY_MIN_NS => self.asks_again(asked, last).then_some(fit),
             _ if same_query && is_quick && !last.is_failure() => Some(Fit::Duplicate),
             None => None,
@@ -186,7 +186,9 @@ impl Open {
             Some(_) if last.flags.is_truncated => Some(fit),
             // If one answer was truncated, the query for the other type is repeated over TCP as
             // well.
-            Some(_) if query.flags.over_tcp && !last.flags.over_tcp && self.is_cut() => Some(fit),
+            Some(_) if query.flags.over_tcp && !last.flags.over_tcp && self.is_truncated() => {
+                Some(fit)
+            }
             // Libraries repeat both queries of a pair when one of them remains unanswered.
             Some(_) => {
                 let repeats =
@@ -198,7 +200,7 @@ impl Open {
     }
 
     /// Returns whether the same query was sent to the server of `query` just before.
-    fn has_asked(&self, query: &Query) -> bool {
+    fn was_sent_before(&self, query: &Query) -> bool {
         self.attempts(query.qtype).iter().any(|earlier| {
             earlier.server == query.server
                 && query.sent_ns.saturating_sub(earlier.sent_ns) < QUERY_RETRY_MIN_NS
@@ -206,7 +208,7 @@ impl Open {
     }
 
     /// Returns whether an answer was truncated.
-    fn is_cut(&self) -> bool {
+    fn is_truncated(&self) -> bool {
         self.lookup.queries.iter().any(|query| query.flags.is_truncated)
     }
 
@@ -220,15 +222,15 @@ impl Open {
         queries.filter(move |(query, _)| query.qtype == qtype).map(|(_, &id)| id)
     }
 
-    /// Returns whether the last step had conclusive answers, and none with a record.
-    fn was_in_vain(&self) -> bool {
+    /// Returns whether the last step had conclusive answers, none of which had a record.
+    fn has_no_records(&self) -> bool {
         let step = self.step();
         let mut queries = self.lookup.queries.iter().filter(|query| query.step == step);
         queries.clone().any(|query| query.is_conclusive()) && !queries.any(|q| q.is_positive())
     }
 
-    pub fn add(&mut self, asked: Asked<'_>) {
-        if let Some(at) = self.repeats(&asked).filter(|_| self.is_done(asked.query.sent_ns)) {
+    pub fn add(&mut self, asked: NewQuery<'_>) {
+        if let Some(at) = self.repeated_by(&asked).filter(|_| self.is_done(asked.query.sent_ns)) {
             self.lookup.queries[at].flags.asked_again = true;
         }
         let mut query = asked.query;
@@ -244,7 +246,7 @@ impl Open {
         if !self.lookup.qtypes.contains(&query.qtype) {
             self.lookup.qtypes.push(query.qtype);
         }
-        if query.flags.over_tcp && self.is_cut() {
+        if query.flags.over_tcp && self.is_truncated() {
             let mut earlier = self.lookup.queries.iter_mut();
             let in_vain = earlier.rfind(|it| it.qtype == query.qtype && !it.flags.over_tcp);
             in_vain.into_iter().for_each(|it| it.flags.is_truncated = true);
@@ -293,7 +295,7 @@ impl Open {
                 || query.server != *server
                 || query.answered_ns.is_some()
         };
-        if !self.begun.is_empty() {
+        if !self.first_fragments.is_empty() {
             return true;
         }
         let ids = std::mem::take(&mut self.ids);

@@ -29,14 +29,14 @@ pub enum Outcome {
 /// Properties of a [`Query`] besides its times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryFlags {
-    /// The answer, or that to the other query of the pair, was too large for a datagram (TC): the
-    /// query is repeated over TCP.
+    /// The answer to the query, or that to the other query of its pair, was too large for a
+    /// datagram (TC), so that the query is repeated over TCP.
     pub is_truncated: bool,
     /// The server's host reported that its port is closed (ICMP).
     pub is_unreachable: bool,
     /// The answer contains at least one record.
     pub has_answers: bool,
-    /// Sent over TCP.
+    /// The query was sent over TCP.
     pub over_tcp: bool,
     /// The client repeated the query although its answer was captured: the answer did not arrive.
     pub asked_again: bool,
@@ -55,11 +55,11 @@ pub struct Query {
     pub step: u16,
     /// Time at which the query was captured, ns.
     pub sent_ns: u64,
-    /// Time at which its answer, or an ICMP error in its place, was captured, ns.
+    /// Time at which the answer, or an ICMP error in its place, was captured, ns.
     pub answered_ns: Option<u64>,
-    /// The answer's RCODE.
+    /// RCODE of the answer.
     pub rcode: Option<u8>,
-    /// Time of the fastest earlier answer of this server, ns, if any.
+    /// Time of the fastest earlier answer of this server, ns, if there was one.
     pub baseline_ns: Option<u64>,
     /// Frame of the query.
     pub query_frame: FrameId,
@@ -69,14 +69,14 @@ pub struct Query {
     pub answer_frame: Option<FrameId>,
     /// Payload of that frame, bytes; 0 for an ICMP error.
     pub answer_bytes: u32,
-    /// Time and frame of a later IP fragment of its answer, whose first fragment never came.
-    pub rest: Option<(u64, FrameId)>,
+    /// Time and frame of a later IP fragment of the answer, whose first fragment never came.
+    pub later_fragment: Option<(u64, FrameId)>,
     /// Further properties.
     pub flags: QueryFlags,
 }
 
 impl Query {
-    /// Returns whether it has a conclusive answer: the name exists or does not.
+    /// Returns whether the query has a conclusive answer: the name exists or does not exist.
     pub(super) fn is_conclusive(&self) -> bool {
         let decides = matches!(self.rcode, Some(rcode::NOERROR | rcode::NXDOMAIN));
         decides && !self.flags.is_truncated && !self.flags.asked_again
@@ -88,24 +88,25 @@ impl Query {
         self.answered_ns.is_some() && !self.is_conclusive() && !is_truncated && !asked_again
     }
 
-    /// Returns whether an answer to it was captured.
+    /// Returns whether an answer to the query was captured.
     pub fn is_answered(&self) -> bool {
         self.answered_ns.is_some() && !self.flags.is_unreachable
     }
 
-    /// Returns whether the client never received an answer to it.
-    pub fn is_unheard(&self) -> bool {
+    /// Returns whether the client never received an answer to the query.
+    pub fn lacks_answer(&self) -> bool {
         self.answered_ns.is_none() || self.flags.asked_again
     }
 
     /// Returns whether not even a part of an answer was captured.
     pub fn is_silent(&self) -> bool {
-        self.is_unheard() && !self.is_answered() && !self.is_cut_short()
+        self.lacks_answer() && !self.is_answered() && !self.is_cut_short()
     }
 
-    /// Returns whether only a part of its answer was captured: IP fragments of it were lost.
+    /// Returns whether only a part of the answer was captured, because IP fragments of it were
+    /// lost.
     pub fn is_cut_short(&self) -> bool {
-        self.rest.is_some() && self.answered_ns.is_none()
+        self.later_fragment.is_some() && self.answered_ns.is_none()
     }
 
     /// Returns whether the answer contains at least one record.
@@ -124,14 +125,16 @@ impl Query {
     }
 }
 
-/// One look-up of an application (a `getaddrinfo`), for which it waited.
+/// One look-up of an application, such as a call of `getaddrinfo`, for which the application
+/// waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// The client's address, IPv4-mapped for IPv4.
     pub client: [u8; 16],
     /// The last name queried, if names are kept.
     pub name: Option<String>,
-    /// A hash of that name, even if names are not kept: look-ups of one name have the same.
+    /// Hash of that name, which is recorded even if names are not kept: look-ups of one name have
+    /// the same hash.
     pub digest: u64,
     /// The query types, in order.
     pub qtypes: Vec<u16>,
@@ -152,27 +155,27 @@ pub struct Lookup {
     /// `true` if it was sent by a name server for its clients: no application waits for it
     /// directly.
     pub by_resolver: bool,
-    /// The part of its last wait that lies after the end of the capture, estimated from the wait
-    /// before, ns.
+    /// Part of the last wait that lies after the end of the capture, ns, estimated from the wait
+    /// before.
     pub unseen_ns: u64,
-    /// `true` if the client, which normally repeats queries after a while, was not seen to: it gave
-    /// up, was terminated, or the capture ended before.
+    /// The client, which normally repeats queries after a while, was not seen to repeat one: it
+    /// gave up, was terminated, or the capture ended before that.
     pub is_abandoned: bool,
-    /// `true` if exactly one of an A and an AAAA query was answered that were sent together from
-    /// one port: the sign of two packets racing in connection tracking.
+    /// Exactly one of an A and an AAAA query that were sent together from one port was answered:
+    /// the sign of two packets racing in connection tracking.
     pub conntrack_race_suspected: bool,
 }
 
-/// Knowledge about the wait for answers that did not come.
+/// What is known of the wait for answers that did not come.
 #[derive(Clone)]
 pub(super) struct Known {
     /// End of the time that the capture covers, ns.
     pub seen_ns: u64,
     /// Time at which the client began something else, if that was captured, ns.
-    pub left_ns: Option<u64>,
+    pub next_lookup_ns: Option<u64>,
     /// The client's timeout, ns.
     pub timeout_ns: u64,
-    /// `true` if no server that it queried has ever answered any client.
+    /// No server that the client queried has ever answered any client.
     pub is_silent: bool,
 }
 
@@ -214,8 +217,8 @@ impl Lookup {
         split
     }
 
-    /// Returns the time of the quickest answer, ns: an upper bound of the round trip to this
-    /// server, since `rtt_ns` may be that of another host in its network.
+    /// Returns the time of the quickest answer, ns. It is an upper bound of the round trip to this
+    /// server, since `rtt_ns` may be that of another host in the server's network.
     fn quickest_ns(&self) -> u64 {
         let answered = self.queries.iter().filter_map(|it| Some((it.answered_ns?, it.sent_ns)));
         answered.map(|(to_ns, from_ns)| to_ns.saturating_sub(from_ns)).min().unwrap_or(u64::MAX)
@@ -234,10 +237,12 @@ impl Lookup {
             let end_ns = next.map_or(self.end_ns, |query| query.sent_ns).min(self.end_ns);
             let mut inner = self.step_spans(step, end_ns, timeout, fair_ns);
             if next.is_some() {
-                inner.iter_mut().for_each(|span| hear_of(span, end_ns, timeout));
+                inner
+                    .iter_mut()
+                    .for_each(|span| attribute_to_missing_answer(span, end_ns, timeout));
             }
             if next.is_some() && self.is_missing(step) {
-                in_vain(&mut inner, first.sent_ns, end_ns);
+                attribute_to_search(&mut inner, first.sent_ns, end_ns);
             }
             spans.append(&mut inner);
         }
@@ -278,8 +283,8 @@ impl Lookup {
         self.queries.iter().filter(move |query| query.step == step && query.qtype == qtype)
     }
 
-    /// Returns whether its last queries were not repeated within `wait_ns` although there was no
-    /// answer.
+    /// Returns whether the last queries were not repeated within `wait_ns` although they were not
+    /// answered.
     pub(super) fn was_asked_once(&self, wait_ns: u64, now_ns: u64) -> bool {
         let step = self.queries.last().map_or(0, |query| query.step);
         let last_ns = self.queries.last().map_or(0, |query| query.sent_ns);
@@ -312,10 +317,10 @@ impl Lookup {
         self.end_ns = match answered_ns {
             Some(end_ns) if !given_up => end_ns,
             _ => {
-                let left_ns = known.left_ns.unwrap_or(u64::MAX);
-                let waits_on = known.is_silent && self.asked_in_vain();
+                let next_lookup_ns = known.next_lookup_ns.unwrap_or(u64::MAX);
+                let waits_on = known.is_silent && self.is_last_query_a_repetition();
                 let seen_ns = if waits_on { u64::MAX } else { known.seen_ns };
-                self.given_up_ns(last, known.timeout_ns).min(left_ns).min(seen_ns)
+                self.given_up_ns(last, known.timeout_ns).min(next_lookup_ns).min(seen_ns)
             }
         };
         self.end_ns = self.end_ns.max(answered_ns.unwrap_or(0)).max(self.start_ns);
@@ -338,11 +343,11 @@ impl Lookup {
 
     /// Returns whether the last query had been sent to the same server before and not been answered
     /// for a whole wait. The client then waits at least as long again (the `timeout` of
-    /// resolv.conf(5) applies to each attempt; others wait longer each time).
-    fn asked_in_vain(&self) -> bool {
+    /// resolv.conf(5) applies to each attempt; other libraries wait longer each time).
+    fn is_last_query_a_repetition(&self) -> bool {
         let Some(last) = self.queries.last() else { return false };
         let mut before = self.attempts(last.step, last.qtype).filter(|it| it.server == last.server);
-        before.any(|it| it.is_unheard() && last.sent_ns.saturating_sub(it.sent_ns) >= SLOW_MIN_NS)
+        before.any(|it| it.lacks_answer() && last.sent_ns.saturating_sub(it.sent_ns) >= SLOW_MIN_NS)
     }
 
     fn final_outcome(&self, step: u16) -> Outcome {
@@ -376,14 +381,15 @@ impl Lookup {
                 && one.answered_ns.is_some() != other.answered_ns.is_some()
         };
         let races = |one: &Query, other: &Query| {
-            is_pair(one, other) && !self.is_ignored(if one.is_answered() { other } else { one })
+            is_pair(one, other)
+                && !self.leaves_lone_queries_unanswered(if one.is_answered() { other } else { one })
         };
         self.queries.iter().any(|one| self.queries.iter().any(|other| races(one, other)))
     }
 
     /// Returns whether the server of `query` left another query of this type unanswered that was
     /// sent alone, and so could not take part in a race.
-    pub fn is_ignored(&self, query: &Query) -> bool {
+    pub fn leaves_lone_queries_unanswered(&self, query: &Query) -> bool {
         let under_way = |other: &Query, at_ns: u64| {
             other.sent_ns <= at_ns && other.answered_ns.is_none_or(|answer_ns| answer_ns > at_ns)
         };
@@ -444,7 +450,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
 /// Attributes a span before `end_ns`, where the client queries the next name, to an answer that was
 /// not captured if it is shorter than any timeout: without an answer, the client would have waited
 /// for the timeout.
-fn hear_of((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
+fn attribute_to_missing_answer((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
     if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < RESOLVER_TIMEOUT_MIN_NS {
         *cause = None;
     }
@@ -452,7 +458,7 @@ fn hear_of((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
 
 /// Attributes all time of an unsuccessful step to the search, except time lost to silence or
 /// failure.
-fn in_vain(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64) {
+fn attribute_to_search(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64) {
     let is_kept = |cause: &Option<Cause>| !matches!(cause, None | Some(Cause::DnsSlow));
     spans.retain(|(_, _, cause)| is_kept(cause));
     let kept_ns: u64 = spans.iter().map(|(from_ns, to_ns, _)| to_ns - from_ns).sum();

@@ -20,5 +20,5 @@ mod twice;
 
 pub use lookup::{Lookup, Outcome, Query, QueryFlags};
 pub use streams::{Streams, concerns};
-pub use tracker::{Carried, Carrier, DNS_PORT, Tracker};
+pub use tracker::{DNS_PORT, MessageContext, Tracker, Transport};
 pub(crate) use twice::unknown_to;

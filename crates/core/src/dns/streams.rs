@@ -1,7 +1,7 @@
 //! DNS over TCP (RFC 7766): the messages in the streams of port 53, each after a length of two
 //! bytes (RFC 1035 §4.2.2).
 
-use super::tracker::{Carried, Carrier, DNS_PORT, Tracker};
+use super::tracker::{DNS_PORT, MessageContext, Tracker, Transport};
 use crate::app::Side;
 use crate::tcp::{EarlyBytes, ORIGIN, Reassembly, Sequence};
 use crate::wire::dns_message::Message;
@@ -14,10 +14,11 @@ const OPEN_MAX: usize = 4096;
 /// Silence after which a connection is dropped to make room for others, ns.
 const SILENT_NS: u64 = 60_000_000_000;
 
-/// Interval at which silent connections are looked for, ns of capture time.
+/// Interval at which silent connections are searched for, ns of capture time.
 const SWEEP_NS: u64 = 1_000_000_000;
 
-/// Bytes kept of a message: enough for header, question and all answers that are read.
+/// Number of bytes kept of a message: enough for the header, the question and all answers that are
+/// read.
 const KEPT_MAX: usize = 4096;
 
 /// Follows the connections to and from port 53, and passes their complete messages to a
@@ -33,7 +34,8 @@ pub struct Streams {
 
 #[derive(Clone)]
 struct Stream {
-    /// Time of its SYN, if captured and not yet used as the beginning of the first message, ns.
+    /// Time of the SYN, if it was captured and is not yet used as the beginning of the first
+    /// message, ns.
     opened_ns: Option<u64>,
     last_ns: u64,
     directions: [Direction; 2],
@@ -42,11 +44,11 @@ struct Stream {
 #[derive(Clone, Default)]
 struct Direction {
     sequence: Option<Sequence>,
-    /// End of the stream seen so far.
+    /// Position up to which the stream was seen.
     seen: u64,
     bytes: Reassembly,
     message: Partial,
-    /// `true` if the sender has closed its direction.
+    /// The sender has closed its direction.
     finished: bool,
 }
 
@@ -54,10 +56,10 @@ struct Direction {
 #[derive(Clone, Default)]
 struct Partial {
     length: [u8; 2],
-    /// Number of its bytes that have arrived, including the length field.
-    come: usize,
+    /// Number of bytes of the message that have arrived, including the length field.
+    arrived: usize,
     kept: Vec<u8>,
-    /// `true` if the position of the next message is unknown because bytes were not captured.
+    /// The position of the next message is unknown because bytes were not captured.
     lost: bool,
 }
 
@@ -68,13 +70,13 @@ pub fn concerns(segment: &Segment) -> bool {
 }
 
 impl Streams {
-    /// Takes the next segment for which [`concerns`] is true, with its captured payload.
+    /// Processes the next segment for which [`concerns`] is true, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], tracker: &mut Tracker) {
         let flags = segment.flags;
         let syn = flags.has(TcpFlags::SYN);
         let opens = syn && !flags.has(TcpFlags::ACK);
         if opens {
-            self.let_go(&segment.flow);
+            self.remove(&segment.flow);
         }
         if opens || segment.payload_len > 0 && !self.open.contains_key(&segment.flow) {
             self.begin(segment, opens);
@@ -91,26 +93,26 @@ impl Streams {
                 }
                 return;
             };
-            let carried = Carried {
+            let carried = MessageContext {
                 time_ns: segment.time_ns,
                 frame: segment.frame,
                 payload_bytes: segment.payload_len,
                 source: segment.source(),
                 destination: segment.destination(),
-                carrier: Carrier::Stream { opened_ns: opened_ns.take() },
+                carrier: Transport::Stream { opened_ns: opened_ns.take() },
             };
             tracker.message(&carried, message);
         };
         directions[side as usize].take(side, segment, payload, &mut self.early, &mut on);
         let is_over = |it: &Direction| it.finished;
         if flags.has(TcpFlags::RST) || directions.iter().all(is_over) {
-            self.let_go(&segment.flow);
+            self.remove(&segment.flow);
         }
     }
 
-    fn let_go(&mut self, flow: &FlowKey) {
+    fn remove(&mut self, flow: &FlowKey) {
         if let Some(mut stream) = self.open.remove(flow) {
-            stream.let_go(&mut self.early);
+            stream.discard_waiting(&mut self.early);
         }
     }
 
@@ -122,7 +124,7 @@ impl Streams {
             self.open.retain(|_, stream| {
                 let stays = now_ns.saturating_sub(stream.last_ns) < SILENT_NS;
                 if !stays {
-                    stream.let_go(early);
+                    stream.discard_waiting(early);
                 }
                 stays
             });
@@ -137,8 +139,8 @@ impl Streams {
 
 impl Stream {
     /// Releases the memory of out-of-order bytes when the connection is over.
-    fn let_go(&mut self, early: &mut EarlyBytes) {
-        self.directions.iter_mut().for_each(|direction| direction.bytes.let_go(early));
+    fn discard_waiting(&mut self, early: &mut EarlyBytes) {
+        self.directions.iter_mut().for_each(|direction| direction.bytes.discard_waiting(early));
     }
 }
 
@@ -172,8 +174,9 @@ impl Direction {
 }
 
 impl Partial {
-    /// Takes the next `bytes` of the stream, followed by `missing` bytes that were not captured.
-    /// `on` receives the messages, and `None` for bytes in which message boundaries are unknown.
+    /// Processes the next `bytes` of the stream, followed by `missing` bytes that were not
+    /// captured. `on` receives the messages, and `None` for bytes in which message boundaries are
+    /// unknown.
     fn take(
         &mut self,
         side: Side,
@@ -188,28 +191,28 @@ impl Partial {
             on(None);
         }
         while !self.lost && bytes.len() + missing > 0 {
-            if self.come < self.length.len() {
+            if self.arrived < self.length.len() {
                 let Some((&byte, rest)) = bytes.split_first() else {
                     self.lost = true;
                     on(None);
                     return;
                 };
-                self.length[self.come] = byte;
-                self.come += 1;
+                self.length[self.arrived] = byte;
+                self.arrived += 1;
                 bytes = rest;
                 continue;
             }
             let whole = self.length.len() + usize::from(u16::from_be_bytes(self.length));
-            let here = bytes.len().min(whole - self.come);
+            let here = bytes.len().min(whole - self.arrived);
             let room = KEPT_MAX.saturating_sub(self.kept.len());
             self.kept.extend_from_slice(&bytes[..here.min(room)]);
             let skipped =
-                if here == bytes.len() { missing.min(whole - self.come - here) } else { 0 };
+                if here == bytes.len() { missing.min(whole - self.arrived - here) } else { 0 };
             (bytes, missing) = (&bytes[here..], missing - skipped);
-            self.come += here + skipped;
-            if self.come == whole {
+            self.arrived += here + skipped;
+            if self.arrived == whole {
                 on(Some(&self.kept));
-                self.come = 0;
+                self.arrived = 0;
                 self.kept.clear();
             }
         }

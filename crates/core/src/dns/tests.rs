@@ -4,7 +4,7 @@
 //! or `TC`; `r1` is the first IP fragment of one, `r2` a later
 //! one of the packet with that id. `icmp` in their place is a port unreachable about the query's datagram.
 
-use super::{Carried, Carrier, Lookup, Outcome, Query, Tracker};
+use super::{Lookup, MessageContext, Outcome, Query, Tracker, Transport};
 use crate::capture::FrameId;
 use crate::model::Cause;
 use crate::wire::Endpoint;
@@ -93,18 +93,19 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
         }
         let id = words[4].parse().expect("an id");
         let bytes = encode(id, type_of(words[5]), words[6], words.get(7).copied());
-        let stream = Carrier::Stream { opened_ns: None };
+        let stream = Transport::Stream { opened_ns: None };
         let (source, destination, carrier) = match words[1] {
-            "q" => (&client, &server, Carrier::Datagram),
-            "r" => (&server, &client, Carrier::Datagram),
-            "r1" => (&server, &client, Carrier::Beginning { id: u32::from(id) }),
-            "r2" => (&server, &client, Carrier::Rest { id: u32::from(id) }),
+            "q" => (&client, &server, Transport::Datagram),
+            "r" => (&server, &client, Transport::Datagram),
+            "r1" => (&server, &client, Transport::Beginning { id: u32::from(id) }),
+            "r2" => (&server, &client, Transport::LaterFragment { id: u32::from(id) }),
             "tq" => (&client, &server, stream),
             "tr" => (&server, &client, stream),
             other => panic!("{other} is no event"),
         };
         let payload_bytes = bytes.len() as u32;
-        let carried = Carried { time_ns, frame, payload_bytes, source, destination, carrier };
+        let carried =
+            MessageContext { time_ns, frame, payload_bytes, source, destination, carrier };
         tracker.message(&carried, &bytes);
     }
     end_ns

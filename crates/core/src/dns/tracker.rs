@@ -1,7 +1,7 @@
 //! Follows DNS messages in time order and groups them into look-ups.
 
 use super::early::{self, Early};
-use super::grouping::{Asked, Fit, Open, has_answers};
+use super::grouping::{Fit, NewQuery, Open, has_answers};
 use super::lookup::{Known, Lookup, Query, QueryFlags};
 use crate::capture::FrameId;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, RESOLVER_TIMEOUT_NS};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The port of name servers.
 pub const DNS_PORT: u16 = 53;
-/// Maximum number of look-ups kept open; the oldest are closed as they are.
+/// Maximum number of look-ups kept open. Beyond it the oldest are closed as they are.
 const OPEN_MAX: usize = 8192;
 const OPEN_PER_CLIENT_MAX: usize = 512;
 const SERVERS_MAX: usize = 65_536;
@@ -21,9 +21,9 @@ const SWEEP_NS: u64 = 1_000_000_000;
 
 /// Groups DNS queries into [`Lookup`]s.
 ///
-/// Sequential: feed it the messages of all clients in time order. Memory is bounded by the look-ups
-/// open at a time; finished ones wait for [`take_finished`](Self::take_finished). Multicast DNS
-/// (port 5353) is not handled.
+/// The tracker is sequential: it has to receive the messages of all clients in time order. Its
+/// memory is bounded by the look-ups open at a time; finished ones wait for
+/// [`take_finished`](Self::take_finished). Multicast DNS (port 5353) is not handled.
 #[derive(Clone, Default)]
 pub struct Tracker {
     keep_names: bool,
@@ -40,51 +40,52 @@ pub struct Tracker {
 
 /// Context of a DNS message.
 #[derive(Clone, Copy, Debug)]
-pub struct Carried<'a> {
-    /// Time at which it was complete, ns.
+pub struct MessageContext<'a> {
+    /// Time at which the message was complete, ns.
     pub time_ns: u64,
-    /// The frame that completed it.
+    /// Frame that completed the message.
     pub frame: FrameId,
-    /// Payload of that frame, bytes.
+    /// Length of the payload of that frame, bytes.
     pub payload_bytes: u32,
-    /// The endpoint that sent it.
+    /// Endpoint that sent the message.
     pub source: &'a Endpoint,
-    /// The endpoint that it was sent to.
+    /// Endpoint to which the message was sent.
     pub destination: &'a Endpoint,
     /// The transport.
-    pub carrier: Carrier,
+    pub carrier: Transport,
 }
 
 /// The transport of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum Transport {
     /// A UDP datagram.
     Datagram,
     /// The first IP fragment of a datagram; the complete datagram may follow. A capture filter for
     /// ports matches no other fragment.
     Beginning {
-        /// The packet's identification.
+        /// IP identification of the packet.
         id: u32,
     },
-    /// A later IP fragment of a datagram whose first is missing: ports and message are unknown.
-    Rest {
-        /// The packet's identification.
+    /// A later IP fragment of a datagram whose first fragment is missing: ports and message are
+    /// unknown.
+    LaterFragment {
+        /// IP identification of the packet.
         id: u32,
     },
     /// A TCP connection.
     Stream {
-        /// Time at which the client opened it, if it did so for this message, ns.
+        /// Time at which the client opened the connection, if it did so for this message, ns.
         opened_ns: Option<u64>,
     },
 }
 
-impl Carried<'_> {
+impl MessageContext<'_> {
     fn is_beginning(&self) -> bool {
-        matches!(self.carrier, Carrier::Beginning { .. })
+        matches!(self.carrier, Transport::Beginning { .. })
     }
 }
 
-impl Carrier {
+impl Transport {
     fn is_tcp(self) -> bool {
         matches!(self, Self::Stream { .. })
     }
@@ -97,7 +98,7 @@ impl Tracker {
         Self { keep_names, ..Self::default() }
     }
 
-    /// Takes an ICMP port unreachable about a datagram that `client` sent to `server`.
+    /// Processes an ICMP port unreachable about a datagram that `client` sent to `server`.
     pub fn unreachable(
         &mut self,
         time_ns: u64,
@@ -134,16 +135,17 @@ impl Tracker {
         self.open_count -= before - lookups.len();
     }
 
-    /// Assigns to `carried`, a query, the answer captured just before it.
-    fn answer_early(&mut self, carried: &Carried<'_>) {
-        let Carried { time_ns, source: client, destination: server, .. } = *carried;
+    /// Assigns an answer that was captured just before the query `carried` to it.
+    fn answer_early(&mut self, carried: &MessageContext<'_>) {
+        let MessageContext { time_ns, source: client, destination: server, .. } = *carried;
         let Some(early) = self.early.take(time_ns, server, client) else { return };
         let (frame, payload_bytes) = (early.frame, early.payload_bytes);
         match early.message {
             None => self.unreachable(time_ns, frame, client, server),
             Some(payload) => {
                 let (source, destination) = (server, client);
-                let answer = Carried { frame, payload_bytes, source, destination, ..*carried };
+                let answer =
+                    MessageContext { frame, payload_bytes, source, destination, ..*carried };
                 self.message(&answer, &payload);
             }
         }
@@ -162,14 +164,14 @@ impl Tracker {
         self.take_finished()
     }
 
-    /// Takes one message. Anything but a DNS query or answer is ignored.
-    pub fn message(&mut self, carried: &Carried<'_>, payload: &[u8]) {
-        let Carried { time_ns, source, destination, .. } = *carried;
-        if let Carrier::Beginning { id } | Carrier::Rest { id } = carried.carrier {
+    /// Processes one message. Anything but a DNS query or answer is ignored.
+    pub fn message(&mut self, carried: &MessageContext<'_>, payload: &[u8]) {
+        let MessageContext { time_ns, source, destination, .. } = *carried;
+        if let Transport::Beginning { id } | Transport::LaterFragment { id } = carried.carrier {
             let lookups = self.open.get_mut(&destination.address).into_iter().flatten();
-            let is_rest = !carried.is_beginning();
+            let is_later = !carried.is_beginning();
             let seen = (time_ns, carried.frame);
-            lookups.for_each(|open| open.note_fragment(seen, source, id, is_rest));
+            lookups.for_each(|open| open.note_fragment(seen, source, id, is_later));
         }
         let Ok(message) = Message::parse(payload) else {
             return;
@@ -182,8 +184,8 @@ impl Tracker {
             self.close_where(time_ns, |open| open.is_over(time_ns));
         }
         if message.is_response && source.port == DNS_PORT {
-            if !self.answer(carried, &message) && carried.carrier == Carrier::Datagram {
-                let Carried { frame, payload_bytes, .. } = *carried;
+            if !self.answer(carried, &message) && carried.carrier == Transport::Datagram {
+                let MessageContext { frame, payload_bytes, .. } = *carried;
                 let (server, client, message) = (*source, *destination, Some(payload.to_vec()));
                 let early =
                     early::Answer { time_ns, frame, payload_bytes, server, client, message };
@@ -195,11 +197,11 @@ impl Tracker {
         }
     }
 
-    fn query(&mut self, carried: &Carried<'_>, message: &Message) {
+    fn query(&mut self, carried: &MessageContext<'_>, message: &Message) {
         let Some(question) = &message.question else {
             return;
         };
-        let asked = Asked {
+        let asked = NewQuery {
             query: query_of(carried, question.qtype),
             id: message.id,
             name: &question.name,
@@ -207,7 +209,8 @@ impl Tracker {
         let by_resolver = self.is_resolver(carried.source, &asked);
         let lookups = self.open.entry(carried.source.address).or_default();
         let fits = lookups.iter().enumerate();
-        // Of several look-ups that fit equally, the one with this identifier, otherwise the last.
+        // Of several look-ups that fit equally, the one with this identifier is taken, otherwise
+        // the last.
         let rank = |at, open: &Open| Some((open.fit(&asked)?, !open.knows(asked.id), Reverse(at)));
         match fits.filter_map(|(at, open)| rank(at, open)).min() {
             Some((Fit::Duplicate, ..)) => {}
@@ -234,12 +237,12 @@ impl Tracker {
         }
     }
 
-    /// Begins a look-up with its first query; closes the oldest ones where there are too many.
-    fn open(&mut self, carried: &Carried<'_>, asked: Asked<'_>, by_resolver: bool) {
+    /// Begins a look-up with its first query, and closes the oldest ones if there are too many.
+    fn open(&mut self, carried: &MessageContext<'_>, asked: NewQuery<'_>, by_resolver: bool) {
         let lookups = self.open.entry(carried.source.address).or_default();
         lookups.iter_mut().for_each(|open| open.supersede(&asked));
         let mut open = Open::new(carried.source, asked, self.keep_names);
-        if let Carrier::Stream { opened_ns: Some(opened_ns) } = carried.carrier {
+        if let Transport::Stream { opened_ns: Some(opened_ns) } = carried.carrier {
             open.lookup.start_ns = opened_ns;
         }
         open.lookup.by_resolver = by_resolver;
@@ -255,10 +258,10 @@ impl Tracker {
         }
     }
 
-    /// Returns whether the client queries for others: it answers queries itself, or the same query
-    /// waits at a resolver on the loopback interface. A resolver does not query itself: a client
-    /// with the server's own address is another program on that host.
-    fn is_resolver(&self, client: &Endpoint, asked: &Asked<'_>) -> bool {
+    /// Returns whether the client queries on behalf of others: it answers queries itself, or the
+    /// same query waits at a resolver on the loopback interface. A resolver does not query itself:
+    /// a client with the server's own address is another program on that host.
+    fn is_resolver(&self, client: &Endpoint, asked: &NewQuery<'_>) -> bool {
         if self.baselines_ns.contains_key(&client.address) {
             return client.address != asked.query.server.address;
         }
@@ -275,8 +278,8 @@ impl Tracker {
     }
 
     /// Assigns `message` to the query that it answers; returns whether there is one.
-    fn answer(&mut self, carried: &Carried<'_>, message: &Message) -> bool {
-        let Carried { time_ns, source: server, destination: client, .. } = *carried;
+    fn answer(&mut self, carried: &MessageContext<'_>, message: &Message) -> bool {
+        let MessageContext { time_ns, source: server, destination: client, .. } = *carried;
         let Some(lookups) = self.open.get_mut(&client.address) else {
             return false;
         };
@@ -309,8 +312,8 @@ impl Tracker {
     }
 
     fn close(&mut self, mut open: Open, now_ns: u64) {
-        open.settle_begun();
-        open.settle_rests();
+        open.settle_first_fragments();
+        open.settle_later_fragments();
         let mut lookup = open.lookup;
         let asks_others = lookup.queries.iter().any(|it| it.server.address != lookup.client);
         lookup.by_resolver |= asks_others && self.baselines_ns.contains_key(&lookup.client);
@@ -318,7 +321,7 @@ impl Tracker {
         let unrepeated = timeout_ns.is_some_and(|wait_ns| lookup.was_asked_once(wait_ns, now_ns));
         // A look-up that was not repeated was given up, at the latest when the client began
         // another.
-        let went_on_ns = open.went_on_ns.filter(|_| unrepeated);
+        let next_lookup_ns = open.next_lookup_ns.filter(|_| unrepeated);
         let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
         let too_early =
             |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < RESOLVER_TIMEOUT_MIN_NS;
@@ -330,7 +333,7 @@ impl Tracker {
         let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
         lookup.conclude(&Known {
             seen_ns: now_ns,
-            left_ns: [superseded_ns, went_on_ns].into_iter().flatten().min(),
+            next_lookup_ns: [superseded_ns, next_lookup_ns].into_iter().flatten().min(),
             timeout_ns: timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS),
             is_silent: lookup.queries.iter().all(is_silent),
         });
@@ -363,7 +366,7 @@ impl Tracker {
 
 /// Returns two look-ups, the earlier first, that together with `asked` are one look-up repeated by
 /// a timer.
-fn repeated(lookups: &[Open], asked: &Asked<'_>) -> Option<[usize; 2]> {
+fn repeated(lookups: &[Open], asked: &NewQuery<'_>) -> Option<[usize; 2]> {
     let later = lookups.iter().rposition(|open| open.awaits(asked.name, asked.query.qtype))?;
     let mut first = lookups[..later].iter();
     let first = first.rposition(|open| open.awaits(asked.name, asked.query.qtype))?;
@@ -376,8 +379,8 @@ fn order(lookup: &Lookup) -> (u64, FrameId) {
     (lookup.start_ns, first.map_or_else(FrameId::default, |query| query.query_frame))
 }
 
-/// Returns the query in `carried`, as it stands before any answer to it.
-fn query_of(carried: &Carried<'_>, qtype: u16) -> Query {
+/// Returns the query in `carried`, in its state before any answer to it.
+fn query_of(carried: &MessageContext<'_>, qtype: u16) -> Query {
     Query {
         server: *carried.destination,
         client_port: carried.source.port,
@@ -391,7 +394,7 @@ fn query_of(carried: &Carried<'_>, qtype: u16) -> Query {
         query_bytes: carried.payload_bytes,
         answer_frame: None,
         answer_bytes: 0,
-        rest: None,
+        later_fragment: None,
         flags: QueryFlags { over_tcp: carried.carrier.is_tcp(), ..QueryFlags::default() },
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     more.into_iter().filter(|lookup| !questions(lookup).any(is_known)).collect()
 }
 
-/// The client's address and port, the name server and the query type.
+/// Client's address and port, name server, and query type.
 type Question = ([u8; 16], u16, Endpoint, u16);
 
 fn questions(lookup: &Lookup) -> impl Iterator<Item = (Question, u64)> + '_ {

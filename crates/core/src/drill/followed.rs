@@ -81,7 +81,7 @@ impl Followed {
             connection: None,
             over: false,
             rungs: Vec::new(),
-            shared: Shared::telling_of(options.window()),
+            shared: Shared::limited_to(options.window()),
             window: options.window(),
             exchanges: Exchanges::default(),
             graph: None,
@@ -144,7 +144,7 @@ impl Followed {
         self.connection = None;
         self.rungs.clear();
         self.exchanges.0.clear();
-        self.shared = Shared::telling_of(self.window);
+        self.shared = Shared::limited_to(self.window);
         if let Some(graph) = &mut self.graph {
             graph.begin_again();
         }

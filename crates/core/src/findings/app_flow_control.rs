@@ -18,7 +18,7 @@ pub(super) fn settle(tally: &mut Tally) {
     let mut granted: Vec<_> = granted.map(|(key, _)| key.clone()).collect();
     granted.sort_unstable();
     for key in granted {
-        let cause = tally.take_back(&key, (Owner::SendBuffer, Owner::Path));
+        let cause = tally.revise_spurious(&key, (Owner::SendBuffer, Owner::Path));
         if let Some((cause, endpoint)) = cause.zip(tally.endpoints.get_mut(&key.server)) {
             endpoint.round_trips.granted += cause.count;
         }

@@ -44,7 +44,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.slowest = slowest(&mut tally, &report.findings);
-    tally.notes.leave_out(report.findings.iter().map(|finding| finding.cause));
+    tally.notes.exclude(report.findings.iter().map(|finding| finding.cause));
     notice(&mut tally, report);
     report.observations.extend(tally.notes.observations());
     report.totals.vantage = endpoints::vantage(&tally);

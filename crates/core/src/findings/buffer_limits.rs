@@ -23,7 +23,7 @@ pub(super) fn is_short(
 ) -> bool {
     let sender = endpoint.sender(key.sender);
     let [fixed, stands] = match key.cause {
-        Cause::ReceiveWindow => [sender.window.is_fixed(), sender.window.is_often()],
+        Cause::ReceiveWindow => [sender.window.is_fixed(), sender.window.limits_often()],
         _ => [sender.ceilings.connections > 0; 2],
     };
     let share = share(cause, endpoint);
@@ -104,7 +104,7 @@ pub(super) fn bearable(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) 
         Cause::SendBuffer if sender.ceilings.connections > 0 => Bearable::Short { wait_ns },
         Cause::SendBuffer => Bearable::Opens,
         Cause::ReceiveWindow if sender.window.is_fixed() => Bearable::Short { wait_ns },
-        Cause::ReceiveWindow if !sender.window.is_often() => Bearable::Opens,
+        Cause::ReceiveWindow if !sender.window.limits_often() => Bearable::Opens,
         Cause::ZeroWindow if cause.count < WINDOW_CLOSED_MIN => Bearable::Few,
         Cause::ReceiveWindow | Cause::ZeroWindow => Bearable::Work { late_ns: late_ns(cause) },
         _ => Bearable::Few,

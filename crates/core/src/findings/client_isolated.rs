@@ -73,10 +73,11 @@ mod tests {
     use crate::findings::tally::{CauseTally, Key};
 
     /// So many hosts that one client did not reach.
-    fn unreached(hosts: u8, obstacle: Option<Endpoint>) -> Vec<(Key, CauseTally)> {
+    fn unreached(hosts: u8, rejecting_host: Option<Endpoint>) -> Vec<(Key, CauseTally)> {
         let part = |host: u8| {
             let server = Endpoint { address: [host; 16], port: 443 };
-            let culprit = Culprit { role: Role::Network, endpoint: obstacle.unwrap_or(server) };
+            let culprit =
+                Culprit { role: Role::Network, endpoint: rejecting_host.unwrap_or(server) };
             let key = Key { cause: Cause::SynRetransmit, sender: Side::Client, server, culprit };
             let mut cause = CauseTally::default();
             cause.callers.add([99; 16], 1);

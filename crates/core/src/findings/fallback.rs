@@ -101,12 +101,12 @@ fn hold_up(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     let mut proof = Proof::default();
     proof.see("syn", attempt.syn);
     proof.see(
-        "went_on",
+        "continuations",
         Sighting { frame: first.frame, time_ns: first.start_ns + waited_ns, ..attempt.syn },
     );
     proof.fact("fell_back", Fact::Text(first.server.to_string()));
     proof.fact("dead", Fact::Text(attempt.server.to_string()));
-    proof.fact("went_on_ns", Fact::Ns(waited_ns));
+    proof.fact("next_lookup_ns", Fact::Ns(waited_ns));
     proof.not(Cause::Refused, "no_rst", true);
     let culprit = Culprit { role: Role::Network, endpoint: attempt.server };
     let sender = Side::Client;

@@ -52,19 +52,19 @@ fn hosts(client: Endpoint, server: Endpoint) -> Hosts {
 impl Legs {
     /// Returns whether what the answers of `connection` have waited for may be its way.
     pub fn is_open(connection: &Connection) -> bool {
-        connection.mid_stream && !connection.path.is_settled(Side::Server)
+        connection.mid_stream && !connection.path.is_known(Side::Server)
     }
 
     /// `connection` is over.
     pub fn connection(&mut self, connection: &Connection) {
-        if !connection.mid_stream || !connection.path.is_settled(Side::Server) {
+        if !connection.mid_stream || !connection.path.is_known(Side::Server) {
             return;
         }
         let hosts = hosts(connection.client(), connection.server());
         if self.known.len() < HOSTS_MAX || self.known.contains_key(&hosts) {
-            let way_ns = connection.path.way_ns(Side::Server);
-            let known_ns = self.known.entry(hosts).or_insert(way_ns);
-            *known_ns = way_ns.min(*known_ns);
+            let rtt_ns = connection.path.known_rtt_ns(Side::Server);
+            let known_ns = self.known.entry(hosts).or_insert(rtt_ns);
+            *known_ns = rtt_ns.min(*known_ns);
         }
     }
 
@@ -99,9 +99,9 @@ impl Legs {
 
     /// Adds all of another shard.
     pub fn merge(&mut self, other: Self) {
-        for (hosts, way_ns) in other.known {
-            let known_ns = self.known.entry(hosts).or_insert(way_ns);
-            *known_ns = way_ns.min(*known_ns);
+        for (hosts, rtt_ns) in other.known {
+            let known_ns = self.known.entry(hosts).or_insert(rtt_ns);
+            *known_ns = rtt_ns.min(*known_ns);
         }
         self.open.extend(other.open);
     }
@@ -120,8 +120,8 @@ pub(super) fn settle(tally: &mut Tally) {
         *known_ns = first.rtt_server_ns.min(*known_ns);
     }
     for one in &open {
-        let Some(&way_ns) = known.get(&one.hosts) else { continue };
-        let ns = way_ns.min(one.server_ns);
+        let Some(&rtt_ns) = known.get(&one.hosts) else { continue };
+        let ns = rtt_ns.min(one.server_ns);
         if let Some(endpoint) = tally.endpoints.get_mut(&one.key.server) {
             endpoint.round_trips.leg_known = true;
             endpoint.transfer(one.kind, Owner::Server, Owner::Path, ns);

@@ -164,7 +164,7 @@ fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 
         for query in &lookup.queries {
             // A server on the host itself is not reached by its way out.
             let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-            *heard |= local || query.answered_ns.is_some() || query.rest.is_some();
+            *heard |= local || query.answered_ns.is_some() || query.later_fragment.is_some();
             resolvers.insert(query.server.address);
         }
     }

@@ -19,7 +19,7 @@ pub struct Notes {
     unscaled: u64,
     duplicate_acks: u64,
     keep_alives: u64,
-    unasked: u64,
+    unsolicited: u64,
     icmp_errors: u64,
     tunnelled: u64,
     ecn_marked: u64,
@@ -34,7 +34,7 @@ pub struct Notes {
     /// Connection attempts that were given up to keep memory bounded.
     pub evicted: u64,
     /// Bytes that came before their turn and were given up to keep memory bounded.
-    pub given_up_bytes: u64,
+    pub discarded_bytes: u64,
     /// Number of connections to servers that share a row, because there were too many servers.
     pub crowded: u64,
     /// Connections that reused the addresses and ports of another.
@@ -77,7 +77,7 @@ impl Noticed {
 
 impl Notes {
     /// Leaves out what findings of these causes report.
-    pub fn leave_out(&mut self, mut told: impl Iterator<Item = Cause>) {
+    pub fn exclude(&mut self, mut told: impl Iterator<Item = Cause>) {
         let of_names = |cause| matches!(cause, Cause::DnsSearch | Cause::DnsFailure);
         if told.any(of_names) {
             self.nxdomain = 0;
@@ -99,7 +99,7 @@ impl Notes {
         self.truncated += faults.truncated;
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
-        self.unasked += connection.unasked();
+        self.unsolicited += connection.unsolicited();
         // Of those about a SYN, or about data that only a timer got through, a finding tells.
         let timed_out = |side: Side| {
             let causes = connection.totals.causes[side as usize];
@@ -151,7 +151,7 @@ impl Notes {
         self.unscaled += other.unscaled;
         self.duplicate_acks += other.duplicate_acks;
         self.keep_alives += other.keep_alives;
-        self.unasked += other.unasked;
+        self.unsolicited += other.unsolicited;
         self.icmp_errors += other.icmp_errors;
         self.tunnelled += other.tunnelled;
         self.ecn_marked += other.ecn_marked;
@@ -160,7 +160,7 @@ impl Notes {
         self.stopped += other.stopped;
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
-        self.given_up_bytes += other.given_up_bytes;
+        self.discarded_bytes += other.discarded_bytes;
         self.crowded += other.crowded;
         self.port_reuses += other.port_reuses;
     }
@@ -180,8 +180,8 @@ impl Notes {
                 ],
             );
         }
-        if self.given_up_bytes > 0 {
-            note("early_payload_given_up", vec![("bytes", Fact::Bytes(self.given_up_bytes))]);
+        if self.discarded_bytes > 0 {
+            note("early_payload_given_up", vec![("bytes", Fact::Bytes(self.discarded_bytes))]);
         }
         let counts = [
             ("capture_duplicates", "count", self.duplicates),
@@ -202,7 +202,7 @@ impl Notes {
             ("duplicate_acks", "count", self.duplicate_acks),
             ("zero_windows", "count", self.noticed.zero_windows),
             ("keep_alives", "count", self.keep_alives),
-            ("unasked_messages", "count", self.unasked),
+            ("unasked_messages", "count", self.unsolicited),
             ("stopped_streams", "count", self.stopped),
             ("icmp_errors", "count", self.icmp_errors),
             ("ecn", "count", self.ecn_marked),

@@ -52,7 +52,7 @@ pub(super) struct Fullness {
 pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
     let firsts = &firsts[with(firsts, server)];
     let mut counts = Fullness::default();
-    for unheard in firsts.iter().filter(|first| first.syn_unheard) {
+    for unheard in firsts.iter().filter(|first| first.is_syn_answered_late) {
         // On the server's clock, moved to when its answer would have been seen here.
         let came_ns = unheard.start_ns + unheard.rtt_server_ns;
         let waits = |other: &&First| {
@@ -69,7 +69,8 @@ pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
             counts.empty += 1;
             continue;
         };
-        let after = firsts[before..].iter().take(ANSWERS_MAX).filter(|other| !other.syn_unheard);
+        let after =
+            firsts[before..].iter().take(ANSWERS_MAX).filter(|other| !other.is_syn_answered_late);
         let mut got_in = after.filter(|other| {
             other.start_ns > unheard.start_ns && other.start_ns + other.rtt_server_ns < left_ns
         });

@@ -46,7 +46,7 @@ impl Scene<'_> {
     /// The bottleneck's rate, bits per second, where it is known.
     pub fn bottleneck_bps(&self) -> Option<u64> {
         let bulk = self.sender().bulk.as_ref()?;
-        bulk.pipe.rate_known().map(|rate| rate.saturating_mul(8))
+        bulk.pipe.last_rate().map(|rate| rate.saturating_mul(8))
     }
 
     /// Bytes the path takes in a base round trip, where its rate is known.

@@ -37,7 +37,7 @@ const PASSES: &[Pass] = &[
     Pass { decides: "the sender met late ACKs by chance", run: delayed_ack::settle },
     Pass { decides: "the listener's queue overflows", run: set_up },
     Pass { decides: "the refusal does not come from the host", run: refusals::settle },
-    Pass { decides: "most repetitions were needless", run: repeats },
+    Pass { decides: "most retransmissions were needless", run: repeats },
     Pass {
         decides: "with room in the queue, SYNs would be answered at once",
         run: overflow::compare,

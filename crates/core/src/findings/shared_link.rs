@@ -12,10 +12,10 @@ use crate::model::{Cause, Owner};
 /// is a share of a full link for the link's time.
 pub(super) fn settle(tally: &mut Tally) {
     for key in full(tally, Cause::SendBuffer, |flow| flow.held_ns) {
-        tally.take_back(&key, (Owner::SendBuffer, Owner::Bandwidth));
+        tally.revise_spurious(&key, (Owner::SendBuffer, Owner::Bandwidth));
     }
     for key in full(tally, Cause::CongestionWindow, |flow| flow.windowed_ns) {
-        tally.take_back(&key, (Owner::CongestionWindow, Owner::Bandwidth));
+        tally.revise_spurious(&key, (Owner::CongestionWindow, Owner::Bandwidth));
     }
     for key in full(tally, Cause::FastRecovery, |flow| flow.repaired_ns) {
         let Some(cause) = tally.causes.remove(&key) else { continue };

@@ -78,7 +78,7 @@ pub struct First {
     /// The server answered its SYN.
     pub established: bool,
     /// `true` if its SYN was answered only when repeated.
-    pub syn_unheard: bool,
+    pub is_syn_answered_late: bool,
     /// Its first frame.
     pub frame: FrameId,
 }
@@ -317,7 +317,8 @@ impl Tally {
             established: connection.setup.established_ns().is_some(),
             answered: exchange.response_seen || exchange.is_complete(),
             answered_ns: exchange.answered_ns,
-            syn_unheard: connection.setup.syn_unheard() && exchange.set_up_again_ns() > 0,
+            is_syn_answered_late: connection.setup.is_syn_answered_late()
+                && exchange.set_up_again_ns() > 0,
             frame: exchange.first.frame,
         });
     }
@@ -438,7 +439,7 @@ impl Tally {
 
     /// Removes `key` from the causes and returns its sums. Its time goes from `from` to `into`;
     /// with the last key of its cause also the time of `from` that belongs to no cause.
-    pub(super) fn take_back(
+    pub(super) fn revise_spurious(
         &mut self,
         key: &Key,
         (from, into): (Owner, Owner),

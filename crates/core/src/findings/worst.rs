@@ -172,7 +172,7 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
         first_ns: connection.first_ns,
         last_ns: connection.last.time_ns,
         vantage: connection.vantage(),
-        rtt_min_ns: connection.path.base_way_ns(),
+        rtt_min_ns: connection.path.known_base_rtt_ns(),
         exchanges: connection.totals.exchanges,
         ledger: connection.totals.ledger.ledger(),
         lookup: None,
@@ -191,7 +191,7 @@ fn direction(connection: &Connection, sender: Side) -> DirectionReport {
         duplicate_acks: other.duplicate_acks,
         zero_window_advertisements: other.zero_window_advertisements,
         mss_bytes: u32::try_from(half.smss()).unwrap_or(u32::MAX),
-        rtt_min_ns: connection.path.way_ns(sender.peer()),
+        rtt_min_ns: connection.path.known_rtt_ns(sender.peer()),
         ..half.counts()
     }
 }

@@ -15,7 +15,7 @@ use crate::model::{
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// The results of both places of an input, over all shards.
+/// Results of both places of an input, over all shards.
 #[derive(Default)]
 pub struct Joint {
     settled: Settled,
@@ -46,15 +46,15 @@ impl Joint {
     }
 
     /// Uses the transit times of datagrams if there are none of connections. The direction of
-    /// queries may differ from that of connections: servers look up names too.
+    /// queries may differ from that of connections, since servers look up names too.
     pub fn time(&mut self, minima: Minima) {
         if self.minima.calibrate().is_none() {
             self.minima = minima;
         }
     }
 
-    /// Adds to `tally` the connections that both places saw, each as seen by the better place;
-    /// returns the account of the other place.
+    /// Adds to `tally` the connections that both places saw, each as the better place saw it.
+    /// Returns the account of the other place.
     pub fn split(&mut self, tally: &mut Tally) -> Tally {
         tally.merge(std::mem::take(&mut self.settled.reported));
         std::mem::take(&mut self.settled.other)
@@ -72,7 +72,7 @@ impl Joint {
             offset_ns: clocks.offset_ns.saturating_add(sites.ahead_ns()),
             ..clocks
         });
-        let [by_first, by_second] = self.settled.told_by;
+        let [by_first, by_second] = self.settled.used_by_place;
         let join = Join {
             vantages: [report.totals.vantage, other.totals.vantage],
             told_by: usize::from(by_second > by_first),
@@ -92,15 +92,15 @@ impl Joint {
         report.join = Some(join);
     }
 
-    /// Sets the places that see a finding; if both do, raises the confidence and takes the evidence
+    /// Sets the places that see a finding. If both do, raises the confidence and takes the evidence
     /// of the place that sees it better.
     fn weigh(&self, finding: &mut Finding, theirs: Option<&Finding>, join: &Join, sites: &Sites) {
         if !self.crossings.contains_key(&server(finding)) {
             return;
         }
         let mut lost_ns = self.settled.lost_ns.get(&(finding.cause, finding.culprit)).copied();
-        let is_told_by_one = self.settled.told_by.contains(&0);
-        if is_told_by_one && finding.cause.family() != Family::Ending {
+        let is_from_one_place = self.settled.used_by_place.contains(&0);
+        if is_from_one_place && finding.cause.family() != Family::Ending {
             // Evidence from the whole capture may have changed the cost of a cause.
             let lost_ns = lost_ns.get_or_insert_default();
             lost_ns[join.told_by] = finding.lost_ns;
@@ -146,7 +146,7 @@ impl Joint {
     fn locate(&self, finding: &mut Finding, join: &Join) {
         let Some(crossings) = self.crossings.get(&server(finding)) else { return };
         let sides: &[Side] = match finding.cause {
-            // Either half of the handshake may have been lost.
+            // Either packet of the handshake may have been lost.
             Cause::SynRetransmit => &Side::ALL,
             Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::MtuBlackHole => {
                 std::slice::from_ref(&finding.sender)
@@ -196,10 +196,10 @@ impl Joint {
     }
 }
 
-/// Returns observations for the faults that only the place not used for these connections would
-/// report.
+/// Returns observations about faults that only the account which is not used for these connections
+/// would report.
 fn left_out(report: &Report, other: &Report, join: &Join, sites: &Sites) -> Vec<Observation> {
-    let is_told = |theirs: &&Finding| report.findings.iter().any(|it| is_same(it, theirs));
+    let is_reported = |theirs: &&Finding| report.findings.iter().any(|it| is_same(it, theirs));
     let faults = other.findings.iter().filter(|it| it.cause.class() == Class::Fault);
     let note = |theirs: &Finding| {
         let place = shown_at(theirs, sites)?;
@@ -210,7 +210,7 @@ fn left_out(report: &Report, other: &Report, join: &Join, sites: &Sites) -> Vec<
         ];
         Some(Observation { id: "join_refuted", facts, frames: Vec::new() })
     };
-    faults.filter(|theirs| !is_told(theirs)).filter_map(note).collect()
+    faults.filter(|theirs| !is_reported(theirs)).filter_map(note).collect()
 }
 
 /// Returns the place at which the evidence was captured.

@@ -10,19 +10,19 @@ use std::collections::BTreeMap;
 
 /// Direction between the two places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Transit {
     /// From the first place to the second.
-    There,
+    ToSecond,
     /// From the second place to the first.
-    Back,
+    ToFirst,
 }
 
-/// Maximum number of windows kept: enough for a line, however long the capture.
+/// Maximum number of windows kept: enough for a line, however long the capture is.
 const WINDOWS_MAX: u64 = 64;
 /// Minimum window: 2^20 ns, about a millisecond.
 const WIDTH_BITS_MIN: u32 = 20;
 
-/// The time of a packet at the second place less that at the first, ns.
+/// Time of a packet at the second place less that at the first, ns, and time of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Least {
     difference_ns: i64,
@@ -43,12 +43,12 @@ impl Default for Minima {
 }
 
 impl Minima {
-    /// Adds a packet in direction `way` that passed the first place at `time_ns` and the second
-    /// `difference_ns` later, by the clock of each place.
-    pub fn sample(&mut self, way: Way, time_ns: u64, difference_ns: i64) {
+    /// Adds a packet in direction `direction` that passed the first place at `time_ns` and the
+    /// second `difference_ns` later, by the clock of each place.
+    pub fn sample(&mut self, direction: Transit, time_ns: u64, difference_ns: i64) {
         let least = Least { difference_ns, time_ns };
         let window = self.windows.entry(time_ns >> self.width_bits).or_default();
-        keep(&mut window[way as usize], way, least);
+        keep(&mut window[direction as usize], direction, least);
         self.bound();
     }
 
@@ -58,9 +58,9 @@ impl Minima {
         other.widen(self.width_bits);
         for (index, theirs) in other.windows {
             let mine = self.windows.entry(index).or_default();
-            for way in [Way::There, Way::Back] {
-                if let Some(least) = theirs[way as usize] {
-                    keep(&mut mine[way as usize], way, least);
+            for direction in [Transit::ToSecond, Transit::ToFirst] {
+                if let Some(least) = theirs[direction as usize] {
+                    keep(&mut mine[direction as usize], direction, least);
                 }
             }
         }
@@ -84,9 +84,9 @@ impl Minima {
         self.width_bits = width_bits;
         for (index, theirs) in std::mem::take(&mut self.windows) {
             let mine = self.windows.entry(index >> shift).or_default();
-            for way in [Way::There, Way::Back] {
-                if let Some(least) = theirs[way as usize] {
-                    keep(&mut mine[way as usize], way, least);
+            for direction in [Transit::ToSecond, Transit::ToFirst] {
+                if let Some(least) = theirs[direction as usize] {
+                    keep(&mut mine[direction as usize], direction, least);
                 }
             }
         }
@@ -100,9 +100,11 @@ impl Minima {
             let moved_ns = drift.unwrap_or(0.0) * (least.time_ns - origin_ns) as f64;
             least.difference_ns - moved_ns as i64
         };
-        let all = |way: Way| self.windows.values().filter_map(move |it| it[way as usize].as_ref());
-        let there_ns = all(Way::There).map(level).min()?;
-        let back_ns = all(Way::Back).map(level).max()?;
+        let all = |direction: Transit| {
+            self.windows.values().filter_map(move |it| it[direction as usize].as_ref())
+        };
+        let there_ns = all(Transit::ToSecond).map(level).min()?;
+        let back_ns = all(Transit::ToFirst).map(level).max()?;
         Some(Clocks {
             offset_ns: there_ns.midpoint(back_ns),
             drift_ppm: drift.map(|drift| drift * 1e6),
@@ -139,12 +141,12 @@ impl Minima {
     }
 }
 
-/// Keeps the faster packet: path delay increases the difference on the way there, and decreases it
-/// on the way back.
-fn keep(kept: &mut Option<Least>, way: Way, new: Least) {
-    let rank = |least: &Least| match way {
-        Way::There => (least.difference_ns, least.time_ns),
-        Way::Back => (-least.difference_ns, least.time_ns),
+/// Keeps the faster packet: path delay increases the difference toward the second place, and
+/// decreases it in the other direction.
+fn keep(kept: &mut Option<Least>, direction: Transit, new: Least) {
+    let rank = |least: &Least| match direction {
+        Transit::ToSecond => (least.difference_ns, least.time_ns),
+        Transit::ToFirst => (-least.difference_ns, least.time_ns),
     };
     if kept.as_ref().is_none_or(|kept| rank(&new) < rank(kept)) {
         *kept = Some(new);
@@ -170,8 +172,8 @@ mod tests {
             let time_ns = 1_700_000_000_000_000_000 + step * 20_000_000;
             let ahead_ns = offset_ns + step as i64 * 20 * drift_ppm;
             let queue_ns = (step * 7919 % 13) as i64 * MS / 4;
-            minima.sample(Way::There, time_ns, ahead_ns + 10 * MS + queue_ns);
-            minima.sample(Way::Back, time_ns + 1_000_000, ahead_ns - 10 * MS - queue_ns);
+            minima.sample(Transit::ToSecond, time_ns, ahead_ns + 10 * MS + queue_ns);
+            minima.sample(Transit::ToFirst, time_ns + 1_000_000, ahead_ns - 10 * MS - queue_ns);
         }
         minima
     }
@@ -201,9 +203,11 @@ mod tests {
         for (index, part) in parts.iter_mut().enumerate() {
             let of_part = minima(3_000, 5 * MS, 30);
             for (_, window) in of_part.windows.iter().skip(index).step_by(4) {
-                for (way, least) in [Way::There, Way::Back].into_iter().zip(window) {
+                for (direction, least) in
+                    [Transit::ToSecond, Transit::ToFirst].into_iter().zip(window)
+                {
                     let least = least.unwrap();
-                    part.sample(way, least.time_ns, least.difference_ns);
+                    part.sample(direction, least.time_ns, least.difference_ns);
                 }
             }
         }
@@ -217,7 +221,7 @@ mod tests {
     #[test]
     fn one_direction_alone_calibrates_no_clock() {
         let mut minima = Minima::default();
-        minima.sample(Way::There, 1, 5);
+        minima.sample(Transit::ToSecond, 1, 5);
         assert_eq!(minima.calibrate(), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Name look-ups at two places: they calibrate the clocks as well, and are sometimes the only
+//! Name look-ups captured at two places. They calibrate the clocks too, and are sometimes the only
 //! traffic.
 
-use super::clock::{Minima, Way};
-use crate::dns::{Carried, DNS_PORT};
+use super::clock::{Minima, Transit};
+use crate::dns::{DNS_PORT, MessageContext};
 use crate::model::Place;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
@@ -11,19 +11,20 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Maximum number of datagrams that wait to be seen at the other place.
 const WAITING_MAX: usize = 1024;
 
-/// Returns a hash by which a datagram is recognised at another place, without its addresses.
-pub fn fingerprint(carried: &Carried<'_>, payload: &[u8]) -> u64 {
+/// Returns a hash by which a datagram is recognised at another place. It does not include the
+/// addresses.
+pub fn fingerprint(carried: &MessageContext<'_>, payload: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (carried.source.port, carried.destination.port, payload).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Returns whether it is a query.
-pub fn is_from_client(carried: &Carried<'_>) -> bool {
+/// Returns whether the message is a query.
+pub fn is_from_client(carried: &MessageContext<'_>) -> bool {
     carried.destination.port == DNS_PORT
 }
 
-/// Fingerprint and addresses.
+/// Fingerprint and addresses of a datagram.
 type Print = (u64, [u8; 16], [u8; 16]);
 
 /// The last datagrams of both places.
@@ -36,8 +37,8 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Takes a datagram that passed `place`. The first place is nearer the clients.
-    pub fn see(&mut self, place: Place, carried: &Carried<'_>, payload: &[u8]) {
+    /// Processes a datagram that passed `place`. The first place is nearer the clients.
+    pub fn sighting(&mut self, place: Place, carried: &MessageContext<'_>, payload: &[u8]) {
         let (time_ns, source, destination) = (carried.time_ns, carried.source, carried.destination);
         let print = (fingerprint(carried, payload), source.address, destination.address);
         match self.waiting.get(&print).copied() {
@@ -47,7 +48,8 @@ impl Datagrams {
                 self.waiting.remove(&print);
                 let (first_ns, second_ns) =
                     if place == 0 { (time_ns, other_ns) } else { (other_ns, time_ns) };
-                let way = if is_from_client(carried) { Way::There } else { Way::Back };
+                let way =
+                    if is_from_client(carried) { Transit::ToSecond } else { Transit::ToFirst };
                 self.minima.sample(way, first_ns, second_ns.wrapping_sub(first_ns) as i64);
             }
             None => {

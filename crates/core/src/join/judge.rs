@@ -19,8 +19,8 @@ const OPEN_MAX: usize = 512;
 #[derive(Default)]
 pub struct Accounts {
     open: HashMap<FlowKey, Box<[Tally; 2]>>,
-    /// The accounts of further connections, summed up.
-    crowd: Box<[Tally; 2]>,
+    /// Sum of the accounts of further connections.
+    combined: Box<[Tally; 2]>,
     settled: Settled,
 }
 
@@ -34,9 +34,9 @@ pub struct Settled {
     /// Time lost to each cause at each place, ns, however little.
     pub lost_ns: HashMap<(Cause, Culprit), [u64; 2]>,
     /// Number of connections by the place whose account is used.
-    pub told_by: [u64; 2],
-    /// For each place, the bytes that it missed of connections for which the other's account is
-    /// used.
+    pub used_by_place: [u64; 2],
+    /// Number of bytes that each place missed of connections for which the account of the other
+    /// place is used.
     pub missing_bytes: [u64; 2],
 }
 
@@ -44,14 +44,14 @@ impl Accounts {
     /// Returns the account of a connection at `place`.
     pub fn of(&mut self, key: &FlowKey, place: Place) -> &mut Tally {
         if self.open.len() >= OPEN_MAX && !self.open.contains_key(key) {
-            return &mut self.crowd[place];
+            return &mut self.combined[place];
         }
         &mut self.open.entry(*key).or_default()[place]
     }
 
     /// Returns all tallies that keep a list of connections.
     pub fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
-        self.crowd.iter_mut().chain([&mut self.settled.reported, &mut self.settled.other])
+        self.combined.iter_mut().chain([&mut self.settled.reported, &mut self.settled.other])
     }
 
     /// Judges a connection whose end both places have seen.
@@ -66,7 +66,7 @@ impl Accounts {
         let mut open: Vec<_> = self.open.drain().collect();
         open.sort_unstable_by_key(|(key, _)| *key);
         open.into_iter().for_each(|(_, both)| self.settled.take(*both));
-        self.settled.take(*self.crowd);
+        self.settled.take(*self.combined);
         self.settled
     }
 }
@@ -82,7 +82,7 @@ impl Settled {
             }
         }
         let [mut first, mut second] = both;
-        self.told_by[reporter] += first.connections;
+        self.used_by_place[reporter] += first.connections;
         if reporter == 1 {
             self.missing_bytes[0] += first.notes.missing_bytes();
             // The vantage of the first place remains that of the report.
@@ -107,14 +107,14 @@ impl Settled {
             mine.iter_mut().zip(lost_ns).for_each(|(mine, theirs)| *mine += theirs);
         }
         for place in 0..2 {
-            self.told_by[place] += theirs.told_by[place];
+            self.used_by_place[place] += theirs.used_by_place[place];
             self.missing_bytes[place] += theirs.missing_bytes[place];
         }
     }
 }
 
-/// Replaces the ends of connections in the second account by those of the first, which is the
-/// authority on them.
+/// Replaces the ends of connections in the second account by those in the first, which is
+/// authoritative for them.
 fn keep_endings(first: &mut Tally, second: &mut Tally) {
     for tally in [&mut *first, &mut *second] {
         tally.causes.take_all(|key, it| it.exchanges == 0 && key.cause.family() == Family::Ending);
@@ -126,7 +126,7 @@ fn keep_endings(first: &mut Tally, second: &mut Tally) {
     first.causes.merge(theirs);
 }
 
-/// Returns the defects of a capture, which make it a worse witness.
+/// Returns the defects of a capture, which make its account less reliable.
 fn defect(tally: &Tally) -> impl Ord + use<> {
     (tally.one_way(), tally.notes.missing_bytes())
 }
@@ -145,10 +145,11 @@ fn reporter(both: &[Tally; 2]) -> Place {
 /// Returns the better place if neither capture has more defects.
 fn better(first: &Account, second: &Account) -> Place {
     let [of_client, of_server] = first.disputed(second);
-    // Time before the second place saw the exchange, or after the client had gone.
+    // This is time before the second place saw the exchange, or after the client had left.
     let unseen_ns = first.wall_ns.abs_diff(second.wall_ns);
     let beyond_ns = second.wall_ns.saturating_sub(first.wall_ns);
-    // Time too short for a finding does not justify an estimate instead of a measurement.
+    // Time too short for a finding does not justify the use of an estimate instead of a
+    // measurement.
     let matters_ns = (Floors::default().fault_share * first.wall_ns as f64) as u64;
     let lost_ns = of_client.max(unseen_ns) + matters_ns;
     usize::from(of_server.saturating_sub(beyond_ns) > lost_ns)
@@ -161,7 +162,7 @@ struct Account {
     wall_ns: u64,
 }
 
-/// Causes that look like another one from a distance: the other, and the true one.
+/// Pairs of causes: one that looks like another from a distance, and the true one.
 const LOOK_ALIKES: [(Cause, Cause); 2] = [
     (Cause::SynRetransmit, Cause::AcceptQueueOverflow),
     (Cause::SpuriousRetransmission, Cause::Reordering),
@@ -190,8 +191,8 @@ impl Account {
         self.lost_ns.get(&(cause, sender)).copied().unwrap_or(0)
     }
 
-    /// Returns the time that two accounts attribute to different causes, by the side near which the
-    /// truth is seen, ns.
+    /// Returns the time that two accounts attribute to different causes, ns, by the side near which
+    /// the true cause is seen.
     fn disputed(&self, other: &Self) -> [u64; 2] {
         let mut moved = [0; 2];
         for side in Side::ALL {
@@ -209,7 +210,7 @@ impl Account {
                 moved[seeming.witness(side) as usize] -= same(self, other) + same(other, self);
             }
         }
-        // Time taken from one cause is added to another, so it was counted twice.
+        // Time that one account takes from a cause it adds to another, so it was counted twice.
         moved.map(|ns| ns / 2)
     }
 }
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_place_never_saw_the_other_tells() {
+    fn time_that_one_place_did_not_see_is_judged_by_the_other() {
         let syn = account(1_020, &[(Cause::SynRetransmit, Side::Client, 1_000)]);
         assert_eq!(better(&syn, &account(20, &[])), 0, "a SYN that was lost before the server");
         // Data was repeated to a client that has gone: nothing waited for it.

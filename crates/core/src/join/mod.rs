@@ -11,14 +11,14 @@
 mod agree;
 mod clock;
 pub(crate) mod datagrams;
+mod flow_direction;
 mod judge;
-mod lane;
 mod pairs;
 mod sites;
 pub mod thresholds;
 
 pub use agree::Joint;
-pub use clock::{Minima, Way};
+pub use clock::{Minima, Transit};
 pub(crate) use datagrams::Datagrams;
 pub(crate) use judge::Accounts;
 pub use pairs::Pairs;

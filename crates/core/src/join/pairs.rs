@@ -2,29 +2,29 @@
 //!
 //! Segments of both places come in time order, as far as their clocks are known.
 
-use super::clock::{Minima, Way};
-use super::lane::{Lane, WAITING_MAX};
+use super::clock::{Minima, Transit};
+use super::flow_direction::{FlowDirection, WAITING_MAX};
 use crate::app::Side;
 use crate::model::{Crossing, Place};
 use crate::wire::{Endpoint, FlowKey, Segment, TcpFlags};
 use hashbrown::HashMap;
 
-/// Maximum number of packets of all flows of a shard that wait to be seen at the other place;
-/// beyond that, each direction may have only [`FEW_WAITING`].
+/// Maximum number of packets of all flows of a shard that are kept until the other place sees them;
+/// beyond it, each direction may keep only [`FEW_WAITING`].
 const SHARD_WAITING_MAX: usize = 16_384;
 const FEW_WAITING: usize = 32;
 /// A flow seen at both places.
 #[derive(Default)]
 struct Flow {
     client_is_high: bool,
-    /// `true` for each place at which the connection is open.
+    /// The connection is open at each place.
     open: [bool; 2],
     seen: [bool; 2],
     /// Time at which each side's first RST passed each place, ns.
     reset_ns: [[Option<u64>; 2]; 2],
-    /// Both directions, by sender.
-    lanes: [Lane; 2],
-    /// `true` if the first place is nearer the client; `None` until that is known.
+    /// Both directions, indexed by sender.
+    directions: [FlowDirection; 2],
+    /// The first place is nearer the client; `None` until that is known.
     is_first_nearer: Option<bool>,
 }
 
@@ -35,7 +35,7 @@ pub struct Resets {
     pub flows: u64,
     /// Number of these flows in which the place next to the sender saw none.
     pub forged: u64,
-    /// Time of the first of these, ns.
+    /// Time of the first such RST, ns.
     forged_ns: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Resets {
         self.forged_ns = self.forged_ns.into_iter().chain(other.forged_ns).min();
     }
 
-    /// Returns whether none of them came from the purported sender, whose capture ends at
+    /// Returns whether none of the RSTs came from the purported sender, whose capture ends at
     /// `last_ns`.
     pub fn are_forged(&self, last_ns: u64) -> bool {
         self.forged == self.flows && self.forged_ns.is_some_and(|at_ns| at_ns <= last_ns)
@@ -61,18 +61,19 @@ pub struct Pairs {
     began_ns: [u64; 2],
     /// Time of the last segment of any flow at each place, ns.
     pub last_ns: [u64; 2],
-    /// Number of packets that wait to be seen at the other place.
+    /// Number of packets that are kept until the other place sees them.
     waiting: usize,
     /// Minimum transit times.
     pub minima: Minima,
-    /// Packets by server and sender.
+    /// Counts of packets by server and sender.
     pub crossings: HashMap<Endpoint, [Crossing; 2]>,
     /// RSTs by server and purported sender.
     pub resets: HashMap<(Endpoint, Side), Resets>,
 }
 
 impl Pairs {
-    /// Creates it for captures that begin at `began_ns` at each place, by the clock of the first.
+    /// Creates the matching for captures that begin at `began_ns` at each place, by the clock of
+    /// the first.
     pub fn new(began_ns: [u64; 2]) -> Self {
         Self {
             flows: HashMap::new(),
@@ -90,8 +91,8 @@ impl Pairs {
         self.flows.get(flow).is_some_and(|flow| flow.seen == [true, true])
     }
 
-    /// Takes a `segment` captured at `place`.
-    pub fn see(&mut self, place: Place, segment: &Segment) {
+    /// Processes a `segment` captured at `place`.
+    pub fn sighting(&mut self, place: Place, segment: &Segment) {
         self.last_ns[place] = self.last_ns[place].max(segment.time_ns);
         let begins = segment.flags.has(TcpFlags::SYN) || segment.payload_len > 0;
         if begins && !self.flows.contains_key(&segment.flow) {
@@ -105,17 +106,17 @@ impl Pairs {
         if segment.flags.has(TcpFlags::RST) {
             flow.reset_ns[side as usize][place].get_or_insert(segment.time_ns);
         }
-        let lane = &mut flow.lanes[side as usize];
-        if lane.is_copy(place, segment) {
+        let direction = &mut flow.directions[side as usize];
+        if direction.is_copy(place, segment) {
             return;
         }
-        // A packet from before the other capture began is not missing there.
+        // A packet from before the start of the other capture is not missing there.
         let is_covered = segment.time_ns >= self.began_ns[1 - place];
         let is_crowded = self.waiting >= SHARD_WAITING_MAX;
         let waiting_max = if is_crowded { FEW_WAITING } else { WAITING_MAX };
-        let before = lane.waiting_count();
-        let twin_ns = lane.see(place, segment, is_covered, waiting_max);
-        self.waiting = self.waiting + lane.waiting_count() - before;
+        let before = direction.waiting_count();
+        let twin_ns = direction.sighting(place, segment, is_covered, waiting_max);
+        self.waiting = self.waiting + direction.waiting_count() - before;
         let Some(twin_ns) = twin_ns else { return };
         let (first_ns, second_ns) =
             if place == 0 { (segment.time_ns, twin_ns) } else { (twin_ns, segment.time_ns) };
@@ -136,24 +137,24 @@ impl Pairs {
     }
 
     fn close(&mut self, key: &FlowKey, mut flow: Flow) {
-        self.waiting -= flow.lanes.iter().map(Lane::waiting_count).sum::<usize>();
+        self.waiting -= flow.directions.iter().map(FlowDirection::waiting_count).sum::<usize>();
         let server = if flow.client_is_high { key.low } else { key.high };
         self.note_resets(server, &flow);
         if flow.seen != [true, true] {
             return;
         }
-        for lane in &mut flow.lanes {
-            lane.close(self.last_ns);
+        for direction in &mut flow.directions {
+            direction.close(self.last_ns);
         }
         let crossings = self.crossings.entry(server).or_default();
         for side in Side::ALL {
-            let lane = &flow.lanes[side as usize];
+            let direction = &flow.directions[side as usize];
             let of_client = side == Side::Client;
             let near = usize::from(of_client != flow.is_first_nearer.unwrap_or(true));
             crossings[side as usize].merge(&Crossing {
-                packets: lane.matched[near],
-                appeared_packets: lane.only[1 - near].lost_packets,
-                ..lane.only[near]
+                packets: direction.matched[near],
+                appeared_packets: direction.only[1 - near].lost_packets,
+                ..direction.only[near]
             });
         }
     }
@@ -184,16 +185,16 @@ impl Flow {
         Self { client_is_high: segment.is_client_high(), ..Self::default() }
     }
 
-    /// Takes a packet of `side` that passed the first place at `first_ns`, and the second
+    /// Adds a packet of `side` that passed the first place at `first_ns`, and the second
     /// `difference_ns` later.
     fn pair(&mut self, side: Side, first_ns: u64, difference_ns: i64, minima: &mut Minima) {
         if let Some(is_first_nearer) = self.is_first_nearer {
             let there = (side == Side::Client) == is_first_nearer;
-            let way = if there { Way::There } else { Way::Back };
+            let way = if there { Transit::ToSecond } else { Transit::ToFirst };
             return minima.sample(way, first_ns, difference_ns);
         }
-        self.lanes[side as usize].first.get_or_insert((first_ns, difference_ns));
-        let [client, server] = Side::ALL.map(|side| self.lanes[side as usize].first);
+        self.directions[side as usize].first.get_or_insert((first_ns, difference_ns));
+        let [client, server] = Side::ALL.map(|side| self.directions[side as usize].first);
         if let (Some(client), Some(server)) = (client, server) {
             // On the way to the second place, path delay increases the difference.
             self.is_first_nearer = Some(client.1 >= server.1);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The places at which the captures of an input were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
-    /// By input; empty if all were taken at one place.
+    /// The place of each input; empty if all inputs were captured at one place.
     sites: Arc<[Site]>,
     /// Start of the captures of each place, ns.
     pub(crate) began_ns: [u64; 2],

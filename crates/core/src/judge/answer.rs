@@ -2,8 +2,8 @@
 
 use crate::model::Slice;
 
-/// The part of a silence that a mechanism claims; or the condition for which it declines, as a
-/// statement about the silence.
+/// The part of a silence that a mechanism claims; or, if it declines, the condition that fails, as
+/// a statement about the silence.
 pub type Answer = Result<Slice, &'static str>;
 
 /// Declines with `why` unless `holds`.

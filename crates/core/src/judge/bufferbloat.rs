@@ -3,20 +3,20 @@
 use crate::judge::{Gap, QueueDelay};
 use crate::model::{Cause, Owner, Slice};
 
-/// Returns the part of a turn-around for which question or answer was queued; the queue is bloated
+/// Returns the part of a round trip for which request or response was queued; the queue is bloated
 /// if that is several base round trips.
 pub(super) fn queueing(gap: &Gap) -> Slice {
     queued(gap.bottleneck.queue_ns, gap.rtt.base_ns)
 }
 
-/// The last byte of a response on its way behind the vantage.
+/// Delays of the last byte of a response behind the vantage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leg {
-    /// Its round trip beyond the minimum, ns.
+    /// Time of its round trip beyond the minimum, ns.
     pub late_ns: u64,
-    /// Part of that before the first byte in flight with it had arrived, ns.
+    /// Part of `late_ns` before the first byte in flight with it had arrived, ns.
     pub ahead_ns: u64,
-    /// Part of that, at its end, in which later packets overtook it, ns.
+    /// Part of `late_ns`, at its end, in which later packets overtook it, ns.
     pub overtaken_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub rtt_base_ns: u64,
@@ -25,14 +25,15 @@ pub struct Leg {
 }
 
 impl Leg {
-    /// Returns whether it took no longer than the path.
+    /// Returns whether the last byte was not delayed beyond the round trip.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.late_ns == 0 && self.overtaken_ns == 0
     }
 
-    /// Returns the owners of its delay, for a response of `bytes` that was sent within `sent_ns`.
-    /// The bottleneck's time for the response itself is no queue: no queue discipline shortens it.
+    /// Returns the owners of the delay, for a response of `bytes` that was sent within `sent_ns`.
+    /// The time that the bottleneck needs for the response itself is no queue: no queue discipline
+    /// shortens it.
     pub fn slices(&self, bytes: u64, sent_ns: u64) -> [Slice; 3] {
         let after_first_ns = self.late_ns.saturating_sub(self.ahead_ns);
         let own_ns = own_ns(bytes, sent_ns, self.rate).max(after_first_ns).min(self.late_ns);
@@ -52,7 +53,7 @@ pub fn own_ns(bytes: u64, sent_ns: u64, rate: Option<u64>) -> u64 {
     (serial_ns + serial_ns / 4).saturating_sub(sent_ns)
 }
 
-/// The slice of `queue_ns` in a queue on a path of `rtt_base_ns`.
+/// Returns the slice for a delay of `queue_ns` in a queue on a path of `rtt_base_ns`.
 fn queued(queue_ns: u64, rtt_base_ns: u64) -> Slice {
     if QueueDelay::begins(queue_ns, rtt_base_ns) {
         Slice::of(Owner::Queueing, Cause::Bufferbloat, queue_ns)

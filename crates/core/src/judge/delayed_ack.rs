@@ -12,8 +12,8 @@ use crate::model::{Cause, Owner, Slice};
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let waits = match gap.ack_triggered() {
         true => gap.late_acks.may_be_waited_for(),
-        // A host that wakes its application late: a sender that is known to wait for ACKs waited
-        // for this one.
+        // A host may wake its application late: a sender that is known to wait for ACKs waited for
+        // this ACK.
         false => gap.late_acks.are_waited_for(),
     };
     let held_ns = held_ns(gap, rest_ns);
@@ -30,13 +30,13 @@ fn held_ns(gap: &Gap, rest_ns: u64) -> u64 {
     rest_ns.saturating_sub(after_ns)
 }
 
-/// The part of `rest_ns` that is a round trip: a prompt ACK would have taken it as well.
-pub(super) fn way(gap: &Gap, rest_ns: u64) -> Slice {
+/// Returns the part of `rest_ns` that is a round trip: a prompt ACK would have taken it as well.
+pub(super) fn round_trip(gap: &Gap, rest_ns: u64) -> Slice {
     Slice::plain(Owner::Path, held_ns(gap, rest_ns))
 }
 
-/// Returns whether the sender went on after an ACK that its receiver had delayed for most of
-/// `held_ns`, and that it may have had to wait for.
+/// Returns whether the sender continued after an ACK that its receiver had delayed for most of
+/// `held_ns`, and for which it may have had to wait.
 pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
     let Some((ack, delay_ns)) = gap.acks.last.and_then(|ack| Some((ack, ack.delay_ns?))) else {
         return false;

@@ -3,11 +3,11 @@
 use super::{Gap, Recovery, Shape, Turn};
 use crate::model::units::{bytes, duration};
 
-/// Facts of one mechanism, each with its value.
+/// Facts about one mechanism, each with its value.
 pub struct Facts {
-    /// The mechanism.
+    /// Name of the mechanism.
     pub group: &'static str,
-    /// Names and values.
+    /// Names and values of the facts.
     pub facts: Vec<(&'static str, String)>,
 }
 
@@ -46,7 +46,7 @@ impl Gap {
             ("last segment before it was small", yes(self.last_small)),
             ("bytes that ended it", self.next_len.to_string()),
             ("a TLS handshake was under way", yes(self.protocol.in_handshake)),
-            ("packets are missing from the capture in it", yes(self.holed)),
+            ("packets are missing from the capture in it", yes(self.misses_data)),
         ]
     }
 
@@ -55,7 +55,7 @@ impl Gap {
         vec![
             ("between the capture and the sender", duration(self.rtt.sender_ns) + bound),
             ("between both ends", duration(self.rtt.base_ns)),
-            ("of it in the silence", duration(self.rtt.way_ns)),
+            ("of it in the silence", duration(self.rtt.known_ns)),
             ("tolerance of an effect", duration(self.trigger_tolerance_ns())),
         ]
     }
@@ -95,7 +95,7 @@ impl Gap {
             ("offered before the ACK", or_unknown(self.window.bytes.map(bytes))),
             ("room in it", or_unknown(room)),
             ("closed for", duration(self.window.closed_ns)),
-            ("has limited this sender before", yes(self.window.met)),
+            ("has limited this sender before", yes(self.window.limited_before)),
         ]
     }
 
@@ -118,8 +118,8 @@ impl Gap {
             ("small segments that left with an ACK", self.nagle.holds.to_string()),
             ("that left some time after it", self.nagle.missed.to_string()),
             ("that left while another was unacknowledged", self.nagle.refuted.to_string()),
-            ("late ACKs that it went on with", self.late_acks.met.to_string()),
-            ("late ACKs that it went on after", self.late_acks.missed.to_string()),
+            ("late ACKs that it went on with", self.late_acks.prompt.to_string()),
+            ("late ACKs that it went on after", self.late_acks.late.to_string()),
         ]
     }
 

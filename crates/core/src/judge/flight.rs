@@ -7,11 +7,12 @@ use crate::model::{Cause, Owner, Slice};
 
 /// Claims a silence that ended with an ACK while data was unacknowledged.
 ///
-/// A flight that grows is a congestion window that opens (RFC 5681 §3.1). A flight that stays at
-/// one height for several rounds, with room in the receiver's window, is a full send buffer, if no
-/// loss can have come before it, or if the sender had nothing more buffered each time, which a
-/// congestion window could hold back. A sender that goes on with a duplicate ACK waited for less
-/// data in flight. A pause that the writer would have made anyhow is not claimed.
+/// A flight that grows is due to a congestion window that opens (RFC 5681 §3.1). A flight that
+/// stays at one height for several rounds, with room in the receiver's window, is due to a full
+/// send buffer. This requires that no loss can have come before it, or that the sender had nothing
+/// more buffered each time, which a congestion window could hold back. A sender that continues with
+/// a duplicate ACK waited for less data in flight. A pause that the writer would have made anyhow
+/// is not claimed.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let rest_ns = rest_ns.saturating_sub(gap.pace.own_pause_ns);
     need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
@@ -28,7 +29,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         let free = "no ACK ended it, and no buffer was full until one came";
         return need(held, free).map(|()| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
-    // A flight far below a ceiling was not limited by it.
+    // A ceiling did not limit a flight far below it.
     let at_height = match gap.flight.shape {
         Shape::Ceiling { bytes, drained: true } => {
             2 * gap.flight.before >= bytes && gap.flight.has_segments(2, gap.smss)
@@ -52,7 +53,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
 }
 
 /// Returns whether the flight fills a buffer that has stopped it before, so that the application
-/// could not go on until an ACK came. Linux wakes a writer when a third of its buffer is free.
+/// could not continue until an ACK came. Linux wakes a writer when a third of its buffer is free.
 fn fills_buffer(gap: &Gap) -> bool {
     buffer_bytes(gap).is_some_and(|bytes| 3 * gap.flight.before >= 2 * bytes)
 }

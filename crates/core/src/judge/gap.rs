@@ -43,32 +43,33 @@ pub enum Turn {
     Answers,
 }
 
-/// One silence of a sender during an exchange, on the vantage's clock, with what the sender knew
-/// in it, by mechanism.
+/// One silence of a sender during an exchange, on the vantage's clock, with what the sender knew in
+/// it, in groups by mechanism.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gap {
     /// The silent side.
     pub sender: Side,
-    /// The side that ended it.
+    /// The side that ended the silence.
     pub turn: Turn,
-    /// Begin: time of the departure before it, ns.
+    /// Start of the silence, ns: time of the last departure before it.
     pub start_ns: u64,
-    /// End: time of the departure that ended it, ns.
+    /// End of the silence, ns: time of the departure that ended it.
     pub end_ns: u64,
-    /// The last departure before it, which may have passed before its begin.
+    /// The last departure before the silence, which may have passed before `start_ns`.
     pub last: Sighting,
-    /// The departure that ended it.
+    /// The departure that ended the silence.
     pub next: Sighting,
     /// The sender's SMSS, bytes.
     pub smss: u64,
-    /// The departure before it ended in a segment below the SMSS.
+    /// The last departure before the silence ended in a segment below the SMSS.
     pub last_small: bool,
-    /// Payload of the departure that ended it, bytes.
+    /// Payload of the departure that ended the silence, bytes.
     pub next_len: u64,
-    /// The departure that ended it emptied the sender's buffer, by its PSH flag or FIN.
+    /// The departure that ended the silence emptied the sender's buffer, as its PSH flag or FIN
+    /// shows.
     pub next_pushed: bool,
-    /// The capture has a hole in it: the last data sent may not have been seen.
-    pub holed: bool,
+    /// Data is missing in the capture: the last data sent may not have been seen.
+    pub misses_data: bool,
     /// Round trips.
     pub rtt: RoundTrips,
     /// ACKs that took effect in it.
@@ -98,7 +99,7 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// A gap with only its ends known.
+    /// Creates a gap of which only the ends are known.
     pub fn between(
         sender: Side,
         start_ns: u64,
@@ -109,95 +110,97 @@ impl Gap {
         Self { sender, start_ns, end_ns, last, next, ..Self::default() }
     }
 
-    /// Sets `segment`, sent by the silent side, as its end.
+    /// Sets `segment`, which the silent side sent, as the end of the silence.
     pub fn end_with(&mut self, segment: &Segment) {
         self.next = Sighting::of(self.sender, segment);
         self.next_len = u64::from(segment.payload_len);
         self.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
     }
 
-    /// Length, ns.
+    /// Length of the silence, ns.
     pub fn len_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// Time from the last ACK's effect to the end, ns; the whole length without an ACK.
+    /// Time from the effect of the last ACK to the end, ns; the whole length without an ACK.
     pub fn after_ack_ns(&self) -> u64 {
         self.acks.since_last_ns((self.start_ns, self.end_ns))
     }
 
-    /// Returns whether an ACK (or window update) ended it: the departure followed within host
-    /// delay and the variation of the path.
+    /// Returns whether an ACK (or window update) ended the silence: the departure followed it
+    /// within host delay and the variation of the path.
     pub fn ack_triggered(&self) -> bool {
         self.acks.last.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
     /// Like [`Self::after_ack_ns`], but up to the time at which the last departure was sent, if its
-    /// timestamp shows that, ns: a path with variable delay shows the departure later.
+    /// timestamp shows that, ns. On a path with variable delay the departure passes the vantage
+    /// later.
     pub fn sent_after_ack_ns(&self) -> u64 {
         let late_ns = if self.turn == Turn::Continues { self.bottleneck.queue_ns } else { 0 };
         self.after_ack_ns().saturating_sub(late_ns)
     }
 
-    /// Returns whether an ACK released the departure that ended it, even if a path with variable
-    /// delay shows it later: the same as [`Self::ack_triggered`] for a sender with too little in
-    /// flight to fill a queue itself.
+    /// Returns whether an ACK released the departure that ended the silence, even if it passed the
+    /// vantage later because of the path's variable delay. For a sender with too little in flight
+    /// to fill a queue itself this is the same as [`Self::ack_triggered`].
     pub fn released(&self) -> bool {
         self.acks.last.is_some() && self.sent_after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
-    /// Returns whether a duplicate ACK ended it. The data that this reports as received is no
-    /// longer in flight, so that as much may be sent (RFC 3042, RFC 6675 §4), though SND.UNA does
-    /// not advance.
+    /// Returns whether a duplicate ACK ended the silence. The data that it reports as received is
+    /// no longer in flight, so that as much may be sent (RFC 3042, RFC 6675 §4), though SND.UNA
+    /// does not advance.
     pub fn duplicate_triggered(&self) -> bool {
         let after_ns = self.end_ns.saturating_sub(self.duplicates.effect_ns);
         self.duplicates.any_since(self.start_ns) && after_ns <= self.trigger_tolerance_ns()
     }
 
-    /// Returns whether the sender's pace ended it, and no ACK.
+    /// Returns whether the sender's pace, and no ACK, ended the silence.
     pub fn spaced(&self) -> bool {
         self.pace.is_step && !self.ack_triggered()
     }
 
-    /// Returns whether the answer to a retransmission by timer ended it: the sender went on a
-    /// round trip after that, although the data had been acknowledged. So the earlier ACKs had not
-    /// reached it, and it had waited.
-    pub fn repetition_triggered(&self) -> bool {
+    /// Returns whether the answer to a retransmission by timer ended the silence: the sender
+    /// continued a round trip after the retransmission, although its data had been acknowledged. So
+    /// the earlier ACKs had not reached the sender, and it had waited.
+    pub fn retransmission_triggered(&self) -> bool {
         let after_ns = self.end_ns.saturating_sub(self.losses.repeated_ns);
         let early_ns = self.rtt.base_ns - self.rtt.base_ns / 8;
         self.losses.repeated_ns > self.start_ns
             && (early_ns..=self.rtt.base_ns + self.trigger_tolerance_ns()).contains(&after_ns)
     }
 
-    /// Time from the first ACK's effect to the end, ns; without an ACK, more than its length.
+    /// Time from the effect of the first ACK to the end, ns; without an ACK, more than the length
+    /// of the silence.
     fn after_first_ack_ns(&self) -> u64 {
         self.acks.since_first_ns((self.start_ns, self.end_ns))
     }
 
-    /// Returns whether the sender went on only with the last of several ACKs that made room, so
-    /// that it did not wait for room. ACKs no further apart than the segments that they
-    /// acknowledge are no evidence: data released by the first of them took as long to pass.
-    pub fn passed_over_acks(&self) -> bool {
+    /// Returns whether the sender continued only with the last of several ACKs that made room, so
+    /// that it did not wait for room. ACKs no further apart than the segments that they acknowledge
+    /// are no evidence: data released by the first of them took as long to pass.
+    pub fn ignored_acks(&self) -> bool {
         let floor_ns = ACKS_MERGED_NS.max(2 * self.flight.apart_ns).max(4 * self.after_ack_ns());
         self.acks.count > 1 && self.after_first_ack_ns() >= floor_ns
     }
 
-    /// Flight with which the sender waited, bytes: that when it fell silent, unless the first ACK
-    /// that made room came too early to have ended the silence.
+    /// Flight with which the sender waited, bytes: that at the start of the silence, unless the
+    /// first ACK that made room came too early to have ended the silence.
     pub fn flight_held(&self) -> u64 {
         let first_ends = self.after_first_ack_ns() <= self.trigger_tolerance_ns();
         if first_ends { self.flight.first } else { self.flight.before }
     }
 
-    /// Host delay and variation of the path between an ACK and the segment that it triggers, at
-    /// most, ns.
+    /// Greatest host delay and variation of the path between an ACK and the segment that it
+    /// triggers, ns.
     pub fn trigger_tolerance_ns(&self) -> u64 {
         HOST_DELAY_NS + self.rtt.sender_ns / 8 + (self.len_ns() / 32).min(TRIGGER_VARIATION_MAX_NS)
     }
 
-    /// Returns whether it looks like Nagle's algorithm, but the next segment did not leave with
-    /// the ACK.
-    pub fn misses_ack(&self) -> bool {
+    /// Returns whether the silence looks like Nagle's algorithm, except that the next segment did
+    /// not leave with the ACK.
+    pub fn continues_after_ack(&self) -> bool {
         self.turn == Turn::Continues
             && !self.repair.is_retransmission()
             && self.last_small
@@ -207,9 +210,9 @@ impl Gap {
             && !self.released()
     }
 
-    /// Returns whether it looks like a sender that, in the middle of a message, waited for the ACK
-    /// of small segments and went on with it.
-    pub fn meets_ack(&self) -> bool {
+    /// Returns whether the sender seems to have waited, in the middle of a message, for the ACK of
+    /// small segments, and continued with it.
+    pub fn continues_with_ack(&self) -> bool {
         self.protocol.owes
             && self.turn == Turn::Continues
             && !self.repair.is_retransmission()
@@ -220,22 +223,23 @@ impl Gap {
             && self.released()
     }
 
-    /// Returns whether it ended with new data of the client.
+    /// Returns whether the silence ended with new data of the client.
     pub fn asks_more(&self) -> bool {
         self.sender == Side::Client && self.next_len > 0 && !self.repair.is_retransmission()
     }
 
-    /// Returns whether the departure that ended it is a segment below the SMSS.
+    /// Returns whether the departure that ended the silence is a segment below the SMSS.
     pub fn next_small(&self) -> bool {
         self.next_len < self.smss
     }
 
-    /// Length of the first of the next segments, bytes.
+    /// Length of the first segment after the silence, bytes.
     pub fn next_segment(&self) -> u64 {
         self.next_len.min(self.smss)
     }
 
-    /// Flight with the next segment, had it not waited for the ACK, bytes.
+    /// Flight that the sender would have had with the next segment if it had not waited for the
+    /// ACK, bytes.
     pub fn height(&self) -> u64 {
         self.flight.before + self.next_segment()
     }

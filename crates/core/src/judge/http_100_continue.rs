@@ -14,8 +14,8 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let turn = if gap.sender == Side::Client { Turn::Continues } else { Turn::Answers };
     let waits =
         gap.protocol.expects_continue && gap.turn == turn && !gap.repair.is_retransmission();
-    let way_ns = if turn == Turn::Answers { gap.rtt.way_ns } else { 0 };
-    let lost_ns = rest_ns.saturating_sub(gap.rtt.base_ns.saturating_sub(way_ns));
+    let rtt_ns = if turn == Turn::Answers { gap.rtt.known_ns } else { 0 };
+    let lost_ns = rest_ns.saturating_sub(gap.rtt.base_ns.saturating_sub(rtt_ns));
     need(waits, "no request body waits for 100 Continue")?;
     Ok(Slice::of(Owner::Http100Continue, Cause::Http100Continue, lost_ns))
 }

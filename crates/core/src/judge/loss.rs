@@ -14,18 +14,18 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
         return Ok(overtaken(rest_ns.min(gap.repair.late_ns)));
     }
     match gap.repair.trigger {
-        Some(Recovery::Fast) => Ok(found(gap, rest_ns)),
+        Some(Recovery::Fast) => Ok(reported(gap, rest_ns)),
         Some(Recovery::Timer) => Ok(timed_out(rest_ns)),
         None => Err("neither a retransmission nor a late packet ended it"),
     }
 }
 
-/// Claims a silence that ended with data that is new at the vantage, but is the repetition of data
-/// that was lost before the vantage.
+/// Claims a silence that ended with data that is new at the vantage, but repeats data that was lost
+/// before the vantage.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     let floor_ns = match gap.turn {
         Turn::Answers => UNSEEN_ANSWER_NS,
-        // The tail loss probe repeats one segment (RFC 8985 §7.2), and all others wait for the RTO.
+        // The tail loss probe repeats one segment (RFC 8985 §7.2); all others wait for the RTO.
         Turn::Continues if gap.losses.missing.count == 1 => RETRANSMISSION_MIN_NS,
         Turn::Continues => RTO_MIN_NS,
     };
@@ -37,13 +37,13 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     if missing {
         return Ok(timed_out(rest_ns.min(timer_max_ns(gap))));
     }
-    let went_on = gap.turn == Turn::Continues && gap.repetition_triggered();
-    if went_on && waited(RETRANSMISSION_MIN_NS) {
+    let continuations = gap.turn == Turn::Continues && gap.retransmission_triggered();
+    if continuations && waited(RETRANSMISSION_MIN_NS) {
         return Ok(timed_out(rest_ns));
     }
     let sent =
         "nothing shows that a packet was lost before the capture, or it is too short for a timer";
-    need(withheld(gap) && waited(RETRANSMISSION_MIN_NS), sent).map(|()| timed_out(rest_ns))
+    need(must_have_sent(gap) && waited(RETRANSMISSION_MIN_NS), sent).map(|()| timed_out(rest_ns))
 }
 
 /// Least time in which the timer can have repeated the missing packets, ns. Packets beyond a flight
@@ -60,22 +60,22 @@ fn timer_max_ns(gap: &Gap) -> u64 {
     first_ns.saturating_mul((1 << gap.losses.missing.count.min(16)) - 1)
 }
 
-/// Returns whether the sender had more of an announced message in its buffer (its last segment was
-/// full and not pushed, RFC 9293 §3.9.1.2) and could send it: all data was acknowledged, and the
-/// window was open. So it did send it, but the data did not reach the vantage, and IPv6 has no
-/// identification that would show this. Data that comes sooner than an RTO would be the tail loss
-/// probe (RFC 8985 §7.3), which is the last segment of the buffer. If it continues in the middle of
-/// a message instead, it was queued on the path.
-fn withheld(gap: &Gap) -> bool {
+/// Returns whether the sender must have sent data that did not reach the vantage. It had more of an
+/// announced message in its buffer (its last segment was full and not pushed, RFC 9293 §3.9.1.2)
+/// and could send it: all data was acknowledged, and the window was open. IPv6 has no
+/// identification that would show the loss. Data that comes sooner than an RTO would be the tail
+/// loss probe (RFC 8985 §7.3), which is the last segment of the buffer. If it continues in the
+/// middle of a message instead, it was queued on the path.
+fn must_have_sent(gap: &Gap) -> bool {
     let free = gap.acks.cover_all() || gap.flight.is_free_for(gap.next_segment());
     let by_timer = gap.next_pushed || gap.after_ack_ns() >= RTO_MIN_NS;
-    // Without a round trip to the sender, the arrival of an ACK there is unknown.
+    // If no round trip to the sender is known, the arrival of an ACK there is unknown.
     let timed = gap.rtt.is_known();
     gap.unsent.more_queued
         && gap.protocol.owes
         && timed
         && by_timer
-        && !gap.holed
+        && !gap.misses_data
         && gap.turn == Turn::Continues
         && !gap.last_small
         && free
@@ -93,7 +93,7 @@ pub fn may_be_probe(gap: &Gap) -> bool {
     gap.unsent.probe_due
         && lone
         && !reported
-        && !gap.holed
+        && !gap.misses_data
         && !gap.window.limits(gap.next_segment())
 }
 
@@ -115,20 +115,20 @@ pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Answer {
     let ended_with_ack = gap.ack_triggered() || gap.duplicate_triggered();
     need(gap.losses.in_recovery, "the sender was not repairing a loss")?;
     need(ended_with_ack, "no ACK ended it")?;
-    Ok(found(gap, rest_ns))
+    Ok(reported(gap, rest_ns))
 }
 
-/// Returns the slice of a loss that the sender learnt of from its receiver, or from a router that
-/// could not forward a packet (RFC 1191). In the latter case the sender takes a round trip to learn
-/// the path MTU, which is no random loss.
-fn found(gap: &Gap, ns: u64) -> Slice {
+/// Returns the slice of a loss that the receiver reported to the sender, or a router that could not
+/// forward a packet (RFC 1191). In the latter case the sender takes a round trip to learn the path
+/// MTU, which is no random loss.
+fn reported(gap: &Gap, ns: u64) -> Slice {
     if gap.losses.pmtu_reported {
         return Slice::plain(Owner::Path, ns);
     }
     Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns)
 }
 
-/// Returns the slice of a packet that was overtaken by later ones and not lost.
+/// Returns the slice of a packet that later ones overtook and that was not lost.
 pub fn overtaken(ns: u64) -> Slice {
     Slice::of(Owner::FastRecovery, Cause::Reordering, ns)
 }

@@ -1,10 +1,10 @@
 //! Attributes the time of a silence to mechanisms, by pure functions of a [`Gap`], with one file
 //! for each mechanism.
 //!
-//! A file says how its mechanism is recognised: by which side waited for what, never by a fixed
-//! duration alone. [`judge`] asks the mechanisms in order, the most specific first; time that none
-//! of them claims was the application's. The file of the same name in `findings/causes` proves a
-//! case to the reader.
+//! The file of a mechanism states how it is recognised: by which side waited for what, never by a
+//! fixed duration alone. [`judge`] asks the mechanisms in order, the most specific first; time that
+//! none of them claims is the application's. The file of the same name in `findings/causes` proves
+//! a case to the reader.
 
 mod answer;
 mod application;
@@ -46,9 +46,9 @@ use crate::model::{Cause, Owner, Slice, Slices};
 /// it declines.
 type Recogniser = fn(&Gap, u64) -> Answer;
 
-/// The silences that a mechanism is asked about.
+/// The silences about which a mechanism is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Scope {
     /// All silences.
     Always,
     /// Silences within a message; these mechanisms do not delay the first byte of an answer.
@@ -56,19 +56,19 @@ enum Asked {
 }
 
 /// The recognisers, the most specific first: each may rely on the fact that those above it have
-/// declined. The names are those in [`explain`].
-const RECOGNISERS: &[(&str, Asked, Recogniser)] = &[
-    ("retransmission", Asked::Always, loss::repair),
-    ("loss before the capture", Asked::Always, loss::unseen),
-    ("http_100_continue", Asked::Always, http_100_continue::recognise),
-    ("zero_window", Asked::Always, zero_window::recognise),
-    ("receive_window", Asked::Always, receive_window::recognise),
-    ("nagle_delayed_ack", Asked::Within, nagle_delayed_ack::recognise),
-    ("delayed_ack", Asked::Within, delayed_ack::recognise),
-    ("send_buffer, small writes", Asked::Within, small_writes::recognise),
-    ("recovery of a loss", Asked::Within, loss::recovery),
-    ("congestion window or send buffer", Asked::Within, flight::recognise),
-    ("pacing", Asked::Within, pacing::recognise),
+/// declined. [`explain`] returns their names.
+const RECOGNISERS: &[(&str, Scope, Recogniser)] = &[
+    ("retransmission", Scope::Always, loss::repair),
+    ("loss before the capture", Scope::Always, loss::unseen),
+    ("http_100_continue", Scope::Always, http_100_continue::recognise),
+    ("zero_window", Scope::Always, zero_window::recognise),
+    ("receive_window", Scope::Always, receive_window::recognise),
+    ("nagle_delayed_ack", Scope::Within, nagle_delayed_ack::recognise),
+    ("delayed_ack", Scope::Within, delayed_ack::recognise),
+    ("send_buffer, small writes", Scope::Within, small_writes::recognise),
+    ("recovery of a loss", Scope::Within, loss::recovery),
+    ("congestion window or send buffer", Scope::Within, flight::recognise),
+    ("pacing", Scope::Within, pacing::recognise),
 ];
 
 /// Cuts a silence into slices with their owners.
@@ -84,7 +84,7 @@ pub fn explain(gap: &Gap) -> (Slices, Vec<(&'static str, Answer)>) {
     (slices, answers)
 }
 
-/// Cuts a silence into slices, and shows each answer to `witness`.
+/// Cuts a silence into slices, and passes each answer to `witness`.
 #[inline(always)]
 fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Slices {
     let mut slices = Slices::new(gap.len_ns());
@@ -99,10 +99,10 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
     }
     match gap.turn {
         Turn::Answers => {
-            // The client's request after a handshake: the path time is that of the handshake's last
-            // segment.
+            // The gap is the client's request after a handshake: the time on the path is that of
+            // the last segment of the handshake.
             let leg = if gap.protocol.after_handshake { Owner::Tls } else { Owner::Path };
-            slices.take(Slice::plain(leg, gap.rtt.way_ns));
+            slices.take(Slice::plain(leg, gap.rtt.known_ns));
             slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns));
             slices.take(bufferbloat::queueing(gap));
         }
@@ -112,7 +112,7 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         if slices.rest_ns == 0 {
             return slices;
         }
-        if *asked == Asked::Within && gap.turn == Turn::Answers {
+        if *asked == Scope::Within && gap.turn == Turn::Answers {
             continue;
         }
         let answer = recogniser(gap, slices.rest_ns);
@@ -123,7 +123,7 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
             }
             slices.take(slice);
             if slice.cause == Some(Cause::DelayedAck) {
-                slices.take(delayed_ack::way(gap, slices.rest_ns));
+                slices.take(delayed_ack::round_trip(gap, slices.rest_ns));
             }
             break;
         }

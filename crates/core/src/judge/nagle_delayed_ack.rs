@@ -1,4 +1,4 @@
-//! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
+//! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) that waits for a delayed ACK (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
 use super::thresholds::HOLD_FLOOR_NS;
@@ -25,12 +25,12 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         !gap.rtt.may_include_pause(gap.len_ns()),
         "the round trip to the sender is known only from pauses like this one",
     )?;
-    need(!gap.holed, "packets are missing from the capture in it")?;
+    need(!gap.misses_data, "packets are missing from the capture in it")?;
     need(gap.len_ns() >= HOLD_FLOOR_NS, "it is shorter than 1 ms")?;
     let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
     let Some(ack) = gap.acks.last else {
         let unprobed = "no ACK came in it, and it is no tail loss probe of a sender known to hold";
-        return need(probes_tail(gap), unprobed).map(|()| of_hold(rest_ns));
+        return need(is_probe_due(gap), unprobed).map(|()| of_hold(rest_ns));
     };
     let mixed = holds_rest(gap);
     let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
@@ -42,16 +42,16 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     if gap.released() {
         return Ok(of_hold(rest_ns));
     }
-    // A host that stalls after the ACK: a sender that is known to hold segments held this one until
+    // A host may stall after the ACK: a sender that is known to hold segments held this one until
     // the ACK.
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     let late = "the next segment did not leave with the ACK";
     need(gap.nagle.is_known_to_hold() && held_ns >= HOLD_FLOOR_NS, late).map(|()| of_hold(held_ns))
 }
 
-/// Returns whether no ACK came until a tail loss probe was due, which carries a held segment if
-/// there is one (RFC 8985 §7.3), and the sender is known to hold segments.
-fn probes_tail(gap: &Gap) -> bool {
+/// Returns whether no ACK came until a tail loss probe was due and the sender is known to hold
+/// segments: the probe carries a held segment if there is one (RFC 8985 §7.3).
+fn is_probe_due(gap: &Gap) -> bool {
     let due_ns = tail_probe_ns(gap.rtt.base_ns);
     gap.turn == Turn::Continues
         && gap.last_small
@@ -59,9 +59,9 @@ fn probes_tail(gap: &Gap) -> bool {
         && gap.len_ns() >= due_ns
 }
 
-/// Returns whether the small rest of a message left with the ACK of a small segment that had gone
-/// before full ones. A congestion window that has opened this far does not hold back a last small
-/// segment, and a buffer with new room is filled with more.
+/// Returns whether the small rest of a message left with the ACK of a small segment that had been
+/// sent before full ones. A congestion window that has opened this far does not hold back a last
+/// small segment, and a buffer with new room is filled with more.
 fn holds_rest(gap: &Gap) -> bool {
     gap.flight.small_acked
         && !gap.last_small
@@ -92,7 +92,7 @@ fn cwnd_open(gap: &Gap) -> bool {
     let opened = gap.flight.has_reached(flight + gap.next_segment())
         || gap.next_pushed && has_opened(gap, flight);
     let few = gap.flight.before <= 3 * gap.smss && (flight <= gap.smss || opened);
-    (few || gap.passed_over_acks()) && !gap.flight.cut && !gap.losses.occurred && !gap.flight.steps
+    (few || gap.ignored_acks()) && !gap.flight.cut && !gap.losses.occurred && !gap.flight.steps
 }
 
 /// Returns whether the flight had the height at which the send buffer has stopped it before, so

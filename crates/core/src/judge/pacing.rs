@@ -10,7 +10,7 @@ use crate::model::{Cause, Owner, Slice};
 /// receiver's window or its own buffer never allows more in flight.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     need(gap.pace.is_step, "it is no step of the sender's pace")?;
-    if gap.pace.by_limit && (gap.window.limits(gap.next_segment()) || gap.window.met) {
+    if gap.pace.by_limit && (gap.window.limits(gap.next_segment()) || gap.window.limited_before) {
         return Ok(Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, rest_ns));
     }
     // A receive window of twice the flight does not limit the sender.

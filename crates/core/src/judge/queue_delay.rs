@@ -3,18 +3,18 @@
 
 use crate::judge::thresholds::{QUEUE_DELAY_MIN_NS, QUEUE_SAMPLES_APART_MAX_NS};
 
-/// Most samples kept of one sender; beyond it every second one is dropped.
+/// Greatest number of samples kept of one sender; beyond it every second one is dropped.
 const SAMPLES_MAX: usize = 128;
 
-/// Queueing delay of a packet that passed the vantage at `at_ns`: its time under way beyond that
-/// on an empty path.
+/// Queueing delay of a packet that passed the vantage at `at_ns`: the time of its transit beyond
+/// that on an empty path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at_ns: u64,
     queue_ns: u64,
 }
 
-/// Queueing delay of one sender's packets over time, from the first that is worth recording.
+/// Queueing delay of one sender's packets over time, from the first delay that is worth recording.
 #[derive(Clone, Debug, Default)]
 pub struct QueueDelay {
     samples: Vec<Sample>,
@@ -57,8 +57,8 @@ impl QueueDelay {
         self.samples.first().map_or(0, |sample| sample.at_ns)
     }
 
-    /// Queueing delay of a packet that passed the vantage at `at_ns`, ns: interpolated between two
-    /// samples. After the last one the queue drains.
+    /// Queueing delay of a packet that passed the vantage at `at_ns`, ns. It is interpolated
+    /// between two samples; after the last one the queue drains.
     pub fn queue_ns(&self, at_ns: u64) -> u64 {
         let next = self.samples.partition_point(|sample| sample.at_ns <= at_ns);
         let Some(before) = next.checked_sub(1).map(|index| self.samples[index]) else { return 0 };

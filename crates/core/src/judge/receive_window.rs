@@ -17,7 +17,9 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
             .map(|()| of_window(rest_ns));
     }
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
-    let held = gap.window.met && gap.window.limits(gap.next_segment()) && 2 * held_ns >= rest_ns;
+    let held = gap.window.limited_before
+        && gap.window.limits(gap.next_segment())
+        && 2 * held_ns >= rest_ns;
     let late = "the sender went on some time after the window had opened";
     need(held, late).map(|()| of_window(held_ns))
 }
@@ -29,8 +31,8 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
 fn fills_window(gap: &Gap) -> bool {
     let segment = gap.next_segment();
     let exceeded = || {
-        let stands = gap.window.met && gap.flight.is_free_for(segment);
-        stands.then_some(gap.flight.before)
+        let is_limited = gap.window.limited_before && gap.flight.is_free_for(segment);
+        is_limited.then_some(gap.flight.before)
     };
     let stands_at = gap.flight.ceiling().or_else(exceeded);
     let just_below = stands_at

@@ -2,7 +2,7 @@
 
 use super::SHARDS;
 use crate::capture::{Block, FrameEntry, FrameId};
-use crate::dns::{Carried, Carrier};
+use crate::dns::{MessageContext, Transport};
 use crate::wire::{
     DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Reassembled, Segment, SegmentFlags,
 };
@@ -17,7 +17,7 @@ pub(super) enum Aside {
         payload: Box<[u8]>,
         /// Its length on the wire, bytes.
         payload_bytes: u32,
-        carrier: Carrier,
+        carrier: Transport,
     },
     /// Index of a segment from or to a name server.
     Segment(u32),
@@ -70,7 +70,7 @@ impl Batch {
     }
 
     /// Returns the DNS datagrams that were not fragmented, with their payload.
-    pub(crate) fn datagrams(&self) -> impl Iterator<Item = (Carried<'_>, &[u8])> {
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = (MessageContext<'_>, &[u8])> {
         self.asides.iter().filter_map(|aside| match aside {
             Aside::Datagram {
                 time_ns,
@@ -80,11 +80,11 @@ impl Batch {
                 payload,
                 payload_bytes,
                 carrier,
-            } if *carrier == Carrier::Datagram => {
+            } if *carrier == Transport::Datagram => {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
                 let payload_bytes = *payload_bytes;
                 let carried =
-                    Carried { time_ns, frame, payload_bytes, source, destination, carrier };
+                    MessageContext { time_ns, frame, payload_bytes, source, destination, carrier };
                 Some((carried, &**payload))
             }
             _ => None,

@@ -31,7 +31,7 @@ impl Found {
         self.copies += std::mem::take(&mut tracker.copies);
         self.tally.notes.port_reuses += std::mem::take(&mut tracker.port_reuses);
         self.tally.notes.evicted += std::mem::take(&mut tracker.evicted);
-        self.tally.notes.given_up_bytes += tracker.take_given_up_bytes();
+        self.tally.notes.discarded_bytes += tracker.take_discarded_bytes();
     }
 
     /// Moves the counts of `control` here.
@@ -46,7 +46,7 @@ impl Found {
         self.copies += tracker.copies;
         self.tally.notes.port_reuses += tracker.port_reuses;
         self.tally.notes.evicted += tracker.evicted;
-        self.tally.notes.given_up_bytes += tracker.given_up_bytes();
+        self.tally.notes.discarded_bytes += tracker.discarded_bytes();
     }
 
     /// Adds the counts of `control`, which are not reset.

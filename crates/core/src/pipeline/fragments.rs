@@ -2,7 +2,7 @@
 
 use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
-use crate::dns::{Carrier, DNS_PORT};
+use crate::dns::{DNS_PORT, Transport};
 use crate::model::{Fact, Observation};
 use crate::wire::{
     Datagram, DecodeCounts, DecodeError, Endpoint, Fragment, Packet, Reassembled, Reassembler,
@@ -90,7 +90,7 @@ impl Joiner {
             return None;
         };
         if let Some(datagram) = fragment.beginning() {
-            let carrier = Carrier::Beginning { id: fragment.id() };
+            let carrier = Transport::Beginning { id: fragment.id() };
             batch.asides.extend(self.decoder.datagram(&datagram, carrier));
         }
         let Some(mut whole) = self.insert(&fragment) else {
@@ -134,7 +134,7 @@ impl Joiner {
             payload: &[],
             payload_len: 0,
         };
-        self.decoder.datagram(&datagram, Carrier::Rest { id })
+        self.decoder.datagram(&datagram, Transport::LaterFragment { id })
     }
 
     fn insert(&mut self, fragment: &Fragment<'_>) -> Option<Reassembled> {

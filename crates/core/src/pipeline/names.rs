@@ -2,7 +2,7 @@
 
 use super::batch::{Aside, Batch};
 use crate::capture::Block;
-use crate::dns::{self, Carried, Lookup};
+use crate::dns::{self, Lookup, MessageContext};
 use crate::wire::FlowKey;
 
 /// Maximum number of look-ups kept to be joined with exchanges; later ones are dropped.
@@ -32,7 +32,7 @@ impl Names {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
                 let payload_bytes = *payload_bytes;
                 let carried =
-                    Carried { time_ns, frame, payload_bytes, source, destination, carrier };
+                    MessageContext { time_ns, frame, payload_bytes, source, destination, carrier };
                 self.dns.message(&carried, payload);
             }
             Aside::Segment(place) => {

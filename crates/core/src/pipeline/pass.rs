@@ -6,7 +6,6 @@
 //! shard take the blocks in order, each as soon as the previous block has passed. The result is
 //! therefore that of one thread, and threads follow each other through the shards. A thread that
 //! has caught up with the one ahead reads the next block instead of waiting.
-//! caught up with the thread ahead reads the next block instead of waiting.
 
 use super::{Analysis, Batch, Control, Decoder, Shard};
 use crate::capture::{Block, CaptureError, CaptureSet};

@@ -45,7 +45,7 @@ impl Shard {
             match event {
                 Event::Segment(segment) => {
                     tracker.segment(segment, batch.payload(segment, block), &mut route);
-                    twin.pairs.see(place, segment);
+                    twin.pairs.sighting(place, segment);
                 }
                 Event::Error(error) => tracker.icmp_error(error),
                 Event::Copy(..) => {}

@@ -20,6 +20,7 @@ pub struct Seen {
     /// Capture time, ns.
     pub time_ns: u64,
     from_client: bool,
+    has_data: bool,
     /// The acknowledgment number of a segment that neither opens nor resets a connection.
     ack: Option<u32>,
 }
@@ -30,13 +31,14 @@ pub fn seen(batch: &Batch) -> impl Iterator<Item = (u64, Seen)> {
         let from_client = segment.from_high() == segment.is_client_high();
         let is_control = segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0;
         let ack = (!is_control && segment.flags.has(TcpFlags::ACK)).then_some(segment.ack);
-        let seen = Seen { flow: segment.flow, time_ns: segment.time_ns, from_client, ack };
-        (fingerprint(segment), seen)
+        let (flow, time_ns, has_data) = (segment.flow, segment.time_ns, segment.payload_len > 0);
+        (fingerprint(segment), Seen { flow, time_ns, from_client, has_data, ack })
     });
     let datagrams = batch.datagrams().map(|(carried, payload)| {
         let from_client = datagrams::is_from_client(&carried);
         let flow = FlowKey::new(*carried.source, *carried.destination).0;
-        let seen = Seen { flow, time_ns: carried.time_ns, from_client, ack: None };
+        let time_ns = carried.time_ns;
+        let seen = Seen { flow, time_ns, from_client, has_data: true, ack: None };
         (datagrams::fingerprint(&carried, payload), seen)
     });
     segments.chain(datagrams)
@@ -87,8 +89,23 @@ impl Link {
     }
 }
 
-/// A packet's time in the first file, its delay in the second, and whether the client sent it.
-type Pair = (u64, i64, bool);
+/// A packet that is in both files.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pair {
+    /// Its time in the first file, ns.
+    here_ns: u64,
+    /// Time from there to its time in the second file, ns.
+    later_ns: i64,
+    from_client: bool,
+    has_data: bool,
+}
+
+impl Pair {
+    /// Its time in the second file, ns.
+    fn there_ns(&self) -> u64 {
+        self.here_ns.wrapping_add_signed(self.later_ns)
+    }
+}
 
 /// Sampled packets that two files have in common.
 #[derive(Default)]
@@ -130,7 +147,12 @@ impl Common {
             let later_ns = there.time_ns.wrapping_sub(here.time_ns) as i64;
             let is_once = !one.repeated.contains(&print) && !other.repeated.contains(&print);
             let packets = if is_once { &mut common.packets } else { &mut repeated };
-            packets.push((here.time_ns, later_ns, here.from_client));
+            packets.push(Pair {
+                here_ns: here.time_ns,
+                later_ns,
+                from_client: here.from_client,
+                has_data: here.has_data,
+            });
             common.flows.insert(here.flow);
         }
         // A router's capture on all interfaces contains all forwarded packets twice.
@@ -146,12 +168,12 @@ impl Common {
     /// they follow sooner than any timer repeats, and they are not all in one file before they are
     /// in the other.
     fn are_the_same(&self) -> bool {
-        let at_once = |it: &Pair| it.1.unsigned_abs() < LINUX_RTO_MIN_NS;
+        let at_once = |it: &Pair| it.later_ns.unsigned_abs() < LINUX_RTO_MIN_NS;
         let span = |pick: fn(&Pair) -> u64| {
             let times = || self.packets.iter().map(pick);
             times().min().zip(times().max())
         };
-        let overlap = match (span(time_here), span(time_there)) {
+        let overlap = match (span(|it| it.here_ns), span(Pair::there_ns)) {
             (Some(here), Some(there)) => here.0 <= there.1 && there.0 <= here.1,
             _ => false,
         };
@@ -171,18 +193,19 @@ impl Common {
         if follow && !asked_for && !self.is_one_time(one, other) {
             return None;
         }
-        if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < self.expected(one, other) {
+        let [shown_here, shown_there] = self.expected(one, other, |_| true);
+        if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < shown_here.min(shown_there) {
             return None;
         }
         // Copies of one capture may differ by the resolution of the coarser one.
-        let step_ns = self.step_ns(time_here).max(self.step_ns(time_there));
-        let is_apart =
-            self.packets.iter().any(|&(_, later_ns, _)| later_ns.unsigned_abs() >= step_ns);
+        let step_ns = self.step_ns(|it| it.here_ns).max(self.step_ns(Pair::there_ns));
+        let is_apart = self.packets.iter().any(|it| it.later_ns.unsigned_abs() >= step_ns);
         // The difference between two consecutive packets of opposite directions is a round trip
         // between the places, whatever the clocks.
-        let turns = self.packets.windows(2).filter_map(|pair| match *pair {
-            [(_, there, true), (_, back, false)] | [(_, back, false), (_, there, true)] => {
-                Some((there - back).signum())
+        let turns = self.packets.windows(2).filter_map(|pair| match pair {
+            [one, other] if one.from_client != other.from_client => {
+                let sign = if one.from_client { 1 } else { -1 };
+                Some(sign * (one.later_ns - other.later_ns).signum())
             }
             _ => None,
         });
@@ -192,37 +215,44 @@ impl Common {
 
     /// Returns whether two files, one of which begins after the other ends, cover the same time
     /// with different clocks: both contain most of the packets that the smaller one has of these
-    /// connections, in both directions and in order. Otherwise they are parts of one capture with a
-    /// few repeated packets.
+    /// connections, in both directions and in order, and most of the ACKs without data that either
+    /// has. Otherwise they are parts of one capture with a few repeated packets. Segments with data
+    /// may be cut differently at two places (segmentation offload), so those of the larger file are
+    /// not compared.
     fn is_one_time(&self, one: &Sketch, other: &Sketch) -> bool {
         let of_flows = |sketch: &Sketch| {
             sketch.seen.values().filter(|seen| self.flows.contains(&seen.flow)).count()
         };
         // Reordering within a direction is rare.
         let in_order = |from_client: bool| {
-            let times: Vec<_> =
-                self.packets.iter().filter(|it| it.2 == from_client).map(time_there).collect();
+            let times =
+                self.packets.iter().filter(|it| it.from_client == from_client).map(Pair::there_ns);
+            let times: Vec<_> = times.collect();
             let kept = times.windows(2).filter(|pair| pair[0] <= pair[1]).count();
             !times.is_empty() && 10 * kept >= 9 * (times.len() - 1)
         };
         let most = 2 * self.packets.len() >= of_flows(one).min(of_flows(other));
-        most && in_order(true) && in_order(false)
+        let acks = self.packets.iter().filter(|it| !it.has_data).count();
+        let shown_acks = self.expected(one, other, |seen| !seen.has_data);
+        let most_acks = shown_acks.iter().all(|shown| 2 * acks >= *shown);
+        most && most_acks && in_order(true) && in_order(false)
     }
 
-    /// Returns the number of packets of these connections that each file has, at least, in the time
-    /// in which both captured.
-    fn expected(&self, one: &Sketch, other: &Sketch) -> usize {
-        let mut later: Vec<i64> = self.packets.iter().map(|it| it.1).collect();
+    /// Returns the number of packets of these connections for which `counts` holds, that each file
+    /// has in the time in which both captured.
+    fn expected(&self, one: &Sketch, other: &Sketch, counts: fn(&Seen) -> bool) -> [usize; 2] {
+        let mut later: Vec<i64> = self.packets.iter().map(|it| it.later_ns).collect();
         later.sort_unstable();
         let later_ns = later.get(later.len() / 2).copied().unwrap_or(0);
         let shown = |sketch: &Sketch, other: &Sketch, later_ns: i64| {
             let moved = |time_ns: u64| time_ns.saturating_add_signed(-later_ns);
             let time = moved(other.first_ns)..=moved(other.last_ns);
-            let within =
-                |seen: &&Seen| time.contains(&seen.time_ns) && self.flows.contains(&seen.flow);
+            let within = |seen: &&Seen| {
+                time.contains(&seen.time_ns) && self.flows.contains(&seen.flow) && counts(seen)
+            };
             sketch.seen.values().filter(within).count()
         };
-        shown(one, other, later_ns).min(shown(other, one, -later_ns))
+        [shown(one, other, later_ns), shown(other, one, -later_ns)]
     }
 
     /// Returns the time resolution of a file, ns.
@@ -234,7 +264,8 @@ impl Common {
     /// Returns the middle between the fastest packets of both directions.
     fn later_ns(&self, nearer: i64) -> i64 {
         let of = |from_client: bool| {
-            let all = self.packets.iter().filter(move |it| it.2 == from_client).map(|it| it.1);
+            let sent = self.packets.iter().filter(move |it| it.from_client == from_client);
+            let all = sent.map(|it| it.later_ns);
             if from_client == (nearer >= 0) { all.min() } else { all.max() }
         };
         match (of(true), of(false)) {
@@ -254,14 +285,6 @@ fn progressed<'a>(packets: impl Iterator<Item = &'a Seen>) -> HashSet<FlowKey> {
         }
     }
     progressed
-}
-
-fn time_here(pair: &Pair) -> u64 {
-    pair.0
-}
-
-fn time_there(pair: &Pair) -> u64 {
-    pair.0.wrapping_add_signed(pair.1)
 }
 
 /// Returns a hash of the fields that a packet keeps between two places: all except those changed by

@@ -1,4 +1,4 @@
-//! ACKs between the vantage and the sender: captured, but not yet in effect at the sender.
+//! ACKs that were captured, but have not yet taken effect at the sender.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -26,8 +26,8 @@ pub fn scaled(window: u16, scale: u8) -> u64 {
 }
 
 impl Offer {
-    /// The offer of a segment with this `window` field that acknowledges up to `una`, from a
-    /// receiver with this window scale, if known.
+    /// Returns the offer of a segment with this `window` field that acknowledges up to `una`, from
+    /// a receiver with this window scale, if known.
     #[inline]
     pub fn of(una: u64, window: u16, scale: Option<u8>) -> Self {
         match scale {
@@ -42,7 +42,7 @@ impl Offer {
 pub struct Ack {
     /// Time at which it passed the vantage, ns.
     pub seen_ns: u64,
-    /// The frame.
+    /// The frame that carried it.
     pub frame: FrameId,
     /// Position that it acknowledges (SND.UNA once it arrives).
     pub una: u64,
@@ -52,11 +52,11 @@ pub struct Ack {
     pub payload_bytes: u32,
     /// It carried SACK blocks above `una`, or was a duplicate ACK.
     pub duplicate: bool,
-    /// Its distance from the previous ACK was set by the sender, not by the path, and is no sample
-    /// of the path's rate.
+    /// The sender, not the path, set its distance from the previous ACK, so that the distance is no
+    /// sample of the path's rate.
     pub paced: bool,
-    /// Segments sent after its arrival echo this timestamp (RFC 7323 §4.3) or a later one; 0 if
-    /// they may echo an earlier one.
+    /// Timestamp value of the ACK. Segments sent after its arrival echo this value (RFC 7323 §4.3)
+    /// or a later one; 0 if they may echo an earlier one.
     pub tsval: u32,
 }
 
@@ -71,22 +71,22 @@ impl Ack {
         self.tsval != 0 && is_since(tsecr, self.tsval)
     }
 
-    /// Its frame, sent by `from`.
+    /// Returns its frame, which `from` sent.
     pub fn sighting(&self, from: Side) -> Sighting {
         let Self { frame, seen_ns: time_ns, payload_bytes, .. } = *self;
         Sighting { frame, time_ns, payload_bytes, from }
     }
 }
 
-/// An [`Ack`] in compact form; most connections have one or two pending.
+/// An [`Ack`] in compact form. Most connections have one or two pending.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct CompactAck {
     seen_ns: u64,
     frame: FrameId,
     /// Lower half of `una`.
     una: u32,
-    /// Distance of the right edge from `una`, or the field above [`UNSCALED`], plus one; the high
-    /// bits are [`DUPLICATE`] and [`PACED`].
+    /// Distance of the right edge from `una`, or the window field plus [`UNSCALED`]; plus one. The
+    /// high bits are [`DUPLICATE`] and [`PACED`].
     window: NonZeroU32,
     payload_bytes: u32,
     tsval: u32,
@@ -95,11 +95,12 @@ struct Kept {
 const PACED: u32 = 1 << 31;
 const DUPLICATE: u32 = 1 << 30;
 const WINDOW: u32 = DUPLICATE - 1;
-/// From this value on, a window field of unknown scale. No window is wider (RFC 7323 §2.3), except
-/// the widest fields with the largest scale, and no sender is limited by such a window.
+/// Values from this one on hold a window field of unknown scale. No window is wider (RFC 7323
+/// §2.3), except the widest fields with the largest scale, and no sender is limited by such a
+/// window.
 const UNSCALED: u32 = WINDOW - 1 - u16::MAX as u32;
 
-impl Kept {
+impl CompactAck {
     fn new(ack: &Ack) -> Self {
         let window = match ack.offer {
             Offer::Edge(edge) => ((edge - ack.una) as u32).min(UNSCALED - 1),
@@ -118,7 +119,7 @@ impl Kept {
         }
     }
 
-    /// The ACK in full; its position is within 2 GiB of `near`.
+    /// Expands the ACK, whose position is within 2 GiB of `near`.
     fn ack(&self, near: u64) -> Ack {
         let una = widen(self.una, near);
         let word = self.window.get();
@@ -139,13 +140,13 @@ impl Kept {
     }
 }
 
-/// Most ACKs kept. Beyond it the oldest is dropped, which loses its timing only: ACKs are
-/// cumulative.
+/// Greatest number of ACKs kept. Beyond it the oldest is dropped, which loses its timing only: ACKs
+/// are cumulative.
 const PENDING_MAX: usize = 512;
 
 /// ACKs in the order they passed the vantage, waiting for their arrival at the sender.
 #[derive(Clone, Debug, Default)]
-pub struct PendingAcks(Queue<Kept>);
+pub struct PendingAcks(Queue<CompactAck>);
 
 impl PendingAcks {
     /// Adds an ACK that passed the vantage.
@@ -154,35 +155,35 @@ impl PendingAcks {
         if self.0.len() >= PENDING_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(Kept::new(ack));
+        self.0.push_back(CompactAck::new(ack));
     }
 
-    /// Returns whether `ack` offers and acknowledges the same as the last pending one, and so has
-    /// no effect of its own.
+    /// Returns whether `ack` offers and acknowledges the same as the last pending one, so that it
+    /// has no effect of its own.
     #[inline]
     pub fn repeats(&self, ack: &Ack) -> bool {
-        let alike = |last: &Kept| {
-            let word = Kept::new(ack).window.get();
+        let alike = |last: &CompactAck| {
+            let word = CompactAck::new(ack).window.get();
             last.una == ack.una as u32 && (last.window.get() ^ word) & WINDOW == 0
         };
         self.0.back().is_some_and(alike) && !ack.duplicate && !ack.paced
     }
 
-    /// Removes the oldest ACK and returns it, if it passed the vantage at or before `seen_ns`; its
+    /// Removes and returns the oldest ACK if it passed the vantage at or before `seen_ns`; its
     /// position is within 2 GiB of `near`.
     #[inline]
     pub fn pop_until(&mut self, seen_ns: u64, near: u64) -> Option<Ack> {
         if self.0.front()?.seen_ns > seen_ns {
             return None;
         }
-        self.0.pop_front().map(|kept| kept.ack(near))
+        self.0.pop_front().map(|compact| compact.ack(near))
     }
 
     /// Returns whether a segment that echoes `tsecr` left the sender before the oldest pending ACK
     /// arrived there, wherever the vantage is.
     #[inline]
-    pub fn is_unheard(&self, tsecr: u32) -> bool {
-        self.0.front().is_some_and(|kept| kept.tsval != 0 && !is_since(tsecr, kept.tsval))
+    pub fn is_none_echoed_by(&self, tsecr: u32) -> bool {
+        self.0.front().is_some_and(|compact| compact.tsval != 0 && !is_since(tsecr, compact.tsval))
     }
 
     /// Returns whether no ACK is pending, and no memory allocated for more than one.
@@ -194,33 +195,34 @@ impl PendingAcks {
     /// The pending ACK, if there is exactly one; its position is within 2 GiB of `near`.
     #[inline]
     pub fn only(&self, near: u64) -> Option<Ack> {
-        self.0.only().map(|kept| kept.ack(near))
+        self.0.only().map(|compact| compact.ack(near))
     }
 
-    /// Returns whether an ACK of `position` that passed the vantage by `seen_ns` is pending, so
-    /// that only the estimate of the round trip says that it has not arrived.
+    /// Returns whether an ACK of `position` that passed the vantage by `seen_ns` is pending: only
+    /// the estimated round trip says that it has not arrived.
     pub fn covers(&self, position: u64, seen_ns: u64) -> bool {
-        let reaches = |kept: &Kept| widen(kept.una, position) >= position;
-        self.0.iter().any(|kept| kept.seen_ns <= seen_ns && reaches(kept))
+        let reaches = |compact: &CompactAck| widen(compact.una, position) >= position;
+        self.0.iter().any(|compact| compact.seen_ns <= seen_ns && reaches(compact))
     }
 
-    /// Time at which the first pending ACK that offers a window up to `edge` passed, ns.
+    /// Time at which the first pending ACK that offers a window up to `edge` passed the vantage,
+    /// ns.
     pub fn offers_at(&self, edge: u64) -> Option<u64> {
-        let offers = |kept: &&Kept| match kept.ack(edge).offer {
+        let offers = |compact: &&CompactAck| match compact.ack(edge).offer {
             Offer::Edge(offered) => offered >= edge,
             Offer::Field(_) => false,
         };
-        self.0.iter().find(offers).map(|kept| kept.seen_ns)
+        self.0.iter().find(offers).map(|compact| compact.seen_ns)
     }
 
     /// Returns whether an ACK that reports a loss passed the vantage by `seen_ns` and is still
     /// pending.
     pub fn reports_loss(&self, seen_ns: u64) -> bool {
-        let reports = |kept: &Kept| kept.window.get() & DUPLICATE != 0;
-        self.0.iter().any(|kept| kept.seen_ns <= seen_ns && reports(kept))
+        let reports = |compact: &CompactAck| compact.window.get() & DUPLICATE != 0;
+        self.0.iter().any(|compact| compact.seen_ns <= seen_ns && reports(compact))
     }
 
-    /// Gives back memory that is not in use.
+    /// Releases memory that is not in use.
     pub fn shrink(&mut self) {
         self.0.shrink();
     }
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_ack_that_says_the_same_again_repeats_the_last() {
+    fn only_an_ack_with_the_same_position_and_window_repeats_the_last() {
         let ack = Ack {
             seen_ns: 5,
             frame: FrameId::new(0, 4),
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_comes_out_as_it_went_in() {
+    fn an_ack_is_the_same_after_compaction() {
         let base = (7 << 32) - 5;
         let widest = 65_000 << 14;
         let offers = [

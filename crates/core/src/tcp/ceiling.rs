@@ -1,5 +1,5 @@
-//! Height of the flight in each round: growing (an opening congestion window) or at a ceiling (a
-//! buffer).
+//! Height of the flight in each round: it grows (the congestion window opens) or stays at a ceiling
+//! (a buffer is full).
 
 use crate::judge::Shape;
 use crate::tcp::thresholds::{
@@ -14,11 +14,11 @@ pub struct Rounds {
     round_end: u64,
     /// Greatest flight in this round, bytes.
     peak: u64,
-    /// The sender waited for ACKs in this round.
+    /// The sender waited for an ACK in this round.
     blocked: bool,
     /// Peak of the last blocked round, bytes.
     previous: u64,
-    /// Height with which rounds are compared, bytes.
+    /// Height with which the peaks of later rounds are compared, bytes.
     reference: u64,
     /// Consecutive blocked rounds at `reference`.
     level_rounds: u32,
@@ -30,10 +30,11 @@ pub struct Rounds {
     emptied_rounds: u32,
     /// Consecutive rounds that grew.
     growths: u32,
-    /// Greatest peak, bytes, and the number of blocked rounds that did not exceed it.
+    /// Greatest peak, bytes.
+    /// Number of consecutive blocked rounds that did not exceed `greatest`.
     greatest: u64,
     spent_rounds: u32,
-    /// Consecutive blocked rounds far below the reference.
+    /// Consecutive blocked rounds far below `reference`.
     low_rounds: u32,
     /// Number of these rounds with the same height as the round before.
     low_level_rounds: u32,
@@ -54,8 +55,8 @@ impl Rounds {
         self.peak = self.peak.max(flight);
     }
 
-    /// Records that the sender waited for an ACK in this round, with `flight` bytes outstanding;
-    /// `drained`: with nothing more buffered.
+    /// Records that the sender waited for an ACK in this round with `flight` bytes outstanding. If
+    /// `drained`, it had nothing more buffered.
     pub fn block(&mut self, flight: u64, drained: bool) {
         self.blocked = true;
         self.drained = drained;
@@ -69,18 +70,19 @@ impl Rounds {
         self.reference.max(self.greatest)
     }
 
-    /// A message begins: idleness may have closed the congestion window (RFC 5681 §4.1).
+    /// Records that a message begins: the congestion window may have closed while the connection
+    /// was idle (RFC 5681 §4.1).
     pub fn restart(&mut self) {
         self.spent_rounds = 0;
     }
 
-    /// A loss: from here on the congestion window limits the flight.
+    /// Records a loss: from here on the congestion window limits the flight.
     pub fn reset(&mut self) {
         *self = Self { round_end: self.round_end, rounds: self.rounds, ..Self::default() };
     }
 
-    /// Shape of the rounds, with the current one included if the ACK of `una` ends it; the sender
-    /// waits in it with `flight` bytes outstanding.
+    /// Returns the shape of the rounds. The current round, in which the sender waits with `flight`
+    /// bytes outstanding, is included if the ACK of `una` ends it.
     pub fn shape_with(&self, flight: u64, drained: bool, una: u64, mss: u64) -> Shape {
         let mut rounds = *self;
         if una >= rounds.round_end {
@@ -102,8 +104,8 @@ impl Rounds {
         }
     }
 
-    /// Small buffers give uneven rounds, but none above the greatest; an opening window exceeds it
-    /// every round, even after a restart.
+    /// Updates the greatest peak. Small buffers give uneven rounds, but none above the greatest; an
+    /// opening window exceeds it in every round, even after a restart.
     fn follow_greatest(&mut self, tolerance: u64) {
         let exceeds = self.peak > self.greatest + tolerance;
         self.greatest = self.greatest.max(self.peak);
@@ -119,7 +121,7 @@ impl Rounds {
         let tolerance = (2 * mss).max(self.reference / 8);
         let grew = self.peak * 5 >= self.previous * 7 && self.peak > self.previous + tolerance;
         let opens = self.previous > 0 && grew;
-        let stands = self.peak.abs_diff(self.previous) <= tolerance;
+        let is_level = self.peak.abs_diff(self.previous) <= tolerance;
         self.previous = self.peak;
         self.growths = if opens { self.growths + 1 } else { 0 };
         self.follow_greatest(tolerance);
@@ -134,10 +136,11 @@ impl Rounds {
             self.reference = self.peak;
             self.level_rounds = 0;
         } else {
-            // A low round is the end of a message or a pause; several of them are a new height.
-            let again = self.low_rounds > 0 && stands;
+            // A single low round is the end of a message or a pause; several of them are a new
+            // height.
+            let repeats_height = self.low_rounds > 0 && is_level;
             self.low_rounds += 1;
-            self.low_level_rounds += u32::from(again);
+            self.low_level_rounds += u32::from(repeats_height);
             if self.low_rounds > CEILING_LOW_ROUNDS {
                 self.reference = self.peak;
                 self.level_rounds = self.low_level_rounds;

@@ -1,12 +1,12 @@
-//! A sender's timestamp clock (RFC 7323 §5.4) compared with the capture's clock: how much longer
-//! than the fastest packet each packet was under way.
+//! Compares a sender's timestamp clock (RFC 7323 §5.4) with the capture's clock, which shows how
+//! much longer each packet was on its way than the fastest one.
 
 use crate::tcp::thresholds::{
     TIMESTAMP_DRIFT_PPM, TIMESTAMP_PROOF_NS, TIMESTAMP_PROOF_TICKS, TIMESTAMP_TICK_NS,
 };
 
-/// Binary logarithm of the step in which drift is followed, ns: a power of two, because it is
-/// computed for every packet.
+/// Binary logarithm of the step in which drift is followed, ns. The step is a power of two because
+/// it is computed for every packet.
 const STEP_BITS: u32 = 20;
 
 /// Drift allowed per step, ns.
@@ -20,9 +20,9 @@ pub struct SenderClock {
     first_ns: u64,
     /// Least difference between capture time and sender's time, ns.
     least_ns: i64,
-    /// When the least difference was seen, in steps after the first packet.
+    /// Time at which the least difference was seen, in steps after the first packet.
     least_at: u32,
-    /// Difference of the last packet beyond the least, ns; at most [`u32::MAX`].
+    /// Difference of the last packet beyond the least difference, ns; at most [`u32::MAX`].
     queued_ns: u32,
 }
 
@@ -32,10 +32,10 @@ enum State {
     Unseen,
     /// It is not yet known whether the clock runs in milliseconds.
     Unproven,
-    /// It runs in milliseconds, or slower by no more than queues explain.
+    /// The clock runs in milliseconds, or slower by no more than queues explain.
     Runs,
-    /// It does not run in milliseconds, or the capture's clock was set.
-    Wrong,
+    /// The clock does not run in milliseconds, or the capture's clock was set.
+    Unusable,
 }
 
 impl SenderClock {
@@ -47,14 +47,14 @@ impl SenderClock {
             *self = Self { state: State::Unproven, first_tsval, first_ns, ..*self };
         }
         let ticks = tsval.wrapping_sub(self.first_tsval);
-        if ticks > i32::MAX as u32 || self.state == State::Wrong {
+        if ticks > i32::MAX as u32 || self.state == State::Unusable {
             self.queued_ns = 0;
             return;
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
         if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > here_ns.saturating_mul(2) {
-            self.state = State::Wrong;
+            self.state = State::Unusable;
             return;
         }
         let difference_ns = here_ns - sender_ns;
@@ -74,28 +74,28 @@ impl SenderClock {
         }
     }
 
-    /// Time between two timestamps by the sender's clock, to within a tick, ns; `None` if the
-    /// clock is known to run at another rate.
+    /// Time between two timestamps by the sender's clock, ns, to within a tick; `None` if the clock
+    /// is known to run at another rate.
     pub fn between_ns(&self, from: u32, to: u32) -> Option<u64> {
         let ticks = (to.wrapping_sub(from) as i32).max(0) as u64;
-        self.agrees().then_some(ticks * TIMESTAMP_TICK_NS)
+        self.is_usable().then_some(ticks * TIMESTAMP_TICK_NS)
     }
 
-    /// Returns whether neither clock is known to be unusable: the sender's by its rate, the
-    /// capture's because it was set.
-    pub fn agrees(&self) -> bool {
-        self.state != State::Wrong
+    /// Returns whether the timestamps may be used: neither does the sender's clock run at another
+    /// rate, nor was the capture's clock set.
+    pub fn is_usable(&self) -> bool {
+        self.state != State::Unusable
     }
 
     /// Returns whether packets sent `apart_ns` apart have different timestamps.
-    pub fn tells_apart(&self, apart_ns: u64) -> bool {
+    pub fn distinguishes(&self, apart_ns: u64) -> bool {
         self.state == State::Runs && apart_ns >= 2 * TIMESTAMP_TICK_NS
     }
 
     /// Stops using the timestamps: the capture's clock was set, so that earlier differences mean
     /// nothing.
-    pub fn distrust(&mut self) {
-        self.state = State::Wrong;
+    pub fn stop_using(&mut self) {
+        self.state = State::Unusable;
         self.queued_ns = 0;
     }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_that_queued_shows_by_its_timestamp() {
+    fn a_timestamp_shows_that_its_packet_was_queued() {
         let mut clock = SenderClock::default();
         for tick in 0..150u32 {
             clock.observe(7_000 + tick, 1_000_000_000 + u64::from(tick) * 1_000_000);

@@ -35,11 +35,12 @@ use crate::tcp::tracker::Sink;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use cold::ColdState;
 pub use icmp::IcmpReport;
+use opening::TimestampCarrier;
 use std::sync::Arc;
 use steady::Steady;
 
-/// Returns whether `segment` only acknowledges, which needs no application.
-fn is_ack_alone(segment: &Segment) -> bool {
+/// Returns whether `segment` is an ACK without data, which the kernel sends by itself.
+fn is_pure_ack(segment: &Segment) -> bool {
     let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
     segment.payload_len == 0 && segment.flags.0 & control == 0
 }
@@ -49,37 +50,37 @@ fn is_ack_alone(segment: &Segment) -> bool {
 pub struct Connection {
     /// Its key in the table.
     pub key: FlowKey,
-    /// Hash of the key: its lower half.
+    /// Lower half of the hash of the key.
     pub hash: u32,
     client_is_high: bool,
-    /// Both directions, by sender.
+    /// Senders of both directions, indexed by side.
     pub senders: [Sender; 2],
     /// Round trips to both ends.
     pub path: Path,
     streams: [Reassembly; 2],
     framer: Framer,
-    /// The handshake.
+    /// State of the handshake.
     pub setup: Setup,
     timeline: Timeline,
-    /// Its first frame.
+    /// First frame of the connection.
     pub first_frame: FrameId,
-    /// Its last frame.
+    /// Last frame of the connection.
     pub last: Sighting,
-    /// Time of its first frame, ns.
+    /// Time of the first frame, ns.
     pub first_ns: u64,
-    /// The capture does not contain its beginning.
+    /// The capture does not contain the beginning of the connection.
     pub mid_stream: bool,
     /// The roles of client and server are certain.
     knows_roles: bool,
     options_cut: bool,
     is_tunnelled: bool,
-    /// At the end of the capture its last request had no response.
+    /// At the end of the capture the last request had no response.
     pub left_unanswered: bool,
     /// ACKs without data were captured.
     pure_acks: bool,
     /// The server closed while a request was waiting.
-    cut_off: bool,
-    /// Software that each side states.
+    server_closed_early: bool,
+    /// Names of the software that the two sides state.
     software: Option<Arc<Software>>,
     cold: Option<Box<ColdState>>,
     /// Segments recorded on the fast path.
@@ -88,7 +89,7 @@ pub struct Connection {
     pub totals: Totals,
 }
 
-/// Size of an open connection without rarely needed state; with its place in the table it stays
+/// Size of an open connection without rarely needed state. With its entry in the table it stays
 /// near 1 KiB.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Connection>() <= 1048);
@@ -102,7 +103,7 @@ pub struct Totals {
     pub ledger: Shares,
     /// Time lost to faults, ns.
     pub lost_ns: u64,
-    /// Causes that occurred in them, one bit each, by silent side.
+    /// Causes that occurred in the exchanges, one bit each, by silent side.
     pub causes: [u64; 2],
     /// The last exchanges that followed each other back to back, if the path is long enough for
     /// that to matter.
@@ -126,7 +127,7 @@ impl Totals {
 }
 
 impl Connection {
-    /// A new connection, of which `segment` is the first.
+    /// Creates a connection whose first segment is `segment`.
     pub fn new(segment: &Segment) -> Self {
         let syn = segment.flags.has(TcpFlags::SYN);
         let client_is_high = segment.is_client_high();
@@ -150,7 +151,7 @@ impl Connection {
             left_unanswered: false,
             is_tunnelled: segment.facts.has(SegmentFlags::TUNNELLED),
             pure_acks: false,
-            cut_off: false,
+            server_closed_early: false,
             software: None,
             cold: None,
             steady: None,
@@ -177,7 +178,7 @@ impl Connection {
         let is_late = segment.time_ns < self.last.time_ns;
         let clock_set = segment.facts.has(SegmentFlags::CLOCK_SET);
         let segment = if is_late || clock_set || self.clock_was_set() {
-            forward = self.by_forward_clock(segment, clock_set);
+            forward = self.with_forward_time(segment, clock_set);
             &forward
         } else {
             segment
@@ -187,8 +188,8 @@ impl Connection {
         }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
-        let others = self.senders[side.peer() as usize].number();
-        if self.senders[side as usize].packet(segment, others) {
+        let peer_number = self.senders[side.peer() as usize].number();
+        if self.senders[side as usize].packet(segment, peer_number) {
             self.faults_mut().duplicates += 1;
             return;
         }
@@ -197,16 +198,23 @@ impl Connection {
             return;
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let goes_on = self.timeline.active == Some(side);
+        let carrier = if is_pure_ack(segment) {
+            TimestampCarrier::PureAck
+        } else if segment.payload_len > 0 && self.timeline.active == Some(side) {
+            TimestampCarrier::Continuation
+        } else {
+            TimestampCarrier::Other
+        };
         if echoes && segment.payload_len == 0 {
-            self.echo(side, segment, is_ack_alone(segment), false);
+            self.take_timestamps(side, segment, carrier);
         }
         self.take_acknowledgment(side, segment, shared);
         if segment.payload_len > 0 {
             self.data(side, segment, payload, shared);
             if echoes {
-                // A silence must not change the path by which it is judged.
-                self.echo(side, segment, false, goes_on);
+                // A sample is added after the silence is judged, so that it cannot change the path
+                // by which the silence is judged.
+                self.take_timestamps(side, segment, carrier);
             }
         } else {
             self.take_empty(side, segment, shared);
@@ -217,13 +225,13 @@ impl Connection {
         if segment.flags.has(TcpFlags::RST) && self.ending().reset.is_none() {
             self.reset(side, segment);
         }
-        self.hand_over(shared, sink);
+        self.report_finished(shared, sink);
         if side == Side::Server && segment.payload_len > 0 {
-            self.settle_down(segment, shared);
+            self.enter_fast_path(segment, shared);
         }
     }
 
-    /// Records what every packet shows beside its place in the stream.
+    /// Records what every packet shows, whatever its position in the stream.
     #[inline]
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
@@ -236,7 +244,7 @@ impl Connection {
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0
         {
-            self.note_facts(side, segment);
+            self.note_rare_properties(side, segment);
         }
     }
 
@@ -249,43 +257,43 @@ impl Connection {
             return true;
         }
         if side == Side::Client && self.repeats_syn(segment) {
-            self.begin_once_more();
+            self.start_over();
         }
         if self.is_of_another(side, segment) {
-            self.setup.meet_another();
+            self.setup.note_other_connection();
             return false;
         }
         self.set_up(side, segment);
         true
     }
 
-    /// Processes the acknowledgment field.
+    /// Processes the acknowledgment field of `segment`.
     #[inline]
     fn take_acknowledgment(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment, shared);
         }
-        self.pure_acks |= is_ack_alone(segment);
+        self.pure_acks |= is_pure_ack(segment);
     }
 
-    /// Processes the position of a segment without payload, which may be a window probe.
+    /// Processes a segment without payload, which may be a window probe.
     #[inline]
     fn take_empty(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         if self.is_probe(side, segment) {
             if self.may_be_under_way(side) {
-                self.take_up(side, segment, self.first_ns, shared);
+                self.begin_mid_message(side, segment, self.first_ns, shared);
             }
             self.senders[side as usize].since_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {
-                self.miss_greeting(segment, shared);
+                self.note_unseen_greeting(segment, shared);
             }
         }
     }
 
-    /// Processes a FIN.
+    /// Processes the FIN in `segment`.
     #[inline(never)]
     fn take_fin(&mut self, side: Side, segment: &Segment) {
         let ending = self.ending_mut();
@@ -295,11 +303,11 @@ impl Connection {
         let position = sender.position(segment.seq) + u64::from(segment.payload_len);
         sender.finish(position);
         if side == Side::Server {
-            self.cut_off(segment);
+            self.take_server_fin(segment);
         }
     }
 
-    /// Returns whether `segment` is a window probe: a zero-length one repeats the position before
+    /// Returns whether `segment` is a window probe: a zero-length probe repeats the position before
     /// SND.UNA.
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
         let sender = &mut self.senders[side as usize];
@@ -312,8 +320,8 @@ impl Connection {
         position < sender.nxt && position + 1 == sender.una_seen() && closed
     }
 
-    /// Lowers the round trip to `side`, which sends `segment`, to `rtt_ns`: ACKs reached it sooner
-    /// than estimated. Returns the round trip, ns.
+    /// Lowers the round trip to `side` to `rtt_ns`, since ACKs reached it sooner than estimated;
+    /// `segment`, which it sends, shows that. Returns the round trip, ns.
     #[cold]
     #[inline(never)]
     fn shorten_path(

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-/// Most payload kept for all shards together, bytes: 64 MiB.
+/// Greatest amount of payload kept for all shards together, bytes: 64 MiB.
 const ALL_BYTES_MAX: usize = 64 << 20;
 
-/// The part of it that DNS over TCP may take, bytes.
-const NAMES_BYTES_MAX: usize = 2 << 20;
+/// Share of it that DNS over TCP may take, bytes.
+const DNS_BYTES_MAX: usize = 2 << 20;
 
 /// Cost of a piece besides its bytes: its map entry and its allocation, bytes.
 const PIECE_COST_BYTES: usize = 64;
 
-/// Identifies one piece of [`EarlyBytes`]; pieces are numbered in the order of their creation.
+/// Number of one piece of [`EarlyBytes`]; pieces are numbered in the order of their creation.
 pub type Piece = u64;
 
 /// Pieces of streams that wait until the hole before them is filled. Beyond the bound the oldest
@@ -24,25 +24,26 @@ pub struct EarlyBytes {
     cost_bytes: usize,
     limit_bytes: usize,
     /// Bytes that were discarded.
-    pub given_up_bytes: u64,
+    pub discarded_bytes: u64,
 }
 
 impl Default for EarlyBytes {
-    /// Bound for a user outside the shards: that of DNS over TCP.
+    /// Creates an empty store with the bound for a user outside the shards: that of DNS over TCP.
     fn default() -> Self {
-        Self::limited_to(NAMES_BYTES_MAX)
+        Self::limited_to(DNS_BYTES_MAX)
     }
 }
 
 impl EarlyBytes {
     fn limited_to(limit_bytes: usize) -> Self {
         let pieces = BTreeMap::new();
-        Self { pieces, next: 0, cost_bytes: 0, limit_bytes, given_up_bytes: 0 }
+        Self { pieces, next: 0, cost_bytes: 0, limit_bytes, discarded_bytes: 0 }
     }
 
-    /// Bound for one of `users` users that share the memory equally.
-    pub fn of_users(users: usize) -> Self {
-        Self::limited_to((ALL_BYTES_MAX - NAMES_BYTES_MAX) / users.max(1))
+    /// Creates an empty store with the bound for one of `users` users that share the memory
+    /// equally.
+    pub fn share_of(users: usize) -> Self {
+        Self::limited_to((ALL_BYTES_MAX - DNS_BYTES_MAX) / users.max(1))
     }
 
     /// Stores `bytes` as a new piece.
@@ -55,7 +56,7 @@ impl EarlyBytes {
         self.next
     }
 
-    /// Appends `bytes` to `piece`; returns `false` if that was discarded.
+    /// Appends `bytes` to `piece`; returns `false` if `piece` was discarded.
     pub fn append(&mut self, piece: Piece, bytes: &[u8]) -> bool {
         let Some(kept) = self.pieces.get_mut(&piece) else { return false };
         self.cost_bytes -= cost_bytes(kept);
@@ -65,7 +66,7 @@ impl EarlyBytes {
         self.pieces.contains_key(&piece)
     }
 
-    /// Removes `piece` and returns its bytes; empty if it was discarded.
+    /// Removes `piece` and returns its bytes, which are empty if it was discarded.
     pub fn take(&mut self, piece: Piece) -> Vec<u8> {
         let Some(bytes) = self.pieces.remove(&piece) else { return Vec::new() };
         self.cost_bytes -= cost_bytes(&bytes);
@@ -77,7 +78,7 @@ impl EarlyBytes {
             && let Some((_, oldest)) = self.pieces.pop_first()
         {
             self.cost_bytes -= cost_bytes(&oldest);
-            self.given_up_bytes += oldest.len() as u64;
+            self.discarded_bytes += oldest.len() as u64;
         }
     }
 
@@ -97,11 +98,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_the_bound_the_oldest_are_given_up() {
+    fn beyond_the_bound_the_oldest_pieces_are_discarded() {
         let mut early = EarlyBytes::limited_to(10 * (1_000 + PIECE_COST_BYTES));
         let pieces: Vec<_> = (0..15).map(|number| early.keep(&[number; 1_000])).collect();
-        assert_eq!(early.given_up_bytes, 5_000);
-        assert!(!early.append(pieces[4], b"more"), "given up");
+        assert_eq!(early.discarded_bytes, 5_000);
+        assert!(!early.append(pieces[4], b"more"), "discarded");
         let kept: Vec<_> = pieces.iter().map(|&piece| early.take(piece).len()).collect();
         assert_eq!(kept, [[0; 5], [1_000; 5], [1_000; 5]].concat());
         assert_eq!((early.cost_bytes, early.pieces.len()), (0, 0));
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn all_users_together_keep_no_more_than_64_mib() {
-        let all = 16 * EarlyBytes::of_users(16).limit_bytes + EarlyBytes::default().limit_bytes;
+        let all = 16 * EarlyBytes::share_of(16).limit_bytes + EarlyBytes::default().limit_bytes;
         assert_eq!(all, 64 << 20);
     }
 }

@@ -1,4 +1,4 @@
-//! Exchanges of one connection: their begin, their end, and the owners of their time.
+//! Exchanges of one connection: their start, their end, and the owners of their time.
 
 mod changes;
 mod opening;
@@ -15,13 +15,13 @@ use crate::model::{Cause, Class, Family, Owner, Shares, Sighting, Slice, Slices}
 use crate::tcp::pause::Pauses;
 use std::num::NonZeroU64;
 
-/// Outcome of an exchange.
+/// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Outcome {
     /// The response was complete, or the next request began.
     #[default]
     Complete,
-    /// A RST ended it.
+    /// A RST ended the exchange.
     Reset {
         /// Side that sent the RST.
         by: Side,
@@ -32,47 +32,47 @@ pub enum Outcome {
     Unfinished,
 }
 
-/// Part of a cause in one exchange, with the clearest gap as evidence.
+/// Part that one cause has in one exchange, with the clearest gap as evidence.
 #[derive(Clone, Debug)]
 pub struct Chain {
     /// The cause.
     pub cause: Cause,
     /// The silent side.
     pub sender: Side,
-    /// Time it owned, ns.
+    /// Time that the cause owned, ns.
     pub ns: u64,
     /// Number of gaps.
     pub count: u32,
     /// Longest gap, ns.
     pub longest_ns: u64,
-    /// Gaps that ended with a retransmission of the last data sent.
+    /// Number of gaps that ended with a retransmission of the last data sent.
     pub tails: u32,
-    /// Number of segments repeated, if it is a repair and the number is known.
+    /// Number of segments repeated, if the cause is a repair and the number is known.
     pub segments: u32,
-    /// For a loss: time that the sender's bytes take at the observed rate, which the exchange
-    /// needs in any case, ns.
+    /// For a loss: time that the sender's bytes take at the observed rate, which the exchange needs
+    /// in any case, ns.
     pub least_ns: u64,
     /// The longest gap.
     pub gap: Gap,
 }
 
 impl Chain {
-    /// A chain of one gap of `sender`.
+    /// Creates a chain of one gap of `sender`.
     pub fn of(cause: Cause, sender: Side, ns: u64, gap: Gap) -> Self {
         let (count, tails, segments, least_ns) = (1, 0, 0, 0);
         Self { cause, sender, ns, count, longest_ns: ns, tails, segments, least_ns, gap }
     }
 
-    /// Order of evidence: for losses, gaps with the repair and the original segment seen come
-    /// first; for holds by Nagle's algorithm, those that no ACK ended come last.
+    /// Rank as evidence. For losses, gaps whose repair and original segment were seen rank first;
+    /// for holds by Nagle's algorithm, those that no ACK ended rank last.
     pub fn clarity(&self) -> (bool, bool, u64) {
         let of_loss = matches!(
             self.cause,
             Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::MtuBlackHole
         );
         let repaired = self.gap.repair.is_retransmission();
-        let unmet = self.cause == Cause::NagleDelayedAck && self.gap.acks.last.is_none();
-        let longest_ns = if unmet { 0 } else { self.longest_ns };
+        let has_no_ack = self.cause == Cause::NagleDelayedAck && self.gap.acks.last.is_none();
+        let longest_ns = if has_no_ack { 0 } else { self.longest_ns };
         (of_loss && repaired, of_loss && self.gap.repair.original.is_some(), longest_ns)
     }
 }
@@ -82,66 +82,65 @@ impl Chain {
 pub struct Exchange {
     /// Kind of the request: `GET /items/{id}`; empty if it could not be read.
     pub kind: Label,
-    /// Begin, on the vantage's clock, ns.
+    /// Start of the exchange, on the vantage's clock, ns.
     pub start_ns: u64,
-    /// Time at which its last byte passed the vantage, ns.
+    /// Time at which the last byte of the exchange passed the vantage, ns.
     pub end_ns: u64,
-    /// Its first frame with data; the set-up may precede that.
+    /// First frame of the exchange with data; the set-up may precede it.
     pub first: Sighting,
-    /// Its last frame.
+    /// Last frame of the exchange.
     pub last: Sighting,
     /// Time at which the first byte of the response passed, or was first seen if the response was
-    /// under way when the capture began, ns; 0 if none has passed.
+    /// in progress when the capture began, ns; 0 if none has passed.
     pub answered_ns: u64,
-    /// Its time by owner; the sum is its wall time.
+    /// Time of the exchange by owner; the sum is its wall time.
     pub ledger: Shares,
-    /// Its time by cause.
+    /// Time of the exchange by cause.
     pub chains: Vec<Chain>,
-    /// Outcome of the exchange.
+    /// How the exchange ended.
     pub outcome: Outcome,
-    /// Time for which the connection was idle before it, ns; 0 for the first exchange.
+    /// Time for which the connection was idle before the exchange, ns; 0 for the first exchange.
     pub idle_ns: u64,
-    /// It includes the connection's set-up.
+    /// The exchange includes the connection's set-up.
     pub connects: bool,
     /// Part of the set-up that repeated SYNs or SYN-ACKs took, ns.
     pub repeated_setup_ns: u64,
-    /// A request was seen (a server may speak first).
+    /// A request was seen. (A server may send the first data.)
     pub request_seen: bool,
     /// Any byte of the response was seen.
     pub response_seen: bool,
     /// The request asked for a 100 Continue, and its body has not come.
     pub awaits_continue: bool,
-    /// Its request is complete.
+    /// The request is complete.
     pub asked: bool,
-    /// A TLS handshake is under way.
+    /// A TLS handshake is in progress.
     pub in_handshake: bool,
-    /// A TLS handshake was part of it.
+    /// The TLS handshake in the exchange, if there was one.
     pub handshake: Option<Handshake>,
     /// The framer lost synchronisation: the end of the response will not be recognised.
     pub(super) endless: bool,
     /// Position of the server's stream at which the response is complete.
     pub(super) response_end: Option<NonZeroU64>,
-    /// By side: position of its stream at the begin of the exchange.
+    /// Position of each side's stream at the start of the exchange.
     pub began_at: [u64; 2],
     /// Pauses of the server of which it is not yet known whether the client waited.
     pub(super) pauses: Option<Box<Pauses>>,
     /// Time attributed to `congestion_window` that may still turn out to belong to a ceiling, ns.
     pub(super) provisional_ns: u64,
-    /// By side: round trip between the vantage and that end that was used, ns.
-    pub(super) ways_ns: [u64; 2],
-    /// Time of the server while the client sent more, ns: part of the wait for the response.
+    /// Round trip between the vantage and each side that was used in judging, ns.
+    pub(super) known_rtts_ns: [u64; 2],
+    /// Time of the server while the client sent more, ns: it is part of the wait for the response.
     pub(super) waited_ns: u64,
-    /// Number of gaps in which a side with more to send waited for one round trip of the path and
-    /// nothing else.
+    /// Number of gaps in which a side with more to send waited only for one round trip of the path.
     pub path_waits: u16,
-    /// Later changes of its ledger, where they are logged.
+    /// Later changes of the ledger, if they are logged.
     pub revisions: Option<Box<Vec<Revision>>>,
 }
 
-/// A TLS handshake.
+/// Summary of a TLS handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handshake {
-    /// It was abbreviated (session resumption).
+    /// The handshake was abbreviated (session resumption).
     pub resumed: bool,
     /// Size of the certificate flight, bytes.
     pub certificate_bytes: u32,
@@ -154,22 +153,23 @@ impl Exchange {
         Box::new(Self { start_ns, end_ns, first: seen, last: seen, ..Self::default() })
     }
 
-    /// Returns whether all of its time belongs to the path and the applications.
+    /// Returns whether all time of the exchange belongs to the path and the applications.
     pub(super) fn is_of_applications(&self) -> bool {
         let own = |chain: &Chain| chain.cause.family() == Family::Application;
         !self.connects && self.chains.iter().all(own)
     }
 
-    /// Corrects an exchange that was judged while only upper bounds of the path were known: the
-    /// round trips are `ways_ns`, by side.
-    pub(super) fn learn_ways(&mut self, ways_ns: [u64; 2]) {
-        let more_ns =
-            |side: Side| ways_ns[side as usize].saturating_sub(self.ways_ns[side as usize]);
+    /// Corrects an exchange that was judged while only upper bounds of the round trips were known:
+    /// they are `known_rtts_ns`, indexed by side.
+    pub(super) fn set_known_rtts(&mut self, known_rtts_ns: [u64; 2]) {
+        let more_ns = |side: Side| {
+            known_rtts_ns[side as usize].saturating_sub(self.known_rtts_ns[side as usize])
+        };
         let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
         if self.outcome == Outcome::Complete {
             self.ledger.add(Owner::Path, to_client_ns);
         }
-        self.ways_ns = ways_ns;
+        self.known_rtts_ns = known_rtts_ns;
         let answered = |chain: &&mut Chain| {
             chain.cause == Cause::ServerThink && chain.gap.turn == Turn::Answers
         };
@@ -177,35 +177,35 @@ impl Exchange {
         let ns = self.ledger.transfer(Owner::Server, Owner::Path, to_server_ns.min(chain.ns));
         chain.ns -= ns.min(chain.ns);
         chain.longest_ns = chain.longest_ns.saturating_sub(ns).min(chain.ns);
-        chain.gap.rtt.way_ns += ns;
+        chain.gap.rtt.known_ns += ns;
         self.chains.retain(|chain| chain.ns > 0);
     }
 
     /// Records the round trip with which `gap` was judged.
     #[inline]
-    pub(super) fn note_way(&mut self, gap: &Gap) {
+    pub(super) fn note_rtt(&mut self, gap: &Gap) {
         if gap.turn == Turn::Answers {
-            let known_ns = &mut self.ways_ns[gap.sender as usize];
-            *known_ns = gap.rtt.way_ns.max(*known_ns);
+            let known_ns = &mut self.known_rtts_ns[gap.sender as usize];
+            *known_ns = gap.rtt.known_ns.max(*known_ns);
         }
     }
 
-    /// Its wall time, ns.
+    /// Wall time of the exchange, ns.
     pub fn wall_ns(&self) -> u64 {
         self.ledger.total_ns()
     }
 
-    /// Returns whether its response is complete.
+    /// Returns whether the response is complete.
     pub fn is_complete(&self) -> bool {
         self.response_end.is_some()
     }
 
-    /// Causes that occurred in it, one bit each.
+    /// Causes that occurred in the exchange, one bit each.
     pub fn causes(&self) -> u64 {
         self.chains.iter().fold(0, |all, chain| all | 1 << chain.cause as u64)
     }
 
-    /// Returns whether it counts as an exchange: it was answered or refused, or time passed while
+    /// Returns whether this counts as an exchange: it was answered or refused, or time passed while
     /// it was not. A host's RST may have the same time as the segment that it refuses, if the
     /// capture's clock is coarse.
     pub fn counts(&self) -> bool {
@@ -217,28 +217,29 @@ impl Exchange {
             || waited && self.repeated_setup_ns > 0
     }
 
-    /// Part of the set-up beyond one round trip of `rtt_base_ns`, ns; 0 up to twice the round
-    /// trip, which is ordinary variation. A SYN-ACK that was late for other reasons says nothing
-    /// about distance.
+    /// Part of the set-up beyond one round trip of `rtt_base_ns`, ns; 0 up to twice the round trip,
+    /// which is ordinary variation. A SYN-ACK that was late for other reasons shows nothing about
+    /// distance.
     pub fn set_up_late_ns(&self, rtt_base_ns: u64) -> u64 {
         let connect_ns = self.ledger.of(Owner::Connect);
         let is_late = rtt_base_ns > 0 && connect_ns > 2 * rtt_base_ns;
         if is_late { connect_ns - rtt_base_ns } else { 0 }
     }
 
-    /// Time in which its set-up was repeated, ns.
+    /// Time in which the set-up was repeated, ns.
     pub fn set_up_again_ns(&self) -> u64 {
         let again = self.chains.iter().filter(|chain| chain.cause.family() == Family::SetUp);
         again.map(|chain| chain.ns).sum()
     }
 
-    /// Position in the stream of `sender` at which its message began, and the time of that, ns.
+    /// Position in the stream of `sender` at which its message of the exchange began, and the time
+    /// of that, ns.
     pub fn began(&self, sender: Side) -> (u64, u64) {
         let at_ns = if sender == Side::Server { self.answered_ns } else { self.first.time_ns };
         (self.began_at[sender as usize], at_ns)
     }
 
-    /// Payload that `sender`, whose stream is at `position`, has sent in it, bytes.
+    /// Payload that `sender`, whose stream is at `position`, has sent in the exchange, bytes.
     pub fn sent_bytes(&self, sender: Side, position: u64) -> u64 {
         let end = self.response_end.filter(|_| sender == Side::Server);
         let end = end.map_or(position, |end| end.get().min(position));
@@ -260,7 +261,7 @@ impl Exchange {
         faults.map(|chain| chain.ns).sum()
     }
 
-    /// Removes the client's pauses if there were several.
+    /// Removes the client's pauses from the exchange if there were several.
     pub(super) fn drop_pauses(&mut self) -> bool {
         let several = |chain: &Chain| chain.cause == Cause::ClientThink && chain.count > 1;
         let paused = self.chains.iter().any(several);
@@ -279,7 +280,7 @@ impl Exchange {
         self.join(Chain::of(cause, Side::Client, ns, gap));
     }
 
-    /// Adds the part of a gap after the exchange's begin.
+    /// Adds the part of a gap that lies after the start of the exchange.
     pub fn attribute_since_begun(&mut self, slices: &Slices, gap: &Gap) {
         let mut before_ns = self.start_ns.saturating_sub(gap.start_ns);
         for slice in slices.iter() {
@@ -289,20 +290,19 @@ impl Exchange {
         }
     }
 
-    /// Returns whether its request or response was on its way during a gap of the client that
+    /// Returns whether the request or response was on its way during a gap of the client that
     /// another request ended.
     pub fn waits_through(&self, gap: &Gap) -> bool {
         let due_ns = self.first.time_ns + gap.rtt.base_ns.saturating_sub(gap.rtt.sender_ns);
         gap.asks_more() && self.is_awaiting() && gap.start_ns < due_ns
     }
 
-    /// Returns whether its request is complete and none of its response has come.
+    /// Returns whether the request is complete and nothing of the response has come.
     pub fn is_awaiting(&self) -> bool {
         self.asked && self.answered_ns == 0 && !self.endless
     }
 
-    /// Adds a gap of the client before another request: this exchange was waiting for its
-    /// response.
+    /// Adds a gap of the client before another request: this exchange was waiting for its response.
     pub fn attribute_waiting(&mut self, gap: &Gap) {
         let [path, server] = self.waiting(gap);
         self.ledger.add(Owner::Path, path.ns);
@@ -310,16 +310,16 @@ impl Exchange {
         self.waited_ns += server.ns;
     }
 
-    /// Slices of such a gap: the request on its way, then the server's work.
+    /// Returns the slices of such a gap: the request on its way, then the server's work.
     pub fn waiting(&self, gap: &Gap) -> [Slice; 2] {
         let rtt_server_ns = gap.rtt.base_ns.saturating_sub(gap.rtt.sender_ns);
         let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
-        let there_ns = (self.first.time_ns + rtt_server_ns).clamp(begin_ns, gap.end_ns);
-        let path = Slice::plain(Owner::Path, there_ns - begin_ns);
-        [path, judge::busy(Side::Server, gap.end_ns - there_ns)]
+        let arrived_ns = (self.first.time_ns + rtt_server_ns).clamp(begin_ns, gap.end_ns);
+        let path = Slice::plain(Owner::Path, arrived_ns - begin_ns);
+        [path, judge::busy(Side::Server, gap.end_ns - arrived_ns)]
     }
 
-    /// Adds a slice of a gap.
+    /// Adds a slice of `gap` to the ledger and the chains.
     pub fn attribute(&mut self, slice: &Slice, gap: &Gap) {
         if slice.ns == 0 {
             return;
@@ -344,7 +344,8 @@ impl Exchange {
     /// Adds the first chain of a cause and sender.
     #[inline(always)]
     fn link(&mut self, chain: Chain) {
-        // Most exchanges have one; the capacity of four that a vector starts with is too costly.
+        // Most exchanges have one chain; the capacity of four that a vector starts with is too
+        // costly.
         if self.chains.is_empty() {
             self.chains.reserve_exact(1);
         }

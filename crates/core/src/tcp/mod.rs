@@ -48,5 +48,5 @@ pub use row::{Link, Row};
 pub(crate) use sequence::{ORIGIN, Sequence};
 pub use setup::Setup;
 pub use shared::Shared;
-pub use trace::{Trace, TracedGap};
+pub use trace::{RecordedGap, Trace};
 pub use tracker::{SimpleExchange, Sink, Tracker};

@@ -1,4 +1,4 @@
-//! Round trips between the vantage and both ends, and the place of the vantage that follows from
+//! Round trips between the vantage and both ends, and the location of the vantage that follows from
 //! them.
 
 use crate::app::Side;
@@ -15,73 +15,73 @@ use crate::tcp::thresholds::{RTT_MAX_NS, VANTAGE_ON_HOST_NS};
 /// samples are only an upper bound, and no time is attributed to the path because of these.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
-    /// By side.
-    legs: [Way; 2],
+    /// Round trips indexed by side.
+    legs: [LegRtt; 2],
 }
 
-/// The estimated round trip of one leg of the path, packed into one word, since every connection
-/// has two.
+/// The estimated round trip of one leg of the path, packed into one word to save memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Way(u64);
+struct LegRtt(u64);
 
-impl Way {
+impl LegRtt {
     /// The lowest bits hold the least sample plus one, ns; 0 if there is none.
     const LEAST: u64 = (1 << 40) - 1;
-    /// The next bits hold the least of the other samples, in [`Way::UNIT_NS`], saturating; 0 if
+    /// The next bits hold the second-least sample in units of [`LegRtt::UNIT_NS`], saturating; 0 if
     /// there is none.
-    const NEXT_SHIFT: u32 = 40;
-    const NEXT_MAX: u64 = u16::MAX as u64;
+    const SECOND_LEAST_SHIFT: u32 = 40;
+    const SECOND_LEAST_MAX: u64 = u16::MAX as u64;
     const UNIT_NS: u64 = 4_000;
-    /// Then the number of other samples, up to three.
+    /// The next bits hold the number of samples after the first one that other samples may
+    /// contradict, up to three.
     const OTHERS_SHIFT: u32 = 56;
     const OTHERS_MAX: u64 = 3;
-    /// Set if a sample shows the round trip itself, and not only an upper bound of it.
-    const SETTLED: u64 = 1 << 63;
+    /// This bit is set if a sample shows the round trip itself, and not only an upper bound of it.
+    const KNOWN: u64 = 1 << 63;
 
     #[inline]
     fn least(self) -> u64 {
         self.0 & Self::LEAST
     }
 
-    /// The least of the other samples, ns.
-    fn next_ns(self) -> u64 {
-        (self.0 >> Self::NEXT_SHIFT & Self::NEXT_MAX) * Self::UNIT_NS
+    /// The second-least sample, ns.
+    fn second_least_ns(self) -> u64 {
+        (self.0 >> Self::SECOND_LEAST_SHIFT & Self::SECOND_LEAST_MAX) * Self::UNIT_NS
     }
 
     fn others(self) -> u64 {
         self.0 >> Self::OTHERS_SHIFT & Self::OTHERS_MAX
     }
 
-    fn is_settled(self) -> bool {
-        self.0 & Self::SETTLED != 0
+    fn is_known(self) -> bool {
+        self.0 & Self::KNOWN != 0
     }
 
-    /// Takes a sample that is certain.
+    /// Adds a sample that is certain.
     #[inline]
-    fn take(&mut self, rtt_ns: u64) {
-        self.0 |= Self::SETTLED;
+    fn add_certain(&mut self, rtt_ns: u64) {
+        self.0 |= Self::KNOWN;
         if self.least() == 0 || rtt_ns < self.least() {
             self.0 = self.0 & !Self::LEAST | (rtt_ns + 1);
         }
     }
 
-    /// Takes a sample that other samples may contradict.
-    fn weigh(&mut self, rtt_ns: u64) {
+    /// Adds a sample that other samples may contradict.
+    fn add_uncertain(&mut self, rtt_ns: u64) {
         let least = self.least();
         if least == 0 {
             self.0 |= rtt_ns + 1;
             return;
         }
         let greater_ns = rtt_ns.max(least - 1);
-        let greater = (greater_ns / Self::UNIT_NS).clamp(1, Self::NEXT_MAX);
-        let next = match self.next_ns() / Self::UNIT_NS {
+        let greater = (greater_ns / Self::UNIT_NS).clamp(1, Self::SECOND_LEAST_MAX);
+        let next = match self.second_least_ns() / Self::UNIT_NS {
             0 => greater,
             next => next.min(greater),
         };
         let others = (self.others() + 1).min(Self::OTHERS_MAX);
-        self.0 = self.0 & Self::SETTLED
+        self.0 = self.0 & Self::KNOWN
             | least.min(rtt_ns + 1)
-            | next << Self::NEXT_SHIFT
+            | next << Self::SECOND_LEAST_SHIFT
             | others << Self::OTHERS_SHIFT;
     }
 }
@@ -98,21 +98,21 @@ impl Path {
     /// Adds a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
         if rtt_ns <= RTT_MAX_NS {
-            self.legs[side as usize].take(rtt_ns);
+            self.legs[side as usize].add_certain(rtt_ns);
         }
     }
 
-    /// Adds a sample on a connection whose handshake was not captured. If `settles`, it shows the
+    /// Adds a sample on a connection whose handshake was not captured. If `is_exact`, it shows the
     /// round trip itself, otherwise an upper bound.
-    pub fn sample_without_handshake(&mut self, side: Side, rtt_ns: u64, settles: bool) {
+    pub fn sample_without_handshake(&mut self, side: Side, rtt_ns: u64, is_exact: bool) {
         if rtt_ns <= RTT_MAX_NS {
             let leg = &mut self.legs[side as usize];
-            leg.weigh(rtt_ns);
-            leg.0 |= if settles { Way::SETTLED } else { 0 };
+            leg.add_uncertain(rtt_ns);
+            leg.0 |= if is_exact { LegRtt::KNOWN } else { 0 };
         }
     }
 
-    /// Swaps client and server.
+    /// Swaps the legs of client and server.
     pub fn swap(&mut self) {
         self.legs.swap(0, 1);
     }
@@ -122,28 +122,28 @@ impl Path {
     pub fn rtt_ns(&self, side: Side) -> u64 {
         let leg = self.legs[side as usize];
         let least_ns = leg.least().saturating_sub(1);
-        if leg.others() < Way::OTHERS_MAX {
+        if leg.others() < LegRtt::OTHERS_MAX {
             return least_ns;
         }
-        // A host that answers at once does so more than once: a single sample near zero is wrong
-        // if all others show a link, the least of which was not delayed either.
+        // A host that answers at once does so more than once: a single sample near zero is wrong if
+        // all others show a link, and the least of them was not delayed either.
         let is_wrong = least_ns < VANTAGE_ON_HOST_NS
-            && (4 * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS).contains(&leg.next_ns());
-        if is_wrong { leg.next_ns() } else { least_ns }
+            && (4 * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS).contains(&leg.second_least_ns());
+        if is_wrong { leg.second_least_ns() } else { least_ns }
     }
 
     /// Minimum round trip between the vantage and `side`, ns; 0 if only an upper bound is known.
-    pub fn way_ns(&self, side: Side) -> u64 {
-        if self.is_settled(side) { self.rtt_ns(side) } else { 0 }
+    pub fn known_rtt_ns(&self, side: Side) -> u64 {
+        if self.is_known(side) { self.rtt_ns(side) } else { 0 }
     }
 
     /// Returns whether the round trip to `side` is known, and not only an upper bound.
-    pub fn is_settled(&self, side: Side) -> bool {
-        self.legs[side as usize].is_settled()
+    pub fn is_known(&self, side: Side) -> bool {
+        self.legs[side as usize].is_known()
     }
 
     /// Returns whether there is a sample for `side`.
-    pub fn knows(&self, side: Side) -> bool {
+    pub fn has_sample(&self, side: Side) -> bool {
         self.legs[side as usize].least() > 0
     }
 
@@ -154,41 +154,41 @@ impl Path {
 
     /// Minimum round trip between client and server, ns; 0 if only an upper bound is known for
     /// either leg.
-    pub fn base_way_ns(&self) -> u64 {
-        let settled = self.legs.iter().all(|leg| leg.is_settled());
-        if settled { self.base_rtt_ns() } else { 0 }
+    pub fn known_base_rtt_ns(&self) -> u64 {
+        let is_known = self.legs.iter().all(|leg| leg.is_known());
+        if is_known { self.base_rtt_ns() } else { 0 }
     }
 
-    /// Round trips in a gap of `side`.
+    /// Returns the round trips for a gap of `side`.
     pub fn round_trips(&self, side: Side) -> RoundTrips {
         RoundTrips {
             sender_ns: self.rtt_ns(side),
-            is_bound: !self.is_settled(side),
-            way_ns: self.way_ns(side),
+            is_bound: !self.is_known(side),
+            known_ns: self.known_rtt_ns(side),
             base_ns: self.base_rtt_ns(),
         }
     }
 
-    /// Returns whether the vantage is at `side`, so that what passes it has arrived there.
+    /// Returns whether the vantage is at `side`, so that a packet to `side` has arrived when it
+    /// passes.
     pub fn ends_here(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);
         let peer = side.peer();
-        let nearer = near_ns <= HOST_DELAY_MAX_NS
-            && self.is_settled(peer)
-            && near_ns * 8 <= self.rtt_ns(peer);
-        self.knows(side) && (near_ns <= VANTAGE_ON_HOST_NS || nearer)
+        let nearer =
+            near_ns <= HOST_DELAY_MAX_NS && self.is_known(peer) && near_ns * 8 <= self.rtt_ns(peer);
+        self.has_sample(side) && (near_ns <= VANTAGE_ON_HOST_NS || nearer)
     }
 
-    /// Place of the vantage, as far as this connection shows.
+    /// Location of the vantage, as far as this connection shows it.
     pub fn vantage(&self) -> Vantage {
-        if !Side::ALL.into_iter().all(|side| self.knows(side)) {
+        if !Side::ALL.into_iter().all(|side| self.has_sample(side)) {
             return Vantage::Unknown;
         }
         match (self.ends_here(Side::Client), self.ends_here(Side::Server)) {
             (true, true) => Vantage::Local,
             (true, false) => Vantage::Client,
             (false, true) => Vantage::Server,
-            (false, false) if self.legs.iter().all(|leg| leg.is_settled()) => Vantage::Middle,
+            (false, false) if self.legs.iter().all(|leg| leg.is_known()) => Vantage::Middle,
             (false, false) => Vantage::Unknown,
         }
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_away_from_a_host_is_between_however_far_the_other_is() {
+    fn a_vantage_one_link_from_a_host_is_in_the_middle_however_far_the_other_host_is() {
         assert_eq!(vantage(700_000, 80_000_000), Vantage::Client);
         assert_eq!(vantage(2_200_000, 80_000_000), Vantage::Middle);
         assert_eq!(vantage(80_000_000, 2_200_000), Vantage::Middle);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sample_does_not_put_the_vantage_on_a_host_that_all_others_place_elsewhere() {
+    fn a_single_sample_near_zero_does_not_place_the_vantage_on_a_host() {
         let path = |samples_ns: &[u64]| {
             let mut path = Path::default();
             samples_ns.iter().for_each(|&ns| {
@@ -233,11 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_kept_back_is_no_way() {
+    fn a_sample_that_may_include_a_delayed_ack_is_only_an_upper_bound() {
         let mut path = Path::default();
         path.sample_without_handshake(Side::Server, 41_000_000, false);
-        assert_eq!([path.rtt_ns(Side::Server), path.way_ns(Side::Server)], [41_000_000, 0]);
+        assert_eq!([path.rtt_ns(Side::Server), path.known_rtt_ns(Side::Server)], [41_000_000, 0]);
         path.sample_without_handshake(Side::Server, 2_000_000, true);
-        assert_eq!(path.way_ns(Side::Server), 2_000_000);
+        assert_eq!(path.known_rtt_ns(Side::Server), 2_000_000);
     }
 }

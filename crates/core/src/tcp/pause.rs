@@ -1,12 +1,12 @@
-//! Pauses of a server in a response whose end the protocol does not announce: whether the client
-//! waited for the data that followed. Feeds, heartbeats and events are sent unasked.
+//! Decides for pauses of a server, in a response whose end the protocol does not announce, whether
+//! the client waited for the data that followed. Feeds, heartbeats and events are unsolicited.
 
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Shares, Sighting};
 use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::thresholds::STREAM_PAUSES;
 
-/// Copy of the state of an exchange, to return to.
+/// Copy of the state of an exchange, which can be restored.
 #[derive(Clone, Debug)]
 pub struct Saved {
     ledger: Shares,
@@ -20,7 +20,7 @@ pub struct Saved {
 pub struct Pauses {
     before_first: Saved,
     before_last: Saved,
-    /// Begin of the last pause, ns.
+    /// Start of the last pause, ns.
     pub last_since_ns: u64,
     /// Position of the server's stream at the first pause.
     position: u64,
@@ -28,23 +28,23 @@ pub struct Pauses {
     longest_ns: u64,
 }
 
-/// The pattern in which the server of a connection sends, from its responses so far.
+/// The pattern in which the server of a connection sends, learnt from its responses so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerPattern {
-    /// The server has answered without a pause, or sent messages that no client waited for.
+    /// The server has sent a response without a pause, or messages that no client waited for.
     whole: bool,
     /// Number of responses in several parts after which the client continued at once.
     in_parts: u8,
     /// Number of responses with pauses after which the client did not continue at once.
     apart: u8,
     /// Number of messages that no client waited for.
-    pub unasked: u32,
-    /// The client has sent a request without a rest within it.
+    pub unsolicited: u32,
+    /// The client has sent a request without a pause within it.
     pub asked_at_once: bool,
 }
 
 impl ServerPattern {
-    /// Counts a response in several parts, interrupted for a reason that is not the application's.
+    /// Counts a response in several parts whose interruption was not due to the application.
     pub fn held(&mut self) {
         self.in_parts = self.in_parts.saturating_add(1);
     }
@@ -61,7 +61,7 @@ impl Saved {
         }
     }
 
-    /// Sets `exchange` back to this state.
+    /// Restores this state in `exchange`.
     pub fn restore(self, exchange: &mut Exchange) {
         exchange.ledger = self.ledger;
         exchange.chains = self.chains;
@@ -71,7 +71,7 @@ impl Saved {
 }
 
 impl Exchange {
-    /// Records that the server was silent for `own_ns` through its own doing, beginning at
+    /// Records a pause of the server: it was silent for `own_ns` of its own accord, beginning at
     /// `since_ns`, and continues at `position` of its stream.
     pub(super) fn pause(&mut self, own_ns: u64, since_ns: u64, position: u64) {
         let saved = Saved::of(self);
@@ -105,11 +105,11 @@ impl Exchange {
         }
     }
 
-    /// Decides about the pauses once the client goes on at `next_ns` (`None`: never), when the
-    /// server's stream is at `position`; `rtt_client_ns` is the round trip to the client. A client
-    /// that waits goes on as soon as it has the whole response: after a fraction of the time that
-    /// it waited. Data that no client waited for is removed from the exchange if the server is
-    /// known not to answer in parts.
+    /// Decides whether the client waited during the pauses, once it continues at `next_ns` (`None`:
+    /// it never does) and the server's stream is at `position`; `rtt_client_ns` is the round trip
+    /// to the client. A client that waits continues as soon as it has the whole response, which
+    /// takes a fraction of the time that it waited. Data that no client waited for is removed from
+    /// the exchange if the server is known not to send responses in parts.
     pub(super) fn settle_pauses(
         &mut self,
         next_ns: Option<u64>,
@@ -132,7 +132,7 @@ impl Exchange {
         let is_stream = pauses.count >= STREAM_PAUSES;
         if is_stream || pattern.whole && pattern.apart > pattern.in_parts {
             pattern.whole = true;
-            pattern.unasked = pattern.unasked.saturating_add(pauses.count);
+            pattern.unsolicited = pattern.unsolicited.saturating_add(pauses.count);
             pauses.before_first.restore(self);
         }
     }

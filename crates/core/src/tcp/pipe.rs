@@ -2,17 +2,18 @@
 
 use crate::tcp::thresholds::RATE_BYTES_MIN;
 
-/// Delivered bytes by delivery rate.
+/// Histogram of the delivered bytes by delivery rate.
 ///
-/// The rate is the fastest class with enough bytes, since stretched ACKs only lower a sample. But
-/// ACK compression raises a few samples, so a quarter of the bytes may exceed the rate. Delays
-/// within a host lengthen one distance and shorten the next, so that neighbouring classes are
-/// averaged.
+/// The rate is taken from the fastest class with enough bytes, since stretched ACKs only lower a
+/// sample. But ACK compression raises a few samples, so a quarter of the bytes may exceed the rate.
+/// Delays within a host lengthen one ACK interval and shorten the next, so that neighbouring
+/// classes are averaged.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    /// Bytes by rate, in quarters of an octave of bytes/s from 2^10 up.
+    /// Bytes by rate; a class is a quarter of an octave of bytes/s, from 2^10 up.
     bytes_by_rate: [u32; CLASSES],
-    /// Time in which those were delivered, ns; the precision of 1 in 2^24 suffices.
+    /// Time in which the bytes of each class were delivered, ns. The precision of 1 in 2^24
+    /// suffices.
     ns_by_rate: [f32; CLASSES],
     /// Bytes in all classes.
     total_bytes: u64,
@@ -57,7 +58,7 @@ impl Rates {
         self.total_bytes >= RATE_BYTES_MIN
     }
 
-    /// Rate in bytes per second; `None` if there are too few samples.
+    /// Returns the rate in bytes per second, or `None` if there are too few samples.
     pub fn rate(&mut self) -> Option<u64> {
         if !self.is_enough() {
             return None;
@@ -85,25 +86,25 @@ impl Rates {
     }
 }
 
-/// Estimates the bottleneck rate from ACK spacing, and models when the pipe runs dry.
+/// Estimates the bottleneck rate from ACK spacing, and models when the bottleneck is idle.
 ///
-/// A rate sample is the bytes acknowledged between two ACKs over the time between them, taken
-/// only where those bytes were already in flight when the first of the two reached the sender:
-/// then the spacing was made by the path, not by the sender waiting (the idea of the delivery
-/// rate samples of draft-cardwell-iccrg-bbr, turned to a passive trace).
+/// A rate sample is the number of bytes acknowledged between two ACKs divided by the time between
+/// them. It is taken only if those bytes were already in flight when the first of the two ACKs
+/// reached the sender: then the path caused the spacing, and not a wait of the sender (the idea of
+/// the delivery rate samples of draft-cardwell-iccrg-bbr, applied to a passive trace).
 #[derive(Clone, Debug, Default)]
 pub struct Pipe {
     rates: Rates,
-    /// Samples from data that a pacing sender sent at once; used if there are no others.
+    /// Samples from data that a pacing sender sent back to back; used if there are no others.
     at_once: Option<Box<Rates>>,
     /// The last estimate, bytes per second; 0 if there was none.
     rate: u64,
-    /// Time until which the pipe is busy with data sent so far, ns on the vantage's clock.
+    /// Time until which the bottleneck is busy with data sent so far, ns on the vantage's clock.
     busy_until_ns: u64,
     /// Bytes sent from `busy_until_ns` on, before a rate was known.
     unrated_bytes: u64,
-    /// Time for which the pipe was empty since the last [`Pipe::mark`], ns.
-    dry_ns: u64,
+    /// Time for which the bottleneck was idle since the last [`Pipe::mark`], ns.
+    idle_ns: u64,
 }
 
 impl Pipe {
@@ -112,18 +113,18 @@ impl Pipe {
         self.rates.sample(bytes, ns);
     }
 
-    /// Adds a sample: `bytes` that were sent directly behind others arrived within `ns`, after a
-    /// pause longer than that.
+    /// Adds a sample: `bytes` that were sent back to back arrived within `ns`, after a pause longer
+    /// than that.
     pub fn sample_at_once(&mut self, bytes: u64, ns: u64) {
         self.at_once.get_or_insert_default().sample(bytes, ns);
     }
 
-    /// Returns whether there are enough samples of data sent at once.
+    /// Returns whether there are enough samples of data sent back to back.
     pub fn knows_at_once(&self) -> bool {
         self.at_once.as_ref().is_some_and(|rates| rates.is_enough())
     }
 
-    /// Discards the samples: the ACK spacing so far was not the path's.
+    /// Discards the samples: the path did not cause the ACK spacing so far.
     pub fn forget(&mut self) {
         self.rates = Rates::default();
     }
@@ -136,11 +137,11 @@ impl Pipe {
     }
 
     /// The last estimate of the bottleneck rate, bytes per second.
-    pub fn rate_known(&self) -> Option<u64> {
+    pub fn last_rate(&self) -> Option<u64> {
         (self.rate > 0).then_some(self.rate)
     }
 
-    /// Adds `bytes` that were sent at `now_ns`, with `flight_bytes` in flight afterwards.
+    /// Adds `bytes` that were sent at `now_ns`, after which `flight_bytes` were in flight.
     pub fn fill(&mut self, now_ns: u64, bytes: u64, flight_bytes: u64) {
         let Some(rate) = self.rate() else {
             if self.unrated_bytes == 0 || flight_bytes <= bytes {
@@ -151,24 +152,24 @@ impl Pipe {
             return;
         };
         self.rate_the_unrated(rate);
-        self.dry_ns += now_ns.saturating_sub(self.busy_until_ns);
-        let queued = self.busy_until_ns.max(now_ns) + serialise_ns(bytes, rate);
-        self.busy_until_ns = queued.min(now_ns + serialise_ns(flight_bytes, rate));
+        self.idle_ns += now_ns.saturating_sub(self.busy_until_ns);
+        let queued = self.busy_until_ns.max(now_ns) + transmission_ns(bytes, rate);
+        self.busy_until_ns = queued.min(now_ns + transmission_ns(flight_bytes, rate));
     }
 
     /// Adds bytes sent before the first rate estimate to the busy time.
     fn rate_the_unrated(&mut self, rate: u64) {
-        self.busy_until_ns += serialise_ns(std::mem::take(&mut self.unrated_bytes), rate);
+        self.busy_until_ns += transmission_ns(std::mem::take(&mut self.unrated_bytes), rate);
     }
 
     /// Starts a new interval for [`Self::busy_ns`] at the last departure.
     pub fn mark(&mut self) {
-        self.dry_ns = 0;
+        self.idle_ns = 0;
     }
 
-    /// Part of `start_ns..end_ns` in which the pipe was busy with data already sent, ns; nothing
-    /// that counts was sent in between. The pipe may have been empty before a needless
-    /// retransmission.
+    /// Returns the part of `start_ns..end_ns` in which the bottleneck was busy with data sent
+    /// before, ns. A spurious retransmission may have been sent in between; the bottleneck may have
+    /// been idle before it.
     pub fn busy_ns(&mut self, start_ns: u64, end_ns: u64) -> u64 {
         if self.unrated_bytes > 0
             && let Some(rate) = self.rate()
@@ -176,11 +177,11 @@ impl Pipe {
             self.rate_the_unrated(rate);
         }
         let until_ns = self.busy_until_ns.clamp(start_ns, end_ns.max(start_ns));
-        (until_ns - start_ns).saturating_sub(self.dry_ns)
+        (until_ns - start_ns).saturating_sub(self.idle_ns)
     }
 }
 
-pub fn serialise_ns(bytes: u64, rate: u64) -> u64 {
+pub fn transmission_ns(bytes: u64, rate: u64) -> u64 {
     (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64
 }
 
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_are_late_now_and_then_do_not_make_a_link_faster() {
+    fn occasional_delays_in_hosts_do_not_raise_the_link_rate() {
         let mut pipe = Pipe::default();
         for late_ns in [0, 60_000, 20_000, 80_000, 0, 40_000].repeat(20) {
             // A late sample makes the next one early by the same time.
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_outlasts_more_bytes_than_are_counted() {
+    fn counters_do_not_overflow() {
         let mut pipe = Pipe::default();
         for _ in 0..8 {
             pipe.sample(1 << 30, 1_000_000_000);
@@ -224,18 +225,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_before_there_is_a_rate_fills_the_pipe() {
+    fn data_sent_before_the_first_rate_estimate_keeps_the_bottleneck_busy() {
         let mut pipe = Pipe::default();
         pipe.fill(0, 50_000, 50_000);
         pipe.fill(0, 50_000, 100_000);
         assert_eq!(pipe.busy_ns(0, u64::MAX / 2), 0);
         pipe.sample(100_000, 1_000_000_000);
         let rate = pipe.rate().unwrap_or(0);
-        assert_eq!(pipe.busy_ns(0, u64::MAX / 2), serialise_ns(100_000, rate));
+        assert_eq!(pipe.busy_ns(0, u64::MAX / 2), transmission_ns(100_000, rate));
     }
 
     #[test]
-    fn the_pipe_is_busy_no_longer_than_its_flight_takes() {
+    fn the_bottleneck_is_busy_no_longer_than_the_flight_takes() {
         let mut pipe = Pipe::default();
         pipe.sample(100_000, 1_000_000_000);
         let rate = pipe.rate().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Puts a stream in order for the framer: early segments wait, and data that never arrives is
+//! Puts a stream in order for the framer: early segments are kept, and data that never arrives is
 //! skipped.
 
 use super::early::{EarlyBytes, Piece};
@@ -6,21 +6,22 @@ use crate::app::Side;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-/// Most payload kept per direction while a hole is open, bytes; the framer gets anything beyond it
-/// as missing.
+/// Greatest amount of payload kept per direction while a hole is open, bytes. Anything beyond it is
+/// passed to the framer as missing.
 const WAITING_BYTES_MAX: usize = 64 << 10;
-/// Most stretches kept; each ends at a hole or where bytes are missing. Beyond it stretches are
-/// merged.
+/// Greatest number of out-of-order ranges kept; each ends at a hole or where bytes are missing.
+/// Beyond it ranges are merged.
 const WAITING_MAX: usize = 256;
 
-/// An out-of-order stretch of the stream: segments without a hole between them.
+/// An out-of-order range of the stream: segments without a hole between them.
 #[derive(Clone, Debug)]
 struct Early {
     start: u64,
     len: u32,
-    /// Number of bytes kept, from its beginning; the rest was not captured or exceeded the limits.
+    /// Number of bytes kept, from the beginning of the range; the rest was not captured or exceeded
+    /// the limits.
     kept: u32,
-    /// The piece that holds them, unless it was discarded.
+    /// The piece that holds the bytes, unless it was discarded.
     piece: Option<Piece>,
 }
 
@@ -34,9 +35,9 @@ impl Early {
         self.start + u64::from(self.len)
     }
 
-    /// Returns whether `len` bytes at `start`, of which `kept` are kept, can be appended. Bytes
-    /// can be appended only if all of its own are kept.
-    fn goes_on(&self, start: u64, len: u32, kept: u32) -> bool {
+    /// Returns whether `len` bytes at `start`, of which `kept` are kept, can be appended. Bytes can
+    /// be appended only if all bytes of the range are kept.
+    fn can_append(&self, start: u64, len: u32, kept: u32) -> bool {
         let fits = self.len.checked_add(len).is_some();
         self.end() == start && fits && (self.kept == self.len || kept == 0)
     }
@@ -47,11 +48,11 @@ impl Early {
         self.kept += if is_kept { bytes.len() as u32 } else { 0 };
     }
 
-    /// Merges `next`, which lies behind it, and the hole between them. Bytes are kept of a
-    /// beginning only.
-    fn take_in(&mut self, next: &Self, room: &mut EarlyBytes) {
+    /// Merges `next`, which lies behind this range, and the hole between them. Only a prefix of the
+    /// range can have its bytes kept.
+    fn merge(&mut self, next: &Self, room: &mut EarlyBytes) {
         let bytes = next.piece.map(|piece| room.take(piece)).unwrap_or_default();
-        if self.goes_on(next.start, next.len, bytes.len() as u32) {
+        if self.can_append(next.start, next.len, bytes.len() as u32) {
             return self.append(next.len, &bytes, room);
         }
         let end = self.end().max(next.end());
@@ -59,24 +60,24 @@ impl Early {
     }
 }
 
-/// Puts one direction's payload in order.
+/// Puts the payload of one direction in order.
 #[derive(Clone, Debug, Default)]
 pub struct Reassembly {
-    /// Position up to which the framer was given everything.
+    /// Position up to which everything was passed to the framer.
     next: Option<NonZeroU64>,
     /// Out-of-order data, if there is any.
     waiting: Option<Box<Waiting>>,
 }
 
-/// Out-of-order stretches in the order of the stream.
+/// Out-of-order ranges in the order of the stream.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     early: VecDeque<Early>,
-    /// Bytes kept in all stretches.
+    /// Number of bytes kept in all ranges.
     bytes: usize,
 }
 
-/// Receives bytes in order: the side that sent them, the captured bytes, the number of bytes after
+/// Receives in-order bytes: the side that sent them, the captured bytes, the number of bytes after
 /// these that were not captured, and the position behind them all.
 pub type Consumer<'a> = &'a mut dyn FnMut(Side, &[u8], u32, u64);
 
@@ -92,19 +93,19 @@ impl Reassembly {
         self.next.map_or(position, NonZeroU64::get)
     }
 
-    /// Returns whether `start` is the next position and nothing waits.
+    /// Returns whether `start` is the next position and no out-of-order data is kept.
     #[inline]
     pub fn is_next(&self, start: u64) -> bool {
         self.waiting.is_none() && self.next.map(NonZeroU64::get) == Some(start)
     }
 
-    /// Records that the framer was given everything up to `end`.
+    /// Records that everything up to `end` was passed to the framer.
     #[inline]
     pub fn pass(&mut self, end: u64) {
         self.next = NonZeroU64::new(end);
     }
 
-    /// Takes `len` bytes of the stream at `start`, of which `bytes` were captured.
+    /// Processes `len` bytes of the stream at `start`, of which `bytes` were captured.
     #[inline]
     pub fn push(
         &mut self,
@@ -121,10 +122,10 @@ impl Reassembly {
             return;
         }
         self.start(start);
-        self.push_out_of_turn(side, (start, len), bytes, room, on);
+        self.push_out_of_order(side, (start, len), bytes, room, on);
     }
 
-    fn push_out_of_turn(
+    fn push_out_of_order(
         &mut self,
         side: Side,
         (start, len): (u64, u32),
@@ -145,7 +146,7 @@ impl Reassembly {
         self.drain(side, room, on);
     }
 
-    /// Gives up the hole up to `position`: passes it on as missing.
+    /// Gives up the holes up to `position`: passes them to the framer as missing.
     pub fn skip_to(&mut self, side: Side, position: u64, room: &mut EarlyBytes, on: Consumer<'_>) {
         self.drain(side, room, on);
         loop {
@@ -166,8 +167,8 @@ impl Reassembly {
         }
     }
 
-    /// Ends the stream and releases the memory of data that still waits.
-    pub fn let_go(&mut self, room: &mut EarlyBytes) {
+    /// Ends the stream and releases the memory of data that is still kept.
+    pub fn discard_waiting(&mut self, room: &mut EarlyBytes) {
         let waiting = self.waiting.take();
         for piece in waiting.iter().flat_map(|it| &it.early).filter_map(|early| early.piece) {
             room.take(piece);
@@ -193,7 +194,7 @@ impl Reassembly {
         }
     }
 
-    /// Passes on the part that lies at or after `next`.
+    /// Passes the part at or after `next` to the framer.
     fn deliver(
         &mut self,
         side: Side,
@@ -210,7 +211,7 @@ impl Reassembly {
         on(side, fresh, total - fresh.len() as u32, end);
     }
 
-    /// Bytes of memory beside the struct itself and the bytes that wait.
+    /// Bytes of memory beside the struct itself and the payload that is kept.
     pub fn heap_bytes(&self) -> usize {
         self.waiting.as_ref().map_or(0, |waiting| {
             size_of::<Waiting>() + waiting.early.capacity() * size_of::<Early>()
@@ -219,42 +220,42 @@ impl Reassembly {
 }
 
 impl Waiting {
-    /// Keeps data that came early. If there is no room for its bytes, its length is kept all the
-    /// same: otherwise later data would wait for ever behind a hole that is none.
+    /// Keeps data that came early. If there is no room for its bytes, its length is kept
+    /// nevertheless: otherwise later data would wait for ever behind a hole that does not exist.
     fn keep(&mut self, start: u64, len: u32, bytes: &[u8], room: &mut EarlyBytes) {
         let own_room = WAITING_BYTES_MAX.saturating_sub(self.bytes);
         let kept = &bytes[..bytes.len().min(own_room)];
         self.bytes += kept.len();
         let index = self.early.partition_point(|early| early.start <= start);
         match index.checked_sub(1).and_then(|before| self.early.get_mut(before)) {
-            Some(before) if before.goes_on(start, len, kept.len() as u32) => {
+            Some(before) if before.can_append(start, len, kept.len() as u32) => {
                 before.append(len, kept, room);
             }
             _ => self.early.insert(index, Early::new(start, len, kept, room)),
         }
         if self.early.len() > WAITING_MAX {
-            self.put_together(room);
+            self.merge_adjacent(room);
         }
     }
 
-    /// Merges stretches without a hole between them, which arise where only the beginnings of
-    /// packets were captured or where segments arrived in reverse order. If there are none, the
-    /// last hole is given up: data for it comes too late.
-    fn put_together(&mut self, room: &mut EarlyBytes) {
+    /// Merges ranges without a hole between them, which exist if only the beginnings of packets
+    /// were captured or if segments arrived in reverse order. If there are none, the last hole is
+    /// given up: data for it comes too late.
+    fn merge_adjacent(&mut self, room: &mut EarlyBytes) {
         let many = self.early.len();
-        let mut together: VecDeque<Early> = VecDeque::with_capacity(many);
+        let mut merged: VecDeque<Early> = VecDeque::with_capacity(many);
         for next in self.early.drain(..) {
-            match together.back_mut() {
-                Some(early) if next.start <= early.end() => early.take_in(&next, room),
-                _ => together.push_back(next),
+            match merged.back_mut() {
+                Some(early) if next.start <= early.end() => early.merge(&next, room),
+                _ => merged.push_back(next),
             }
         }
-        self.early = together;
+        self.early = merged;
         if self.early.len() == many
             && let Some(last) = self.early.pop_back()
             && let Some(early) = self.early.back_mut()
         {
-            early.take_in(&last, room);
+            early.merge(&last, room);
         }
         self.bytes = self.early.iter().map(|early| early.kept as usize).sum();
     }
@@ -295,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn what_never_came_is_missing() {
+    fn data_that_never_arrived_is_missing() {
         assert_eq!(run(&[(0, b"abc"), (6, b"ghi")]), b"abc???ghi");
     }
 
     #[test]
-    fn behind_a_hole_the_stream_goes_on_however_much_has_come_early() {
+    fn a_filled_hole_releases_the_stream_however_much_came_early() {
         const SEGMENT: u32 = 1448;
         let segments = 4 * WAITING_MAX as u64;
         let position = |index: u64| ORIGIN + index * u64::from(SEGMENT);
@@ -311,7 +312,10 @@ mod tests {
             let on: Consumer<'_> = &mut |_, bytes, missing, end| {
                 whole += bytes.len();
                 given = end;
-                assert!(missing == 0 || index < segments, "all is told before what is next");
+                assert!(
+                    missing == 0 || index < segments,
+                    "all earlier bytes come before the next ones"
+                );
             };
             let bytes = [7; SEGMENT as usize];
             reassembly.push(Side::Server, (position(index), SEGMENT), &bytes, &mut room, on);
@@ -347,22 +351,22 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_hole_the_stream_goes_on_where_only_beginnings_of_packets_were_captured() {
+    fn a_filled_hole_releases_the_stream_if_only_beginnings_of_packets_were_captured() {
         let (beyond, captured) = counts(1..4 * WAITING_MAX as u64);
         assert_eq!(beyond, 0);
-        assert!(captured > 2 * 30, "what there is room for is kept: {captured}");
+        assert!(captured > 2 * 30, "bytes are kept while there is room: {captured}");
     }
 
     #[test]
-    fn behind_many_holes_the_stream_goes_on() {
+    fn many_filled_holes_release_the_stream() {
         assert_eq!(counts((1..4 * WAITING_MAX as u64).step_by(2)).0, 0);
         assert_eq!(counts((1..2 * WAITING_MAX as u64).rev().map(|index| 2 * index)).0, 0);
     }
 
-    /// Segments in reverse order, with and without holes between them: each step examines a
-    /// bounded number of stretches.
+    /// Segments arrive in reverse order, with and without holes between them: each step examines a
+    /// bounded number of ranges.
     #[test]
-    fn from_back_to_front_few_stretches_are_kept() {
+    fn in_reverse_order_few_ranges_are_kept() {
         for step in [1, 2] {
             let (mut reassembly, mut room) = (Reassembly::default(), EarlyBytes::default());
             reassembly.start(ORIGIN);
@@ -379,8 +383,8 @@ mod tests {
                 assert!(waiting.early.len() <= WAITING_MAX, "{}", waiting.early.len());
                 assert!(waiting.bytes <= WAITING_BYTES_MAX, "{} bytes", waiting.bytes);
             }
-            reassembly.let_go(&mut room);
-            assert_eq!(room.heap_bytes(), 0, "nothing is left of a stream that is over");
+            reassembly.discard_waiting(&mut room);
+            assert_eq!(room.heap_bytes(), 0, "no memory is left of a stream that has ended");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One direction of a connection: the data its sender sent, what it knows and what it waits for.
+//! One direction of a connection: the data that its sender sent, what the sender knows, and what it
+//! waits for.
 
 mod bulk;
 mod copies;
@@ -57,93 +58,93 @@ use rtt::RttSamples;
 use sizes::SegmentSizes;
 use std::num::NonZeroU32;
 
-/// Classification of a segment with payload by its place in the stream.
+/// Classification of a segment with payload by its position in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Data not seen before, at the end of the stream.
     New,
-    /// Data seen before.
+    /// Data that was seen before.
     Retransmission(Recovery),
-    /// Data that fills a hole and was lost before the vantage.
+    /// Data that fills a hole: the original was lost before the vantage.
     Fill(Recovery),
-    /// Data that fills a hole and was overtaken.
+    /// Data that fills a hole: later data overtook it.
     Reordered,
-    /// Data that was overtaken by its own retransmission.
+    /// Data that its own retransmission overtook.
     Late,
     /// A probe of a closed window (RFC 9293 §3.8.6.1) or keep-alive (§3.8.4).
     Probe,
 }
 
 /// One direction of a connection: the sender's state, on the sender's clock. Every open connection
-/// has two, so rarely needed parts are boxed, and of positions near `nxt` only the lower half is
-/// stored.
+/// has two, so rarely needed parts are boxed, and only the lower half is stored of positions near
+/// `nxt`.
 #[derive(Clone, Debug, Default)]
 pub struct Sender {
     /// The side that sends.
     side: Side,
     marks: Marks,
-    /// Mapping of sequence numbers to stream positions, once started.
+    /// Mapping of sequence numbers to stream positions, once it has begun.
     sequence: Sequence,
     /// Scale of the windows that the receiver offers; `None` if unknown.
     pub window_scale: Option<u8>,
-    /// Window field of the last ACK seen.
+    /// Window field of the last ACK seen at the vantage.
     acked_window: u16,
-    /// Lengths of its segments.
+    /// Lengths of the sender's segments.
     pub sizes: SegmentSizes,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
-    /// Highest position acknowledged as seen at the vantage: its lower half.
+    /// Lower half of the highest position acknowledged as seen at the vantage.
     una_seen: u32,
-    /// Time at which that ACK passed, ns.
+    /// Time at which the ACK of `una_seen` passed, ns.
     una_seen_ns: u64,
-    /// Highest position acknowledged as known to the sender (SND.UNA): its lower half.
+    /// Lower half of the highest position acknowledged as known to the sender (SND.UNA).
     una: u32,
-    /// Right edge of the offered window as known to the sender: its lower half.
+    /// Lower half of the right edge of the offered window as known to the sender.
     right_edge: u32,
     pending: PendingAcks,
     /// The last data departure.
     pub last: Departure,
-    /// State since the last departure, if it is needed beyond the current segment: ACKs are
-    /// applied when the sender does something, which is mostly a departure.
+    /// State since the last departure, if it is needed beyond the current segment. ACKs are applied
+    /// when the sender does something, which is mostly a departure.
     since: Option<Box<SinceDeparture>>,
-    /// End of the last small segment: its lower half.
+    /// Lower half of the end of the last small segment.
     small_end: Option<NonZeroU32>,
     /// Round-trip samples between the vantage and the receiver.
     rtts: RttSamples,
-    /// Counts packets by their IP identification.
+    /// Counter of packets by their IP identification.
     packet_count: PacketCount,
     last_packet: LastPacket,
-    /// The sender's timestamp clock compared with the capture's.
+    /// Comparison of the sender's timestamp clock with the capture's clock.
     clock: SenderClock,
-    /// The last segments sent; cleared by a timeout.
+    /// The last segments sent; a timeout clears the log.
     sent: SentLog,
-    /// State of a bulk sender, once enough data was in flight.
+    /// State of a bulk sender; `None` until enough data was in flight.
     pub bulk: Option<Box<Bulk>>,
     /// Losses and other faults, if there were any.
     history: Option<Box<History>>,
-    /// Packets sent.
+    /// Number of packets sent.
     packets: u64,
     /// Payload sent, each byte counted once.
     unique_bytes: u64,
-    /// Greatest flight, bytes, up to [`u32::MAX`]; windows are less than a quarter of that.
+    /// Greatest flight, bytes, up to [`u32::MAX`]. Windows are less than a quarter of that.
     flight_max: u32,
-    /// Position of its FIN: the lower half.
+    /// Lower half of the position of the sender's FIN.
     fin: u32,
 }
 
 impl Sender {
-    /// A new direction, of data that `side` sends.
+    /// Creates the state of a direction whose data `side` sends.
     pub fn of(side: Side) -> Self {
         Self { side, ..Self::default() }
     }
 
-    /// Resets all but the packet counts, for a connection that is set up once more.
-    pub fn begin_again(&mut self) {
+    /// Resets all but the packet counts, for a connection that starts again.
+    pub fn reset(&mut self) {
         let Self { side, packets, packet_count, last_packet, .. } = std::mem::take(self);
         *self = Self { side, packets, packet_count, last_packet, ..Self::default() };
     }
 
-    /// The stored state since the last departure, created on demand.
+    /// Returns the stored state since the last departure, which is created on demand.
     #[cold]
     #[inline(never)]
     pub fn since_mut(&mut self) -> &mut SinceDeparture {
@@ -168,9 +169,9 @@ impl Sender {
         self.since = Some(Box::new(since));
     }
 
-    /// Handles a step of the capture's clock.
+    /// Processes a step of the capture's clock.
     pub fn clock_stepped(&mut self) {
-        self.clock.distrust();
+        self.clock.stop_using();
         self.rtts.stop();
     }
 
@@ -212,7 +213,7 @@ impl Sender {
         }
     }
 
-    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
+    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or observed.
     #[inline]
     pub fn smss(&self) -> u64 {
         self.sizes.smss()
@@ -228,7 +229,7 @@ impl Sender {
         self.unique_bytes
     }
 
-    /// Counts payload: `unique` bytes sent for the first time; `flight` bytes are now
+    /// Counts payload: `unique` bytes were sent for the first time, after which `flight` bytes are
     /// unacknowledged.
     #[inline]
     fn send(&mut self, unique: u64, flight: u64) {
@@ -256,40 +257,41 @@ impl Sender {
         self.una_seen_ns
     }
 
-    /// Timestamp of its ACK `segment`, if later segments of its peer echo that or a later one: the
-    /// ACK has no data, and all data before it was acknowledged (RFC 7323 §4.3); otherwise 0.
+    /// Returns the timestamp value of `segment`, an ACK that this sender sent, if later segments of
+    /// the peer echo this or a later value: the ACK has no data, and all data before it was
+    /// acknowledged (RFC 7323 §4.3). Otherwise returns 0.
     #[inline]
     pub fn stamp_echoed(&self, segment: &Segment) -> u32 {
-        let alone = segment.payload_len == 0 && segment.flags.0 == TcpFlags::ACK;
-        let settled = self.sequence.position(segment.seq, self.nxt) == self.una_seen();
-        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        if alone && settled && stamped { segment.tsval } else { 0 }
+        let is_pure_ack = segment.payload_len == 0 && segment.flags.0 == TcpFlags::ACK;
+        let all_acked = self.sequence.position(segment.seq, self.nxt) == self.una_seen();
+        let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        if is_pure_ack && all_acked && has_timestamp { segment.tsval } else { 0 }
     }
 
-    /// TTL of its last packet that was no RST; 0 if there was none.
+    /// TTL of the sender's last packet that was no RST; 0 if there was none.
     pub fn ttl(&self) -> u8 {
         self.last_packet.ttl
     }
 
-    /// Timestamp of its last packet.
+    /// Timestamp value of the sender's last packet.
     #[inline]
     pub fn last_tsval(&self) -> u32 {
         self.last_packet.tsval
     }
 
-    /// IP identification of its last packet.
+    /// IP identification of the sender's last packet.
     #[inline]
     pub fn number(&self) -> u16 {
         self.last_packet.ip_id
     }
 
-    /// Counts a packet of this direction; returns `true`, without counting it, if it was captured
-    /// before. `others`: identification of the other direction's last packet.
+    /// Counts a packet of this direction. Returns `true`, without counting it, if it was captured
+    /// before. `peer_number` is the IP identification of the other direction's last packet.
     #[inline]
-    pub fn packet(&mut self, segment: &Segment, others: u16) -> bool {
+    pub fn packet(&mut self, segment: &Segment, peer_number: u16) -> bool {
         let syn = segment.flags.has(TcpFlags::SYN) && self.first_number() == Some(segment.seq);
         if self.packets > 0
-            && (self.last_packet.is(segment, self.packet_count.tells_apart())
+            && (self.last_packet.is(segment, self.packet_count.distinguishes())
                 || syn && self.last_packet.is_same_syn(segment))
         {
             self.expect_copies(segment);
@@ -300,53 +302,54 @@ impl Sender {
         }
         self.packets += 1;
         if segment.facts.has(SegmentFlags::IPV4) {
-            self.count_packet(segment, others);
+            self.count_packet(segment, peer_number);
         }
         self.observe(segment);
         self.last_packet = self.last_packet.after(segment);
         false
     }
 
-    /// Records that `segment` was captured twice.
+    /// Records that `segment` was captured twice, so that other segments may be too.
     #[cold]
     #[inline(never)]
     fn expect_copies(&mut self, segment: &Segment) {
         self.history_mut().copies.get_or_insert_with(|| Copies::after(segment));
     }
 
-    /// Returns whether `segment` was captured before, on a connection where that happened.
+    /// Returns whether `segment` was captured before, on a connection where this has happened.
     #[inline(never)]
     fn is_copy(&mut self, segment: &Segment) -> bool {
         let known = self.history.as_deref_mut().and_then(|history| history.copies.as_mut());
-        known.is_some_and(|copies| copies.is_copy(segment, self.packet_count.tells_apart()))
+        known.is_some_and(|copies| copies.is_copy(segment, self.packet_count.distinguishes()))
     }
 
-    /// Records that its message ended with the last departure.
+    /// Records that the sender's message ended with the last departure.
     pub fn end_message(&mut self) {
         let unpushed = self.last.len > 0 && !self.last.pushed;
         self.marks.note(Marks::UNPUSHED_END, unpushed);
     }
 
-    /// Returns whether it had nothing more buffered after its last departure, as far as PSH shows.
-    /// If it sets PSH not only at the end of the buffered data, a segment below the SMSS is needed
-    /// as well.
+    /// Returns whether the sender had nothing more buffered after its last departure, as far as PSH
+    /// shows. If the sender sets PSH not only at the end of the buffered data, a segment below the
+    /// SMSS is needed as well.
     pub fn drained(&self) -> bool {
         self.last.pushed && (self.last.small || !self.marks.has(Marks::PUSHES_EARLY))
     }
 
-    /// Returns whether the absence of PSH means something: it is not known to end messages without
-    /// PSH.
+    /// Returns whether the absence of PSH means something: the sender is not known to end messages
+    /// without PSH.
     pub fn marks_ends(&self) -> bool {
         !self.marks.has(Marks::UNPUSHED_END)
     }
 
-    /// Returns whether it had more in its buffer after its last departure, which did not end a
-    /// write.
+    /// Returns whether the sender had more in its buffer after its last departure, which did not
+    /// end a write.
     pub fn has_unsent(&self) -> bool {
         self.last.len > 0 && !self.drained() && self.marks_ends()
     }
 
-    /// Time of the last departure's ACK beyond the base round trip, ns; 0 if it has not come.
+    /// Delay of the last departure's ACK beyond the base round trip, ns; 0 if that ACK has not
+    /// come.
     pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {
         if self.una_seen() < self.nxt {
             return 0;
@@ -359,7 +362,7 @@ impl Sender {
         self.clock.queued_ns()
     }
 
-    /// Returns whether its flight reached a ceiling and never went far above it. A flight that
+    /// Returns whether the flight reached a ceiling and never went far above it. A flight that
     /// still grows by half was limited by a congestion window, or by a buffer that the kernel
     /// enlarges.
     pub fn stood_at_ceiling(&self) -> bool {
@@ -391,7 +394,7 @@ mod tests {
     use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 
     #[test]
-    fn what_a_fin_takes_of_the_stream_is_no_hole() {
+    fn the_position_of_a_fin_is_no_hole() {
         let mut sender = Sender::default();
         let start = sender.position(100);
         sender.finish(start);
@@ -401,9 +404,9 @@ mod tests {
         assert!(sender.nxt == start + 3 && sender.is_troubled());
     }
 
-    /// Sends for hours in one direction, without any captured ACK.
+    /// Data is sent for hours in one direction, and no ACK is captured.
     #[test]
-    fn positions_stay_right_far_beyond_what_32_bits_hold() {
+    fn positions_stay_correct_beyond_32_bits() {
         const LEN: u32 = 1 << 20;
         let mut sender = Sender::default();
         let flags = TcpFlags(TcpFlags::ACK);

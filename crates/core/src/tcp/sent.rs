@@ -1,5 +1,5 @@
-//! Log of sent segments until they are acknowledged: shows which sizes arrive and which frame a
-//! retransmission repeats.
+//! Log of the sent segments that are not yet acknowledged. It shows which sizes arrive, and which
+//! frame a retransmission repeats.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -9,13 +9,14 @@ use crate::tcp::sequence::widen;
 use crate::wire::Segment;
 use std::num::NonZeroU32;
 
-/// Most unacknowledged segments remembered of one sender; mostly enough for its whole flight.
+/// Greatest number of unacknowledged segments that are remembered for one sender. It is mostly
+/// enough for the whole flight.
 const SENT_MAX: usize = 256;
 
 /// Maximum length of the log if no ACK of its data was captured, since such a log is never emptied.
 const UNANSWERED_MAX: usize = 32;
 
-/// One sent segment. Of its end position only the lower half is kept, to keep the record small.
+/// One sent segment. Only the lower half of its end position is kept, to keep the record small.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     frame: FrameId,
@@ -41,8 +42,8 @@ impl SentLog {
         self.0.push_back(Sent { frame, end: end as u32, len, sent_ns: now_ns });
     }
 
-    /// Removes everything up to `una`, which has arrived; returns the greatest length among it,
-    /// and the time at which the last of it was sent, ns (0 if that is not remembered).
+    /// Removes all segments up to `una`, which have arrived. Returns the greatest length among
+    /// them, and the time at which the last of them was sent, ns (0 if that is not remembered).
     #[inline]
     pub fn arrived(&mut self, una: u64) -> (u32, u64) {
         let (mut longest, mut sent_ns) = (0, 0);
@@ -60,7 +61,7 @@ impl SentLog {
         self.0.only().is_some()
     }
 
-    /// Returns whether none is remembered, and no memory allocated for more than one.
+    /// Returns whether no segment is remembered, and no memory allocated for more than one.
     pub fn is_unused(&self) -> bool {
         self.0.is_unused()
     }
@@ -70,8 +71,8 @@ impl SentLog {
         self.of(start).map_or(0, |sent| sent.len.get())
     }
 
-    /// The frame of sender `from` that carried position `start` before; a retransmission may have
-    /// other segment boundaries.
+    /// Returns the frame in which the sender `from` first sent position `start`; a retransmission
+    /// may have other segment boundaries.
     pub fn sighting(&self, from: Side, start: u64) -> Option<Sighting> {
         let Sent { frame, len, sent_ns: time_ns, .. } = *self.of(start)?;
         Some(Sighting { frame, time_ns, payload_bytes: len.get(), from })
@@ -82,7 +83,7 @@ impl SentLog {
         self.0.clear();
     }
 
-    /// Gives back memory that is not in use.
+    /// Releases memory that is not in use.
     pub fn shrink(&mut self) {
         self.0.shrink();
     }

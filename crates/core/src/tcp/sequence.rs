@@ -1,6 +1,6 @@
 //! Sequence numbers that do not wrap: 32-bit header fields as 64-bit stream positions.
 
-/// Position of the first sequence number seen; leaves room for what lies before it.
+/// Position of the first sequence number seen. Earlier sequence numbers have positions below it.
 pub const ORIGIN: u64 = 1 << 32;
 
 /// Maps one direction's 32-bit sequence numbers (RFC 9293 §3.4) to 64-bit positions.
@@ -16,7 +16,7 @@ impl Sequence {
         Self { first: number }
     }
 
-    /// The position of header value `number`, which lies within 2 GiB of position `near`.
+    /// Returns the position of header value `number`, which lies within 2 GiB of position `near`.
     pub fn position(self, number: u32, near: u64) -> u64 {
         // The lower half of [`ORIGIN`] is zero.
         widen(number.wrapping_sub(self.first), near)
@@ -37,8 +37,9 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers from `first`, if known, to `next`, which follows the FIN. At most half of the
-    /// number space, because a number farther behind counts as ahead (RFC 9293 §3.4).
+    /// Creates the range from `first`, if known, to `next`, which follows the FIN. It covers at
+    /// most half of the number space, because a number farther behind counts as ahead (RFC 9293
+    /// §3.4).
     pub fn new(next: u32, first: Option<u32>) -> Self {
         Self { next, len: first.map_or(1 << 31, |first| next.wrapping_sub(first)) }
     }
@@ -46,7 +47,7 @@ impl Numbers {
     /// Returns whether `number` lies in the range or repeats its end, as a late segment does. A
     /// later connection with the same addresses and ports has numbers beyond these where its host
     /// takes initial numbers from a clock (RFC 9293 §3.4.1).
-    pub fn holds(self, number: u32) -> bool {
+    pub fn contains(self, number: u32) -> bool {
         self.next.wrapping_sub(number) <= self.len
     }
 
@@ -73,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_known_by_its_numbers() {
+    fn the_range_contains_the_numbers_that_were_sent() {
         let numbers = Numbers::new(9, Some(u32::MAX - 10));
         assert!(numbers.began_with(u32::MAX - 10));
-        assert!([u32::MAX - 10, 0, 9].into_iter().all(|number| numbers.holds(number)));
-        assert!([u32::MAX - 11, 10].into_iter().all(|number| !numbers.holds(number)));
+        assert!([u32::MAX - 10, 0, 9].into_iter().all(|number| numbers.contains(number)));
+        assert!([u32::MAX - 11, 10].into_iter().all(|number| !numbers.contains(number)));
         let of_more = Numbers::new(9, None);
-        assert!(of_more.holds(u32::MAX - 11) && !of_more.holds(10));
+        assert!(of_more.contains(u32::MAX - 11) && !of_more.contains(10));
     }
 
     #[test]

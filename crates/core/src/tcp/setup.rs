@@ -11,7 +11,7 @@ use crate::tcp::thresholds::{
 use crate::wire::{Segment, TcpFlags};
 use steps::{Step, Steps};
 
-/// Most retransmission times kept; beyond it the last one is replaced.
+/// Greatest number of retransmission times kept; beyond it the last one is replaced.
 const TIMES_MAX: usize = 8;
 
 /// The frames of a handshake.
@@ -19,11 +19,11 @@ const TIMES_MAX: usize = 8;
 pub struct SetupFrames {
     /// The first SYN.
     pub syn: Option<Sighting>,
-    /// The second.
+    /// The second SYN.
     pub syn_again: Option<Sighting>,
     /// The first SYN-ACK.
     pub syn_ack: Option<Sighting>,
-    /// The second.
+    /// The second SYN-ACK.
     pub syn_ack_again: Option<Sighting>,
     /// The client's first ACK.
     pub ack: Option<Sighting>,
@@ -34,12 +34,12 @@ pub struct SetupFrames {
 pub struct Setup {
     steps: Steps,
     /// Retransmissions, if there were any.
-    again: Option<Box<Again>>,
+    repeated: Option<Box<Repeated>>,
     /// Number of SYNs, up to [`u16::MAX`].
     pub syns: u16,
     /// Number of SYN-ACKs, up to [`u16::MAX`].
     pub syn_acks: u16,
-    /// The server sent a segment other than a SYN-ACK, or a RST before that.
+    /// The server sent a segment other than a SYN-ACK, or other than a RST before any such segment.
     pub confirmed: bool,
     /// A RST answered the SYN.
     pub refused: bool,
@@ -51,7 +51,7 @@ pub struct Setup {
 
 /// Retransmissions in a handshake and directly after it.
 #[derive(Clone, Debug, Default)]
-struct Again {
+struct Repeated {
     /// The second SYN.
     syn: Sighting,
     /// Times of SYNs repeated before the first SYN-ACK, ns.
@@ -70,9 +70,9 @@ struct Again {
     acks_earlier: bool,
     /// Times of SYN-ACKs repeated after the client's ACK had passed, ns.
     after_ack_ns: Vec<u64>,
-    /// Number of times the client repeated data before the server sent any.
+    /// Number of times that the client repeated data before the server sent any.
     ignored_data: u32,
-    /// Time of the last of these, ns.
+    /// Time of the last such repetition, ns.
     ignored_last_ns: u64,
     /// Number of segments of an older connection with the same addresses and ports.
     others: u32,
@@ -87,17 +87,17 @@ impl Setup {
             self.steps.note(Step::Syn, here);
             if self.syns > 1 {
                 let unanswered = !self.steps.has(Step::SynAck);
-                let again = self.again.get_or_insert_default();
-                again.syn.get_or_insert(here);
+                let repeated = self.repeated.get_or_insert_default();
+                repeated.syn.get_or_insert(here);
                 if unanswered {
-                    keep(&mut again.syns_ns, here.time_ns);
-                    again.syn_tsval = segment.tsval;
+                    keep(&mut repeated.syns_ns, here.time_ns);
+                    repeated.syn_tsval = segment.tsval;
                 }
             }
         } else if self.steps.has(Step::SynAck) && segment.flags.has(TcpFlags::ACK) {
-            if let Some(again) = self.again.as_mut().filter(|_| !self.steps.has(Step::Ack)) {
-                let of_another = |tsecr| tsecr != again.syn_ack_tsval;
-                again.acks_earlier = segment.echoes().is_some_and(of_another);
+            if let Some(repeated) = self.repeated.as_mut().filter(|_| !self.steps.has(Step::Ack)) {
+                let of_another = |tsecr| tsecr != repeated.syn_ack_tsval;
+                repeated.acks_earlier = segment.echoes().is_some_and(of_another);
             }
             self.steps.note(Step::Ack, here);
         }
@@ -110,19 +110,19 @@ impl Setup {
             self.syn_acks = self.syn_acks.saturating_add(1);
             self.steps.note(Step::SynAck, here);
             if self.syn_acks == 1 {
-                if let Some(again) = &mut self.again {
-                    again.answers_last = segment.echoes() == Some(again.syn_tsval);
+                if let Some(repeated) = &mut self.repeated {
+                    repeated.answers_last = segment.echoes() == Some(repeated.syn_tsval);
                 }
                 return;
             }
-            let again = self.again.get_or_insert_default();
-            again.syn_ack.get_or_insert(here);
+            let repeated = self.repeated.get_or_insert_default();
+            repeated.syn_ack.get_or_insert(here);
             match self.steps.get(Step::Ack) {
                 None => {
-                    keep(&mut again.syn_acks_ns, here.time_ns);
-                    again.syn_ack_tsval = segment.tsval;
+                    keep(&mut repeated.syn_acks_ns, here.time_ns);
+                    repeated.syn_ack_tsval = segment.tsval;
                 }
-                Some(_) => keep(&mut again.after_ack_ns, here.time_ns),
+                Some(_) => keep(&mut repeated.after_ack_ns, here.time_ns),
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
             self.refused = !self.steps.has(Step::SynAck) && self.syns > 0;
@@ -131,14 +131,14 @@ impl Setup {
         }
     }
 
-    /// The frames of the handshake.
+    /// Returns the frames of the handshake.
     pub fn frames(&self) -> SetupFrames {
-        let again = self.again.as_deref();
+        let repeated = self.repeated.as_deref();
         SetupFrames {
             syn: self.steps.get(Step::Syn),
-            syn_again: again.and_then(|again| again.syn.known()),
+            syn_again: repeated.and_then(|repeated| repeated.syn.known()),
             syn_ack: self.steps.get(Step::SynAck),
-            syn_ack_again: again.and_then(|again| again.syn_ack.known()),
+            syn_ack_again: repeated.and_then(|repeated| repeated.syn_ack.known()),
             ack: self.steps.get(Step::Ack),
         }
     }
@@ -177,66 +177,69 @@ impl Setup {
 
     /// Time of the last SYN before the first SYN-ACK, ns; 0 if there was none.
     pub fn syn_last_ns(&self) -> u64 {
-        last_ns(self.again.as_ref().map(|again| &again.syns_ns)).max(self.steps.time_ns(Step::Syn))
+        last_ns(self.repeated.as_ref().map(|repeated| &repeated.syns_ns))
+            .max(self.steps.time_ns(Step::Syn))
     }
 
     /// Time of the last SYN-ACK before the client's ACK, ns; 0 if there was none.
     pub fn syn_ack_last_ns(&self) -> u64 {
-        last_ns(self.again.as_ref().map(|again| &again.syn_acks_ns))
+        last_ns(self.repeated.as_ref().map(|repeated| &repeated.syn_acks_ns))
             .max(self.steps.time_ns(Step::SynAck))
     }
 
-    /// Time from the first SYN to the one that was answered, plus the same for SYN-ACKs, ns. If
-    /// the round trip is longer than the timer, a repeated segment was not lost: the answer comes
-    /// sooner after the repetition than any answer to that could.
+    /// Time from the first SYN to the one that was answered, plus the same for SYN-ACKs, ns. If the
+    /// round trip is longer than the timer, a repeated segment was not lost: the answer follows the
+    /// repetition sooner than an answer to the repetition could.
     pub fn repeated_ns(&self, path: &Path) -> u64 {
-        let Some(again) = self.again.as_deref() else { return 0 };
+        let Some(repeated) = self.repeated.as_deref() else { return 0 };
         let answered_by = |first: Step, again_ns: &[u64], answer_ns: u64, side: Side| {
             let too_late = |&&sent_ns: &&u64| {
                 answer_ns.saturating_sub(sent_ns) + ACK_WITHIN_NS >= path.rtt_ns(side)
             };
-            let heard = again_ns.iter().rfind(too_late);
-            heard.map_or(0, |&sent_ns| sent_ns.saturating_sub(self.steps.time_ns(first)))
+            let answered = again_ns.iter().rfind(too_late);
+            answered.map_or(0, |&sent_ns| sent_ns.saturating_sub(self.steps.time_ns(first)))
         };
         let syns_ns = match self.steps.get(Step::SynAck) {
-            Some(syn_ack) if !again.answers_last => {
-                answered_by(Step::Syn, &again.syns_ns, syn_ack.time_ns, Side::Server)
+            Some(syn_ack) if !repeated.answers_last => {
+                answered_by(Step::Syn, &repeated.syns_ns, syn_ack.time_ns, Side::Server)
             }
             _ => self.syn_last_ns().saturating_sub(self.steps.time_ns(Step::Syn)),
         };
         let syn_acks_ns = match self.steps.get(Step::Ack) {
-            Some(_) if again.acks_earlier && !path.knows(Side::Client) => 0,
-            Some(ack) => answered_by(Step::SynAck, &again.syn_acks_ns, ack.time_ns, Side::Client),
+            Some(_) if repeated.acks_earlier && !path.has_sample(Side::Client) => 0,
+            Some(ack) => {
+                answered_by(Step::SynAck, &repeated.syn_acks_ns, ack.time_ns, Side::Client)
+            }
             None => self.syn_ack_last_ns().saturating_sub(self.steps.time_ns(Step::SynAck)),
         };
         syns_ns + syn_acks_ns
     }
 
-    /// Returns whether anything was repeated or belonged to another connection.
+    /// Returns whether a segment of the handshake was repeated or belonged to another connection.
     #[inline]
     pub fn is_troubled(&self) -> bool {
-        self.again.is_some()
+        self.repeated.is_some()
     }
 
-    /// Forgets the answer to the SYN: the client rejected it.
+    /// Removes the answer to the SYN, which the client rejected.
     pub fn reject_answer(&mut self) {
         self.steps.forget_answer();
         (self.syn_acks, self.refused, self.confirmed) = (0, false, false);
-        if let Some(again) = &mut self.again {
-            again.syn_acks_ns.clear();
-            again.after_ack_ns.clear();
-            (again.syn_ack, again.acks_earlier) = (Sighting::default(), false);
+        if let Some(repeated) = &mut self.repeated {
+            repeated.syn_acks_ns.clear();
+            repeated.after_ack_ns.clear();
+            (repeated.syn_ack, repeated.acks_earlier) = (Sighting::default(), false);
         }
     }
 
     /// Counts a segment of an older connection with the same addresses and ports.
-    pub fn meet_another(&mut self) {
-        self.again.get_or_insert_default().others += 1;
+    pub fn note_other_connection(&mut self) {
+        self.repeated.get_or_insert_default().others += 1;
     }
 
-    /// Number of segments of an older connection.
-    pub fn met_others(&self) -> u32 {
-        self.again.as_ref().map_or(0, |again| again.others)
+    /// Number of segments of an older connection with the same addresses and ports.
+    pub fn other_connection_segments(&self) -> u32 {
+        self.repeated.as_ref().map_or(0, |repeated| repeated.others)
     }
 
     /// Returns whether the client has sent a SYN and not completed the handshake.
@@ -244,64 +247,66 @@ impl Setup {
         self.syns > 0 && self.established_ns().is_none()
     }
 
-    /// Returns whether the server's SYN-ACKs were captured and nothing else.
-    pub fn answers_alone(&self) -> bool {
+    /// Returns whether only SYN-ACKs of the server were captured.
+    pub fn has_only_syn_acks(&self) -> bool {
         self.syns == 0 && self.syn_acks > 0 && !self.is_established() && !self.confirmed
     }
 
     /// Returns whether the listener ignored the client's ACK because its accept queue was full.
-    /// Either it repeated the SYN-ACK: away from the server the ACK may have been lost, though not
-    /// together with the data behind it. Or the client repeated its data before the SYN-ACK was
-    /// due again; after that, only the data was lost.
-    pub fn ignored(&self, path: &Path) -> bool {
-        let Some(again) = &self.again else { return false };
+    /// This shows in one of two ways. Either the listener repeated the SYN-ACK: away from the
+    /// server the ACK may have been lost, though not together with the data behind it. Or the
+    /// client repeated its data before the SYN-ACK was due again; after that, only the data was
+    /// lost.
+    pub fn ignored_ack(&self, path: &Path) -> bool {
+        let Some(repeated) = &self.repeated else { return false };
         let answered_ns = self.syn_ack_last_ns();
-        let soon = again.ignored_last_ns < answered_ns + SYN_ACK_AGAIN_NS;
+        let soon = repeated.ignored_last_ns < answered_ns + SYN_ACK_AGAIN_NS;
         let repeats = self.syn_acks_after_ack(path);
-        let unheard = repeats + again.ignored_data;
-        let ack_unheard = repeats > 0 && (path.ends_here(Side::Server) || unheard >= 2);
-        ack_unheard || again.ignored_data >= 2 && soon
+        let ignored = repeats + repeated.ignored_data;
+        let is_ack_ignored = repeats > 0 && (path.ends_here(Side::Server) || ignored >= 2);
+        is_ack_ignored || repeated.ignored_data >= 2 && soon
     }
 
-    /// Number of SYN-ACKs repeated after the client's ACK had reached the server. A needlessly
-    /// repeated SYN is answered by a SYN-ACK as well; away from the server, where these are not
-    /// recognised, one is deducted per repeated SYN.
+    /// Number of SYN-ACKs repeated after the client's ACK had reached the server. The server
+    /// answers a spuriously repeated SYN by a SYN-ACK as well; away from the server, where these
+    /// are not recognised, one is deducted per repeated SYN.
     pub fn syn_acks_after_ack(&self, path: &Path) -> u32 {
-        let Some((again, ack)) = self.again.as_deref().zip(self.steps.get(Step::Ack)) else {
+        let Some((repeated, ack)) = self.repeated.as_deref().zip(self.steps.get(Step::Ack)) else {
             return 0;
         };
-        let heard_ns = ack.time_ns + path.rtt_ns(Side::Server) + SYN_ACK_CROSSED_MAX_NS;
-        let repeats = again.after_ack_ns.iter().filter(|&&at_ns| at_ns > heard_ns).count();
+        let arrived_ns = ack.time_ns + path.rtt_ns(Side::Server) + SYN_ACK_CROSSED_MAX_NS;
+        let repeats = repeated.after_ack_ns.iter().filter(|&&at_ns| at_ns > arrived_ns).count();
         let answers = if path.ends_here(Side::Server) { 0 } else { self.syns.saturating_sub(1) };
         u32::try_from(repeats).unwrap_or(u32::MAX).saturating_sub(answers.into())
     }
 
-    /// Number of times the client repeated data before the server sent any.
+    /// Number of times that the client repeated data before the server sent any.
     pub fn ignored_data(&self) -> u32 {
-        self.again.as_ref().map_or(0, |again| again.ignored_data)
+        self.repeated.as_ref().map_or(0, |repeated| repeated.ignored_data)
     }
 
-    /// Records that the client repeats data at `time_ns`, before the server has sent any.
+    /// Records that the client repeated data at `time_ns`, before the server has sent any.
     pub fn ignore_data(&mut self, time_ns: u64) {
-        let again = self.again.get_or_insert_default();
-        again.ignored_data += 1;
-        again.ignored_last_ns = time_ns;
+        let repeated = self.repeated.get_or_insert_default();
+        repeated.ignored_data += 1;
+        repeated.ignored_last_ns = time_ns;
     }
 
-    /// Returns whether the handshake gives a round trip to `side` in which nothing was repeated.
+    /// Returns whether the handshake gives a sample of the round trip to `side`: nothing was
+    /// repeated in it.
     #[inline]
     pub fn times(&self, side: Side) -> bool {
-        let (asked, answered, times) = self.leg(side);
-        times == 1 && self.steps.has(asked) && self.steps.has(answered)
+        let (toward, back, times) = self.leg(side);
+        times == 1 && self.steps.has(toward) && self.steps.has(back)
     }
 
     /// Round trip of the handshake between the vantage and `side`, ns.
     pub fn rtt_ns(&self, side: Side) -> u64 {
-        let (asked, answered, _) = self.leg(side);
-        self.steps.time_ns(answered).saturating_sub(self.steps.time_ns(asked))
+        let (toward, back, _) = self.leg(side);
+        self.steps.time_ns(back).saturating_sub(self.steps.time_ns(toward))
     }
 
-    /// The step toward `side`, the step back, and how often the former was sent.
+    /// Returns the step toward `side`, the step back, and the number of times the former was sent.
     #[inline]
     fn leg(&self, side: Side) -> (Step, Step, u16) {
         match side {
@@ -318,7 +323,7 @@ impl Setup {
     }
 
     /// Splits the time from the first SYN to `until_ns` (the first byte of the request) among its
-    /// owners; returns the part that retransmissions took, ns.
+    /// owners. Returns the part that retransmissions took, ns.
     pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Shares) -> u64 {
         let Some(first_ns) = self.syn_first_ns() else { return 0 };
         let total_ns = until_ns.saturating_sub(first_ns);
@@ -333,14 +338,14 @@ impl Setup {
         repeated_ns
     }
 
-    /// Cause of the part that retransmissions took.
+    /// Cause of the part of the set-up that retransmissions took.
     pub fn cause(&self, path: &Path) -> Cause {
-        if self.ignored(path) { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
+        if self.ignored_ack(path) { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
     }
 
-    /// Returns whether the SYN was answered only after it was repeated: it or its answer was lost,
-    /// or the listener had no room.
-    pub fn syn_unheard(&self) -> bool {
+    /// Returns whether the SYN was answered only after it was repeated: the SYN or its answer was
+    /// lost, or the listener had no room.
+    pub fn is_syn_answered_late(&self) -> bool {
         self.syns > 1 && self.syn_acks <= 1
     }
 }
@@ -353,7 +358,7 @@ fn keep(times_ns: &mut Vec<u64>, time_ns: u64) {
     times_ns.push(time_ns);
 }
 
-/// The last of `times_ns`; 0 if there is none.
+/// Returns the last of `times_ns`, or 0 if there is none.
 fn last_ns(times_ns: Option<&Vec<u64>>) -> u64 {
     times_ns.and_then(|times_ns| times_ns.last()).copied().unwrap_or(0)
 }

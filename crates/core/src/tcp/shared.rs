@@ -6,12 +6,12 @@ use crate::model::Window;
 use crate::tcp::early::EarlyBytes;
 use std::sync::Arc;
 
-/// State shared by connections that are followed together.
+/// State shared by the connections of one shard.
 #[derive(Clone, Default)]
 pub struct Shared {
-    /// Header blocks seen before.
+    /// Header blocks that were parsed before.
     pub known: KnownHeaders,
-    /// Time window of the report; what happens outside it is followed, but not counted.
+    /// Time window of the report. What happens outside it is followed, but not counted.
     pub window: Window,
     /// Disables the fast paths; the results must be the same.
     pub disable_fast_path: bool,
@@ -26,8 +26,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// State for connections of which only what happens in `window` is reported.
-    pub fn telling_of(window: Window) -> Self {
+    /// Creates the state for connections of which only what happens in `window` is reported.
+    pub fn limited_to(window: Window) -> Self {
         Self { window, ..Self::default() }
     }
 }
@@ -39,16 +39,17 @@ pub type Software = [Option<Box<str>>; 2];
 #[derive(Clone, Default)]
 pub struct Names {
     known: Vec<Arc<Software>>,
-    /// Index of the pair that is replaced next, once there are [`NAMES_MAX`].
+    /// Index of the pair that is replaced next, once there are [`NAMES_MAX`] pairs.
     oldest: usize,
 }
 
-/// Most pairs kept for reuse. A connection whose pair is not among them has its own copy.
+/// Greatest number of pairs kept for reuse. A connection whose pair is not among them has its own
+/// copy.
 const NAMES_MAX: usize = 32;
 
 impl Names {
-    /// Records that `side` states `name` on a connection with `software`; the first statement
-    /// counts.
+    /// Records that `side` states `name` on a connection with `software`. A later statement of the
+    /// same side is ignored.
     pub fn add(&mut self, software: &mut Option<Arc<Software>>, side: Side, name: &str) {
         let [own, other] = [side, side.peer()].map(|side| side as usize);
         let now = software.as_deref();

@@ -4,7 +4,7 @@ mod asked;
 mod overlap;
 mod pauses;
 mod steady;
-mod unasked;
+mod unsolicited;
 
 use crate::app::{Mark, Side};
 use crate::judge::{Gap, Leg, Turn};
@@ -13,10 +13,10 @@ use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Change, Exchange, Handshake, Outcome};
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::setup::Setup;
-pub use overlap::{OverlappingMessage, Passed};
+pub use overlap::{OverlappingMessage, StreamProgress};
 use std::num::NonZeroU64;
 
-/// Most requests in flight on one connection; more are one exchange.
+/// Greatest number of requests in flight on one connection; any more are one exchange.
 const PIPELINED_MAX: usize = 64;
 
 /// Context of a mark in the stream.
@@ -24,7 +24,7 @@ const PIPELINED_MAX: usize = 64;
 pub struct At {
     /// Time of the segment that carried it, ns.
     pub time_ns: u64,
-    /// That segment.
+    /// The segment that carried it.
     pub seen: Sighting,
     /// Position of the mark in the sender's stream.
     pub position: u64,
@@ -34,10 +34,10 @@ pub struct At {
     pub rtt_server_ns: u64,
     /// An exchange of this protocol ends with the next request.
     pub open_ended: bool,
-    /// Position of both streams, by sender.
+    /// Position of each stream, indexed by sender.
     pub positions: [u64; 2],
-    /// The client had closed.
-    pub client_left: bool,
+    /// The client had closed the connection.
+    pub client_closed: bool,
     /// Exchanges log what changes their ledgers later.
     pub logs_revisions: bool,
 }
@@ -51,50 +51,51 @@ pub struct Timeline {
     pub paused_ns: u64,
     /// Side that sent data last.
     pub active: Option<Side>,
-    /// Boxed: an idle connection has none, and moving one is cheap.
+    /// Exchanges in progress. They are boxed because an idle connection has none, and moving a box
+    /// is cheap.
     open: Queue<Box<Exchange>>,
-    /// Exchanges that are finished and not yet taken.
+    /// Exchanges that are finished and not yet reported.
     pub done: Queue<Box<Exchange>>,
-    /// A request began in the last push.
+    /// A request began in the data that was pushed last.
     pub request_began: bool,
     /// Exchanges of this protocol end only with the next request.
     pub open_ended: bool,
-    /// Position of the server's stream at which the oldest exchange can be retired.
+    /// Position of the server's stream whose ACK ends the oldest exchange.
     pub retire_at: u64,
-    /// Data being pushed comes after a rest in which no exchange waited, see
+    /// The data being pushed follows a pause in which no exchange waited, see
     /// [`Timeline::is_ready`].
     pub rests: bool,
-    /// Data pushed last came after a pause of the server.
+    /// The data pushed last followed a pause of the server.
     pub paused_now: bool,
-    /// The pattern in which the server sends.
+    /// The pattern in which the server sends, learnt from its responses.
     pub pattern: ServerPattern,
-    /// Whether the data being pushed may overlap the response to an earlier request.
+    /// State of the data being pushed, which may overlap the response to an earlier request.
     pub overlap: OverlappingMessage,
     /// An exchange has begun on this connection.
-    spoken: bool,
+    begun: bool,
     /// See [`Timeline::is_one_way`].
     one_way: bool,
 }
 
 impl Timeline {
-    /// A timeline without exchanges.
+    /// Creates a timeline without exchanges.
     pub fn new() -> Self {
         Self { retire_at: u64::MAX, ..Self::default() }
     }
 
-    /// Returns whether an exchange is under way, to which time is attributed.
+    /// Returns whether an exchange is in progress, to which time is attributed.
     #[inline]
     pub fn accrues(&self) -> bool {
         !self.open.is_empty()
     }
 
     /// Returns whether any exchange has begun.
-    pub fn has_spoken(&self) -> bool {
-        self.spoken
+    pub fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// Begins an exchange with `side` in the middle of a message that began before the capture.
-    pub fn take_up(&mut self, side: Side, at: &At, setup: &mut Setup) {
+    pub fn begin_mid_message(&mut self, side: Side, at: &At, setup: &mut Setup) {
         self.open(at, setup);
         if let Some(exchange) = self.open.back_mut() {
             exchange.kind = "under way".into();
@@ -106,7 +107,7 @@ impl Timeline {
         }
     }
 
-    /// The oldest exchange under way.
+    /// The oldest exchange in progress.
     pub fn front(&self) -> Option<&Exchange> {
         self.open.front().map(|exchange| &**exchange)
     }
@@ -140,11 +141,12 @@ impl Timeline {
         self.cursor_ns = self.cursor_ns.max(time_ns);
     }
 
-    /// Shortens the recorded pause: data outside any exchange was sent at `spoken_ns` (0: none).
+    /// Shortens the recorded pause: data outside any exchange was sent at `last_data_ns` (0 if
+    /// there was none).
     #[inline]
-    pub fn spoke_at(&mut self, spoken_ns: u64, now_ns: u64) {
-        if spoken_ns > 0 {
-            self.paused_ns = self.paused_ns.min(now_ns.saturating_sub(spoken_ns));
+    pub fn shorten_pause(&mut self, last_data_ns: u64, now_ns: u64) {
+        if last_data_ns > 0 {
+            self.paused_ns = self.paused_ns.min(now_ns.saturating_sub(last_data_ns));
         }
     }
 
@@ -159,8 +161,8 @@ impl Timeline {
         }
     }
 
-    /// Attributes the slices of a gap to the exchanges that lasted through it. The repair of a
-    /// loss of data before `repaired_end` also concerns an exchange whose last byte has passed and
+    /// Attributes the slices of a gap to the exchanges that lasted through it. The repair of a loss
+    /// of data before `repaired_end` also concerns an exchange whose last byte has passed and has
     /// not yet arrived.
     pub fn attribute(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
         let lives = |exchange: &&mut Box<Exchange>| match (exchange.response_end, repaired_end) {
@@ -170,7 +172,7 @@ impl Timeline {
         };
         let open_ended = self.open_ended;
         self.open.iter_mut().filter(lives).for_each(|exchange| {
-            exchange.note_way(gap);
+            exchange.note_rtt(gap);
             if waits(exchange, gap, open_ended) {
                 exchange.attribute_waiting(gap);
             } else {
@@ -181,13 +183,14 @@ impl Timeline {
         });
     }
 
-    /// Slices of a client's gap that another request ended, if the exchange before it was waiting.
+    /// Returns the slices of a client's gap that another request ended, if the exchange before it
+    /// was waiting.
     pub fn waiting(&self, gap: &Gap) -> Option<[Slice; 2]> {
         let last = self.open.back()?;
         waits(last, gap, self.open_ended).then(|| last.waiting(gap))
     }
 
-    /// Changes what the exchanges in progress attribute, by what turned out later.
+    /// Applies `change` to the exchanges in progress.
     #[track_caller]
     pub fn revise(&mut self, change: &Change) {
         for exchange in self.open.iter_mut() {
@@ -198,7 +201,7 @@ impl Timeline {
     /// Removes slice `was` of `sender`: that gap has not ended and continues since `start_ns`.
     #[track_caller]
     pub fn continue_gap(&mut self, sender: Side, was: Slice, start_ns: u64) {
-        let change = Change::NotEnded { sender, was };
+        let change = Change::NotEnded { sender, slice: was };
         if self.open.front_mut().is_some_and(|exchange| exchange.revise(&change)) {
             self.cursor_ns = start_ns;
         }
@@ -215,9 +218,9 @@ impl Timeline {
         }
     }
 
-    /// Records that the client goes on, and so waits for no 100 Continue.
+    /// Records that the client sends more, so that it waits for no 100 Continue.
     #[inline]
-    pub fn go_on(&mut self) {
+    pub fn note_client_data(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.awaits_continue = false;
         }
@@ -245,7 +248,7 @@ impl Timeline {
             }
             Mark::ResponseStart => self.response_start(at, setup),
             Mark::Interim { .. } => {
-                if let Some(exchange) = self.answered() {
+                if let Some(exchange) = self.oldest_incomplete() {
                     exchange.response_seen = false;
                     exchange.awaits_continue = false;
                 }
@@ -322,11 +325,12 @@ impl Timeline {
     }
 
     fn response_start(&mut self, at: &At, setup: &mut Setup) {
-        // A server that sends unasked keeps no client waiting, unless it is the first to send.
-        if self.answered().is_none() && !self.spoken && !at.client_left {
+        // A server that sends unsolicited data does not make the client wait, unless it is the
+        // first to send.
+        if self.oldest_incomplete().is_none() && !self.begun && !at.client_closed {
             self.greeting(at, setup);
         }
-        if let Some(exchange) = self.answered() {
+        if let Some(exchange) = self.oldest_incomplete() {
             exchange.response_seen = true;
             if exchange.answered_ns == 0 {
                 exchange.answered_ns = at.time_ns;
@@ -334,8 +338,8 @@ impl Timeline {
         }
     }
 
-    /// Adds an exchange for a server that speaks first: the client has waited since the connection
-    /// was established.
+    /// Adds an exchange for a server that sends the first data: the client has waited since the
+    /// connection was established.
     fn greeting(&mut self, at: &At, setup: &mut Setup) {
         let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
         let ready_ns = ack.time_ns.min(at.time_ns);
@@ -343,20 +347,20 @@ impl Timeline {
         if let Some(exchange) = self.open.back_mut() {
             exchange.kind = "greeting".into();
             let waited_ns = at.time_ns - ready_ns;
-            let way_ns = waited_ns.min(at.rtt_server_ns);
-            exchange.ledger.add(Owner::Path, way_ns);
-            let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - way_ns);
-            let gap = Gap::between(Side::Server, ready_ns + way_ns, at.time_ns, ack, at.seen);
+            let path_ns = waited_ns.min(at.rtt_server_ns);
+            exchange.ledger.add(Owner::Path, path_ns);
+            let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns);
+            let gap = Gap::between(Side::Server, ready_ns + path_ns, at.time_ns, ack, at.seen);
             exchange.attribute(&own, &Gap { turn: Turn::Answers, ..gap });
         }
     }
 
     /// The oldest exchange whose response is incomplete.
-    fn answered(&mut self) -> Option<&mut Box<Exchange>> {
+    fn oldest_incomplete(&mut self) -> Option<&mut Box<Exchange>> {
         self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
     }
 
-    /// Sets the end of the response under way to `position`.
+    /// Sets the end of the response in progress to `position`.
     fn response_end(&mut self, at: &At, position: u64) {
         let retire_at = &mut self.retire_at;
         let Some(exchange) = self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
@@ -384,15 +388,15 @@ impl Timeline {
             self.retire_at = u64::MAX;
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
-        self.spoken = true;
+        self.begun = true;
         if at.logs_revisions {
             exchange.log_revisions();
         }
         self.open.push_back(exchange);
     }
 
-    /// Ends the exchanges whose response the client has acknowledged up to `una`. `leg`: how the
-    /// last byte travelled from the vantage to the client.
+    /// Ends the exchanges whose response the client has acknowledged up to `una`. `leg` describes
+    /// how the last byte travelled from the vantage to the client.
     pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, leg: &Leg) {
         while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
             if end.get() > una {
@@ -433,7 +437,7 @@ impl Timeline {
         self.retire_at = u64::MAX;
     }
 
-    /// Handles a server's `fin` before the announced end of its response.
+    /// Processes the server's `fin` before the announced end of its response.
     pub fn end_early(&mut self, fin: Sighting) {
         let from_ns = self.cursor_ns;
         let Some(exchange) = self.open.front_mut().filter(|_| fin.time_ns > from_ns) else {
@@ -446,7 +450,7 @@ impl Timeline {
         self.cursor_ns = fin.time_ns;
     }
 
-    /// Ends all exchanges: complete ones as complete, the rest with `outcome`.
+    /// Ends all exchanges: complete ones with [`Outcome::Complete`], the rest with `outcome`.
     pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
         if self.is_interrupted() {
             self.settle_interrupted(None, [rtt_client_ns, 0]);
@@ -461,17 +465,17 @@ impl Timeline {
         }
     }
 
-    /// Removes the oldest exchange. The leg to the client was not seen and is added to the path,
-    /// as estimated.
+    /// Removes and returns the oldest exchange. The leg to the client was not seen; its estimate is
+    /// added to the time on the path.
     fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
         let mut exchange = self.open.pop_front()?;
         exchange.outcome = outcome;
         exchange.ledger.add(Owner::Path, rtt_client_ns);
-        exchange.ways_ns[Side::Client as usize] = rtt_client_ns;
+        exchange.known_rtts_ns[Side::Client as usize] = rtt_client_ns;
         Some(exchange)
     }
 
-    /// Gives back memory that is not in use.
+    /// Releases memory that is not in use.
     pub fn shrink(&mut self) {
         self.open.shrink();
         self.done.shrink();

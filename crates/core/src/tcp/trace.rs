@@ -1,14 +1,15 @@
-//! Gaps and kinds of segments of a connection that is to be drawn; not recorded for any other.
+//! Recording of the gaps and the kinds of segments of a connection that is to be drawn or
+//! explained. It is made for no other connection.
 
 use crate::capture::FrameId;
 use crate::judge::Gap;
 use crate::model::Slice;
 use crate::tcp::sender::Kind;
 
-/// A gap with its slices, as added to the ledger.
+/// A gap with its slices, as they were added to the ledger.
 #[derive(Clone, Debug)]
-pub struct TracedGap {
-    /// Begin of the gap, ns.
+pub struct RecordedGap {
+    /// Start of the gap, ns.
     pub start_ns: u64,
     /// Frame that ended it.
     pub next_frame: FrameId,
@@ -16,20 +17,20 @@ pub struct TracedGap {
     pub slices: Vec<Slice>,
 }
 
-/// Gaps in the order in which they were judged, and the kind of the last segment.
+/// The gaps in the order in which they were judged, and the kind of the last segment.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The gaps.
-    pub gaps: Vec<TracedGap>,
+    pub gaps: Vec<RecordedGap>,
     pub(super) kind: Option<Kind>,
-    /// The gaps with all their facts, if they are to be explained.
+    /// The gaps with everything that was known of them, if they are to be explained.
     pub decided: Option<Vec<Gap>>,
 }
 
-/// Most gaps kept.
+/// Greatest number of gaps kept.
 const GAPS_MAX: usize = 1 << 18;
 
-/// Most gaps kept with all that was known of them; each takes some 600 bytes.
+/// Greatest number of gaps kept with everything that was known of them; each takes some 600 bytes.
 const DECIDED_MAX: usize = 1 << 16;
 
 impl Trace {
@@ -39,7 +40,7 @@ impl Trace {
         }
         if self.gaps.len() < GAPS_MAX {
             let slices = slices.copied().collect();
-            self.gaps.push(TracedGap {
+            self.gaps.push(RecordedGap {
                 start_ns: gap.start_ns,
                 next_frame: gap.next.frame,
                 slices,
@@ -47,7 +48,7 @@ impl Trace {
         }
     }
 
-    /// Takes the kind of the last segment with payload.
+    /// Removes and returns the kind of the last segment with payload.
     pub fn take_kind(&mut self) -> Option<Kind> {
         self.kind.take()
     }

@@ -11,7 +11,7 @@ use crate::tcp::exchange::Exchange;
 use crate::tcp::row::Row;
 use crate::tcp::shared::Shared;
 use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
-use closed::{Closed, Due, Meeting, Over};
+use closed::{Closed, ClosedMatch, Due, Over};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
@@ -121,17 +121,17 @@ impl Tracker {
 
     /// Sets the memory bound for one of `trackers` trackers that keep payload at the same time.
     pub fn is_one_of(&mut self, trackers: usize) {
-        self.shared.early = EarlyBytes::of_users(trackers);
+        self.shared.early = EarlyBytes::share_of(trackers);
     }
 
     /// Out-of-order bytes that were discarded to keep memory bounded.
-    pub fn given_up_bytes(&self) -> u64 {
-        self.shared.early.given_up_bytes
+    pub fn discarded_bytes(&self) -> u64 {
+        self.shared.early.discarded_bytes
     }
 
     /// Returns the number of these bytes and resets it.
-    pub fn take_given_up_bytes(&mut self) -> u64 {
-        std::mem::take(&mut self.shared.early.given_up_bytes)
+    pub fn take_discarded_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.shared.early.discarded_bytes)
     }
 
     /// Processes the next segment in time order, with its captured payload.
@@ -140,11 +140,11 @@ impl Tracker {
         let hash = table_hash(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         let Some(connection) = found else { return self.take_other(segment, payload, sink) };
-        if connection.goes_on_steadily(segment, payload, &mut self.shared, sink) {
+        if connection.take_fast_path(segment, payload, &mut self.shared, sink) {
             return;
         }
         let forgotten = closed::is_past(connection, segment.time_ns);
-        let is_another = connection.over_ns().is_some() && connection.is_before(segment);
+        let is_another = connection.over_ns().is_some() && connection.ended_before(segment);
         if !forgotten && !is_another && !connection.reused_by(segment) {
             let was_over = connection.is_over();
             connection.segment(segment, payload, &mut self.shared, sink);
@@ -167,10 +167,10 @@ impl Tracker {
         if !segment.may_begin() {
             return;
         }
-        match self.closed.meet(hash, segment) {
-            Meeting::Late => return,
-            Meeting::Reuse => self.port_reuses += 1,
-            Meeting::None => {}
+        match self.closed.classify(hash, segment) {
+            ClosedMatch::Late => return,
+            ClosedMatch::Reuse => self.port_reuses += 1,
+            ClosedMatch::None => {}
         }
         self.begin(segment, payload, sink);
     }
@@ -189,10 +189,10 @@ impl Tracker {
 
     /// Excludes a connection from the report, as a copy of another with other addresses; it is
     /// still tracked.
-    pub fn leave_out(&mut self, flow: &FlowKey, flow_hash: u64) {
+    pub fn exclude(&mut self, flow: &FlowKey, flow_hash: u64) {
         let found =
             self.table.find_mut(table_hash(flow_hash), |connection| connection.key == *flow);
-        self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
+        self.copies += u64::from(found.is_some_and(|connection| connection.exclude()));
     }
 
     /// Begins a connection with `segment`, which may begin one.

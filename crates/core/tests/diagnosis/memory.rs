@@ -136,14 +136,14 @@ fn payload_behind_holes_has_a_bound_over_all_connections() {
         let behind = frames(hole, index * 1_000_000, 10_000 + index as u16);
         track(&mut tracker, &mut tally, &behind);
         if index == 29 {
-            assert_eq!(tracker.given_up_bytes(), 0, "30 holes have room");
+            assert_eq!(tracker.discarded_bytes(), 0, "30 holes have room");
             held = tracker.memory_bytes();
         }
         others = tracker.open_connections() * 8_192;
     }
     assert!(held > 30 * 60_000, "{held} bytes");
     assert!(tracker.memory_bytes() < SHARE_BYTES + others, "{} bytes", tracker.memory_bytes());
-    let given_up = tracker.given_up_bytes() as usize;
+    let given_up = tracker.discarded_bytes() as usize;
     assert!(given_up >= 300 * 60_000 - SHARE_BYTES, "{given_up} bytes were given up");
     tracker.finish(&mut tally);
     assert_eq!(tracker.memory_bytes() / SHARE_BYTES, 0, "nothing is left of what is over");

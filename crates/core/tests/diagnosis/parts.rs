@@ -69,6 +69,36 @@ fn outage() -> Vec<Stamped> {
     traffic(lines, Place::Client)
 }
 
+/// Returns the lines of a handshake and of some exchanges.
+fn conversation(client: u16, from_ms: f64, exchanges: u16) -> Vec<(f64, String)> {
+    let opening = [(0.0, format!(">{client} S")), (0.1, format!("<{client} S."))];
+    let mut lines: Vec<_> = opening.into_iter().chain([(0.2, format!(">{client} ."))]).collect();
+    for exchange in 0..exchanges {
+        let at = 1.0 + 10.0 * f64::from(exchange);
+        lines.extend([
+            (at, format!(r#">{client} P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n""#)),
+            (at + 0.1, format!(r#"<{client} P. "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok""#)),
+            (at + 0.2, format!(">{client} .")),
+        ]);
+    }
+    lines.into_iter().map(|(at, line)| (from_ms + at, line)).collect()
+}
+
+/// A conversation of six exchanges. An answer and two ACKs of it come once more, late: around the
+/// last exchange, when nothing is left for the second half of the capture but another conversation.
+fn late_copies() -> Vec<Stamped> {
+    let mut frames = traffic(conversation(10, 0.0, 6), Place::Server);
+    let last = frames.split_off(frames.len() - 3);
+    let (before_ns, end_ns) = (last[0].0, last[2].0);
+    // The second packet of the fourth exchange, and the ACKs of the first and of the fourth.
+    let [answer, first, fourth] = [13, 5, 14].map(|index: usize| frames[index].1.clone());
+    frames.extend([(before_ns - 2, answer), (before_ns - 1, first)]);
+    frames.extend(last);
+    frames.push((end_ns + 100_000_000, fourth));
+    frames.extend(traffic(conversation(12, 500.0, 3), Place::Server));
+    frames
+}
+
 /// `count` files, one after the other.
 fn cut(frames: &[Stamped], count: usize) -> Vec<Vec<u8>> {
     frames.chunks(frames.len().div_ceil(count)).map(|part| pcap(part, 262_144)).collect()
@@ -119,6 +149,7 @@ fn what_is_sent_again_with_the_same_bytes_proves_no_second_place() {
         ("flood that cycles faster than any timer", flood(90.0)),
         ("scan", scan()),
         ("outage", outage()),
+        ("late copies", late_copies()),
     ];
     for (name, frames) in cases {
         let whole = told(&joined(&named(&cut(&frames, 1))));

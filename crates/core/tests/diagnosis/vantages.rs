@@ -348,19 +348,19 @@ fn translated_addresses_are_reported_and_not_joined() {
 #[test]
 fn holes_at_one_place_leave_the_telling_to_the_other() {
     let trace = held_bodies();
-    let holed = |packets: Vec<Stamped>| {
+    let misses_data = |packets: Vec<Stamped>| {
         let all = packets.into_iter().enumerate();
         let kept = all.filter(|(index, (_, packet))| packet.payload.is_empty() || index % 4 != 1);
         file(&kept.map(|(_, packet)| packet).collect::<Vec<_>>())
     };
     let whole = both_ends(&trace, AHEAD_NS);
     let (client, server) = (file(&at_client(&trace)), file(&at_server(&trace, AHEAD_NS)));
-    let holed_server = holed(at_server(&trace, AHEAD_NS));
+    let holed_server = misses_data(at_server(&trace, AHEAD_NS));
     let report = joined(&[("client", &client), ("server", &holed_server)]);
     assert_eq!(join(&report).told_by, 0);
     assert_eq!(report.ledger, whole.ledger);
     assert!(report.observations.iter().any(|it| it.id == "join_holes"));
-    let report = joined(&[("client", &holed(at_client(&trace))), ("server", &server)]);
+    let report = joined(&[("client", &misses_data(at_client(&trace))), ("server", &server)]);
     assert_eq!(join(&report).told_by, 1);
     assert_eq!(report.totals.exchanges, whole.totals.exchanges);
 }

@@ -148,7 +148,7 @@ impl Grid {
         for (part, (_, configs)) in self.parts().into_iter().enumerate() {
             for verdict in configs.into_iter().map(judge) {
                 if let Some(complaint) = verdict.complaint() {
-                    counts[if verdict.repeats_needlessly() { 5 } else { part }] += 1;
+                    counts[if verdict.has_spurious_retransmission() { 5 } else { part }] += 1;
                     complaints.push(complaint);
                 }
             }

@@ -119,7 +119,7 @@ fn ms(ns: u64) -> String {
 
 impl Verdict {
     /// Returns whether the run shows needless repetitions by the stack, which were not injected.
-    pub fn repeats_needlessly(&self) -> bool {
+    pub fn has_spurious_retransmission(&self) -> bool {
         self.needless_repeats > 0
     }
 
@@ -182,7 +182,7 @@ impl Verdict {
         if costs.iter().all(|cost| cost.ns == 0) {
             let lost = self.config.loss != Loss::None;
             let real = |finding: &&Finding| !(lost && finding.culprit.role == Role::Network);
-            return first.filter(real).map(|finding| format!("{}, unasked", said(finding)));
+            return first.filter(real).map(|finding| format!("{}, unsolicited", said(finding)));
         }
         // A buffer shows where its round trips are long.
         let buffer = |cause| matches!(cause, Cause::SendBuffer | Cause::ReceiveWindow);
@@ -228,7 +228,7 @@ impl Verdict {
             .map(|cost| format!("{} {}", cost.injected.cause.id(), ms(cost.ns)))
             .collect();
         let _ = write!(row, " {:<28}", truth.join(", "));
-        if self.repeats_needlessly() {
+        if self.has_spurious_retransmission() {
             let _ = write!(row, " ({} repeats)", self.needless_repeats);
         }
         let [client, server] = self.reports.each_ref().map(|report| {

@@ -89,7 +89,7 @@ pub struct DroppedPacket {
 
 /// Counts of one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Carried {
+pub struct MessageContext {
     /// Number of packets that came in.
     pub packets: u64,
     /// Number of bytes that came in.
@@ -135,9 +135,9 @@ impl Timekeeping {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RelayReport {
     /// From the client to the server.
-    pub client_to_server: Carried,
+    pub client_to_server: MessageContext,
     /// From the server to the client.
-    pub server_to_client: Carried,
+    pub server_to_client: MessageContext,
     /// Lateness of its deliveries.
     pub timekeeping: Timekeeping,
     /// The first 10,000 dropped packets.
@@ -215,7 +215,7 @@ struct Worker {
     /// Device, path that leads out of it, and its counters, client first.
     devices: [OwnedFd; 2],
     paths: [Path; 2],
-    carried: [Carried; 2],
+    carried: [MessageContext; 2],
     rules: Rules,
     outage: Arc<Outage>,
     lateness: Lateness,

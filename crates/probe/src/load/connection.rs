@@ -140,13 +140,13 @@ impl Connection {
             (&mut self.reader, &mut self.has_begun, self.phase == Phase::Busy);
         let found = stream.read(buffer, |bytes| {
             if !is_busy || step.answer.is_some() {
-                return Err(unasked());
+                return Err(unsolicited());
             }
             step.first_byte |= !std::mem::replace(has_begun, true);
             if let Progress::Complete { used, response } = reader.push(bytes)? {
                 step.answer = Some(response);
                 if used < bytes.len() {
-                    return Err(unasked());
+                    return Err(unsolicited());
                 }
             }
             Ok(())
@@ -165,7 +165,7 @@ impl Connection {
     }
 }
 
-fn unasked() -> Failure {
+fn unsolicited() -> Failure {
     Failure::new(FailureKind::BadResponse, "bytes came behind the end of the answer")
 }
 

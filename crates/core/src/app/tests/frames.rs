@@ -53,8 +53,8 @@ fn web_socket_messages_are_turns_and_control_frames_are_not() {
     let places = marks_with(&mut framer, pushes);
     // Marks come after the header of the frame that they concern.
     let answered = ["C6 request", "S4 /request", "S4 response", "S204 /response"];
-    let unasked = ["S206 response", "S210 /response", "C20 request"];
-    assert_eq!(places, [&answered[..], &unasked].concat());
+    let unsolicited = ["S206 response", "S210 /response", "C20 request"];
+    assert_eq!(places, [&answered[..], &unsolicited].concat());
 }
 
 #[test]

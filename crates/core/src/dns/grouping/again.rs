@@ -1,7 +1,7 @@
 //! Repeated queries and abandoned look-ups: resolvers that keep an identifier, and those that do
 //! not.
 
-use super::{Asked, Open, is_timeout};
+use super::{NewQuery, Open, is_timeout};
 use crate::dns::lookup::Query;
 use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, TIMER_ALIKE_PART};
 
@@ -11,7 +11,7 @@ impl Open {
     /// same message again. Others (Go, Netty, browsers, forwarding resolvers) use a new identifier;
     /// their repetition is recognised by its time: after a whole timeout, immediately after a
     /// failure, or when their timer expires again.
-    pub(super) fn asks_again(&self, asked: &Asked<'_>, last: &Query) -> bool {
+    pub(super) fn asks_again(&self, asked: &NewQuery<'_>, last: &Query) -> bool {
         let waited_ns = asked.query.sent_ns.saturating_sub(last.sent_ns);
         let in_time = last.is_failure() || is_timeout(waited_ns) || self.times_out(asked);
         self.knows(asked.id) || in_time && !self.keeps_ids(asked.query.client_port)
@@ -19,7 +19,7 @@ impl Open {
 
     /// Returns whether `asked` was sent by a timer: at least two earlier attempts are unanswered,
     /// and the time since the last one equals the previous wait or twice that.
-    fn times_out(&self, asked: &Asked<'_>) -> bool {
+    fn times_out(&self, asked: &NewQuery<'_>) -> bool {
         let attempts = self.attempts(asked.query.qtype);
         let silent = attempts.iter().all(|query| query.is_silent());
         let [.., before, last] = attempts[..] else { return false };
@@ -29,7 +29,7 @@ impl Open {
     /// Returns whether `later`, so far another look-up, and `asked` repeat the only query of this
     /// one at the times of a timer. Independent programs that query the same name do so at
     /// arbitrary times.
-    pub fn is_repeated_by(&self, later: &Self, asked: &Asked<'_>) -> bool {
+    pub fn is_repeated_by(&self, later: &Self, asked: &NewQuery<'_>) -> bool {
         let only = |open: &Self| match &open.lookup.queries[..] {
             [query] if query.is_silent() && !query.flags.over_tcp => Some(query.sent_ns),
             _ => None,
@@ -46,11 +46,11 @@ impl Open {
         self.lookup.queries.extend(later.lookup.queries);
         self.ids.extend(later.ids);
         self.last_activity_ns = later.last_activity_ns;
-        (self.superseded_ns, self.went_on_ns) = (None, later.went_on_ns);
+        (self.superseded_ns, self.next_lookup_ns) = (None, later.next_lookup_ns);
     }
 
     /// Returns how long the client waited before it repeated the query `asked`.
-    pub fn waited_ns(&self, asked: &Asked<'_>) -> Option<u64> {
+    pub fn waited_ns(&self, asked: &NewQuery<'_>) -> Option<u64> {
         let attempts = self.attempts(asked.query.qtype);
         let last = attempts.last().filter(|last| last.answered_ns.is_none())?;
         let again = self.name == asked.name && self.knows(asked.id);
@@ -59,8 +59,8 @@ impl Open {
 
     /// Records that the client begins another look-up. If that is for the same name and type, it no
     /// longer waits for this one.
-    pub fn supersede(&mut self, asked: &Asked<'_>) {
-        self.went_on_ns.get_or_insert(asked.query.sent_ns);
+    pub fn supersede(&mut self, asked: &NewQuery<'_>) {
+        self.next_lookup_ns.get_or_insert(asked.query.sent_ns);
         if self.name == asked.name
             && let [only] = self.attempts(asked.query.qtype)[..]
             && only.answered_ns.is_none()

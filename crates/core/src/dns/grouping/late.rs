@@ -4,8 +4,8 @@
 use crate::dns::lookup::{Query, QueryFlags};
 use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, UNCACHED_NS};
 
-/// Returns the attempt of `alike`, in the order sent, that an answer at `time_ns` belongs to;
-/// `None` if the answer was captured before.
+/// Returns the attempt of `alike`, which are in the order sent, to which an answer at `time_ns`
+/// belongs; `None` if the answer was captured before.
 ///
 /// It is the last attempt, if the time since then is plausible for a resolver; otherwise the first:
 /// a server that takes longer than the client's timeout is slow, and nothing was lost. A second

@@ -21,7 +21,7 @@ fn a_library_that_keeps_its_identifiers_begins_another_lookup_with_new_ones() {
 }
 
 #[test]
-fn a_query_with_new_numbers_repeats_the_one_that_is_not_answered() {
+fn a_query_with_a_new_identifier_repeats_the_unanswered_one() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.376 q 4001 10.0.0.53 2 A db.example.com
@@ -32,7 +32,7 @@ fn a_query_with_new_numbers_repeats_the_one_that_is_not_answered() {
 }
 
 #[test]
-fn a_query_with_new_numbers_after_the_same_wait_repeats_them_too() {
+fn a_query_with_a_new_identifier_after_the_same_wait_is_a_repetition() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.800 q 4001 10.0.0.53 2 A db.example.com
@@ -46,7 +46,7 @@ fn a_query_with_new_numbers_after_the_same_wait_repeats_them_too() {
 /// Negative twins: an answered query is not repeated, and independent programs query at arbitrary
 /// times.
 #[test]
-fn queries_with_new_numbers_at_any_time_are_lookups_of_their_own() {
+fn queries_with_new_identifiers_at_arbitrary_times_are_separate_lookups() {
     let answered = lookups(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
@@ -64,7 +64,7 @@ fn queries_with_new_numbers_at_any_time_are_lookups_of_their_own() {
 }
 
 #[test]
-fn both_halves_are_asked_again_where_one_was_lost() {
+fn both_queries_of_a_pair_are_repeated_if_one_was_lost() {
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.000 q 4000 10.0.0.53 2 AAAA db.example.com
@@ -137,7 +137,7 @@ fn a_query_without_an_answer_at_the_end_of_the_capture_shows_no_timeout() {
 }
 
 #[test]
-fn a_query_numbered_anew_after_a_whole_timeout_is_asked_again() {
+fn a_query_with_a_new_identifier_after_a_whole_timeout_is_a_repetition() {
     // Go: a socket and an identifier for each attempt.
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
@@ -148,7 +148,7 @@ fn a_query_numbered_anew_after_a_whole_timeout_is_asked_again() {
 }
 
 #[test]
-fn a_query_numbered_anew_at_another_time_is_another_lookup() {
+fn a_query_with_a_new_identifier_at_another_time_is_another_lookup() {
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          3.400 q 4001 10.0.0.53 2 A db.example.com
@@ -159,7 +159,7 @@ fn a_query_numbered_anew_at_another_time_is_another_lookup() {
 }
 
 #[test]
-fn a_lookup_that_is_not_asked_again_ends_when_its_client_goes_on() {
+fn a_lookup_without_repetition_ends_when_its_client_begins_another() {
     // A tool with a timeout of two seconds was terminated after a fifth of a second.
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 PTR 1.0.0.10.in-addr.arpa
@@ -187,7 +187,7 @@ fn the_first_fragment_of_an_answer_is_an_answer() {
 }
 
 #[test]
-fn the_first_fragment_of_an_answer_that_is_asked_for_again_was_not_enough() {
+fn the_first_fragment_of_an_answer_is_no_answer_if_the_query_is_repeated() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.003 r1 4000 10.0.0.53 1 A db.example.com 10.1.1.1

@@ -45,7 +45,7 @@ fn a_query_that_was_captured_twice_went_to_one_server() {
 }
 
 #[test]
-fn a_server_that_failed_before_the_next_was_asked_had_its_turn() {
+fn servers_queried_one_after_the_other_are_separate_attempts() {
     let lookup = lookup(
         "0.0000 q 4000 10.0.0.55 1 A db.example.com
          0.0500 r 4000 10.0.0.55 1 A db.example.com SERVFAIL
@@ -56,7 +56,7 @@ fn a_server_that_failed_before_the_next_was_asked_had_its_turn() {
 }
 
 #[test]
-fn a_type_that_is_not_answered_alone_either_raced_with_nothing() {
+fn a_type_that_is_unanswered_even_alone_shows_no_race() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.000 q 4000 10.0.0.53 2 AAAA db.example.com

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_answer_just_before_its_query_is_that() {
+fn an_answer_captured_just_before_its_query_is_assigned_to_it() {
     let lookup = lookup(
         "0.00000 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
          0.00002 q 4000 10.0.0.53 1 A db.example.com
@@ -14,7 +14,7 @@ fn an_answer_just_before_its_query_is_that() {
 }
 
 #[test]
-fn a_port_that_is_unreachable_just_before_its_query_is_that() {
+fn a_port_unreachable_captured_just_before_its_query_is_assigned_to_it() {
     let lookup = lookup(
         "0.00000 icmp 4000 10.0.0.53
          0.00002 q 4000 10.0.0.53 1 A db.example.com
@@ -25,7 +25,7 @@ fn a_port_that_is_unreachable_just_before_its_query_is_that() {
 }
 
 #[test]
-fn an_answer_to_another_query_or_long_before_is_not_its() {
+fn an_answer_to_another_query_or_long_before_is_not_assigned() {
     for answer in ["0.00000 r 4000 10.0.0.53 2", "0.00000 r 4001 10.0.0.53 1"] {
         let lookup = lookup(&format!(
             "{answer} A db.example.com 10.1.1.1

@@ -44,7 +44,7 @@ fn fragments_that_come_in_another_order_are_a_whole_answer() {
 }
 
 #[test]
-fn fragments_of_another_server_or_before_the_query_are_of_something_else() {
+fn fragments_of_another_server_or_before_the_query_do_not_belong_to_the_answer() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.001 r2 4000 10.0.0.54 77 A db.example.com
@@ -55,7 +55,7 @@ fn fragments_of_another_server_or_before_the_query_are_of_something_else() {
 }
 
 #[test]
-fn of_a_pair_the_half_that_is_answered_had_no_such_fragment() {
+fn a_later_fragment_belongs_to_the_unanswered_query_of_a_pair() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          0.000 q 4000 10.0.0.53 2 AAAA db.example.com

@@ -45,7 +45,7 @@ fn a_lone_unanswered_half_points_to_the_insert_race() {
 }
 
 #[test]
-fn an_answered_query_asked_again_after_a_timeout_had_not_settled_it() {
+fn a_query_repeated_after_a_timeout_had_received_no_answer() {
     // At the server: the other query of the pair was lost on its way.
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
@@ -214,7 +214,7 @@ fn a_resolver_that_is_always_slow_is_slow() {
 }
 
 #[test]
-fn a_late_answer_is_slow_from_the_question_on() {
+fn a_late_answer_counts_as_slow_from_the_query_on() {
     let lookup = lookup(
         "0.0 q 4000 10.0.0.53 1 A db.example.com
          5.0 q 4001 10.0.0.54 2 A db.example.com
@@ -354,7 +354,7 @@ fn both_halves_of_a_pair_go_over_to_tcp_where_one_answer_is_truncated() {
 }
 
 #[test]
-fn a_resolver_going_upstream_is_not_a_user() {
+fn a_resolver_that_forwards_queries_is_no_client() {
     let mut tracker = Tracker::new(false);
     feed(
         &mut tracker,
@@ -393,9 +393,10 @@ fn open_lookups_are_bounded() {
         let client = endpoint(&format!("10.1.{high}.{low}"), 4000);
         let bytes = encode(1, qtype::A, "db.example.com", None);
         let (source, destination) = (&client, &endpoint("10.0.0.53", 53));
-        let carrier = Carrier::Datagram;
+        let carrier = Transport::Datagram;
         let (time_ns, payload_bytes) = (0, bytes.len() as u32);
-        let carried = Carried { time_ns, frame, payload_bytes, source, destination, carrier };
+        let carried =
+            MessageContext { time_ns, frame, payload_bytes, source, destination, carrier };
         tracker.message(&carried, &bytes);
     }
     assert!(tracker.open_count <= 8192);
@@ -418,7 +419,7 @@ fn an_answer_that_comes_after_the_client_asked_again_is_late() {
 }
 
 #[test]
-fn two_answers_are_to_two_queries_though_the_first_came_soon_after_the_second() {
+fn two_answers_belong_to_two_queries_though_the_first_came_soon_after_the_second() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          5.005 q 4000 10.0.0.53 1 A db.example.com
@@ -429,7 +430,7 @@ fn two_answers_are_to_two_queries_though_the_first_came_soon_after_the_second() 
 }
 
 #[test]
-fn an_answer_soon_after_the_client_asked_again_is_to_that() {
+fn an_answer_soon_after_a_repetition_belongs_to_the_repetition() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A db.example.com
          5.005 q 4000 10.0.0.53 1 A db.example.com

@@ -40,7 +40,7 @@ fn a_cname_is_read_through_a_pointer() {
 }
 
 #[test]
-fn any_bytes_are_survived() {
+fn arbitrary_bytes_do_not_panic() {
     let mut state = 1u64;
     let stock = encode(7, qtype::A, "db.example.com", Some("10.1.1.1"));
     for _ in 0..50_000 {

@@ -47,7 +47,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.fact("flight_bytes", Fact::Bytes(gap.flight.before));
     let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
-    let prompt = scene.connection.path.knows(gap.sender.peer()) && prompt_ns > 0;
+    let prompt = scene.connection.path.has_sample(gap.sender.peer()) && prompt_ns > 0;
     if prompt {
         proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
     }

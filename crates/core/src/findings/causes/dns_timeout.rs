@@ -8,7 +8,7 @@ use crate::model::{Cause, Fact, Role};
 /// Rule for recognising it in a look-up. If a server answers other queries of the same type, a
 /// packet was lost on the path; if it answers none, the server itself is at fault.
 pub(super) const LOOKUP: LookupRules = LookupRules {
-    shows: Query::is_unheard,
+    shows: Query::lacks_answer,
     count: unheard,
     role: |query, heard| match (heard.answers || query.is_cut_short()) && !heard.is_local {
         true => Role::Network,
@@ -49,7 +49,7 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let whole = lookup.queries.iter().all(|query| !query.is_cut_short());
     let never = silent && whole && !lookup.queries.iter().any(|query| is_late(lookup, query));
     proof.not(Cause::DnsSlow, "never", never);
-    let alone = silent && whole && lookup.is_ignored(query);
+    let alone = silent && whole && lookup.leaves_lone_queries_unanswered(query);
     let why = if alone { "alone" } else { "whole" };
     proof.not(Cause::ConntrackRace, why, !lookup.conntrack_race_suspected);
     proof.not(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);

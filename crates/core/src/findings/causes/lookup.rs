@@ -55,7 +55,7 @@ impl LookupRules {
 
 /// The number of queries of `lookup` that were not heard.
 pub(super) fn unheard(lookup: &Lookup) -> u64 {
-    lookup.queries.iter().filter(|query| query.is_unheard()).count() as u64
+    lookup.queries.iter().filter(|query| query.lacks_answer()).count() as u64
 }
 
 /// Look-ups that came to nothing, of all that a cause had a part in.
@@ -194,7 +194,7 @@ impl<'a> LookupScene<'a> {
         let query = self.query;
         see_query(query, asked, proof);
         see_answer(query, answer, proof);
-        if let Some((time_ns, frame)) = query.rest.filter(|_| query.is_cut_short()) {
+        if let Some((time_ns, frame)) = query.later_fragment.filter(|_| query.is_cut_short()) {
             let from = Side::Server;
             proof.see("fragment", Sighting { frame, time_ns, payload_bytes: 0, from });
         }

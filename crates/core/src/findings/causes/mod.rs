@@ -124,7 +124,7 @@ rows! {
     SynRetransmit "syn_retransmit.md" {
         prove: syn_retransmit::prove,
         add_up: set_up::add_up,
-        elsewhere: set_up::obstacle,
+        elsewhere: set_up::rejecting_host,
         count: set_up::count,
         facts: syn_retransmit::facts,
         ruled_out: syn_retransmit::ruled_out,
@@ -166,7 +166,7 @@ rows! {
     }
     Refused "refused.md" {
         prove: refused::prove,
-        elsewhere: set_up::obstacle,
+        elsewhere: set_up::rejecting_host,
         is_finding: |_| true,
         is_minor: refused::is_minor,
         severity: 1,

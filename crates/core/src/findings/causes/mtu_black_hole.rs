@@ -1,7 +1,7 @@
 //! Packets above a size are lost, and no ICMP error reports it (RFC 2923 §2.1).
 //!
 //! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/ending.rs`),
-//! from the sizes of all segments of a direction ([`crate::tcp::Sender::sizes_stop_short`]): a
+//! from the sizes of all segments of a direction ([`crate::tcp::Sender::has_mtu_black_hole`]): a
 //! single silence does not distinguish it from another loss.
 
 use crate::findings::proof::Proof;

@@ -13,7 +13,7 @@ use crate::wire::Endpoint;
 /// Returns the server, as the place on whose path the RST was made, where its time to live is not
 /// its sender's.
 pub(super) fn cut_by(connection: &Connection, _: Side) -> Option<Endpoint> {
-    connection.was_cut().then(|| connection.server())
+    connection.was_reset_on_path().then(|| connection.server())
 }
 
 /// Adds the frames with which the connection ended.
@@ -40,7 +40,7 @@ pub(super) fn see_end(
 
 /// Origin of the RST, if it was not its sender.
 pub(super) fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
-    if scene.connection.was_cut() {
+    if scene.connection.was_reset_on_path() {
         let [of_reset, of_others] = scene.connection.ending().reset_ttls;
         proof.fact("rst_ttl", Fact::Count(of_reset.into()));
         proof.fact("ttl", Fact::Count(of_others.into()));

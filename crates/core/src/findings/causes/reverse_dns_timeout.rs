@@ -7,7 +7,7 @@ use crate::model::Cause;
 
 /// Rule for recognising it in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules {
-    shows: Query::is_unheard,
+    shows: Query::lacks_answer,
     count: unheard,
     is_wait: true,
     is_silence: true,

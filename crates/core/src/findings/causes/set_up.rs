@@ -13,8 +13,8 @@ use crate::wire::{Endpoint, IcmpErrorKind};
 pub(in crate::findings) const OTHERS: &str = "others";
 
 /// Returns the host on the path that rejected the SYN by an ICMP error.
-pub(super) fn obstacle(connection: &Connection, _: Side) -> Option<Endpoint> {
-    connection.obstacle()
+pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Endpoint> {
+    connection.rejecting_host()
 }
 
 /// Returns the number of attempts: one that is repeated is one.
@@ -71,7 +71,7 @@ fn says(kind: IcmpErrorKind) -> &'static str {
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
     shown.add("unanswered", u64::from(setup.syn_acks == 0));
-    shown.add(OTHERS, u64::from(setup.met_others() > 0));
-    shown.add("ignored", u64::from(setup.ignored(path)));
+    shown.add(OTHERS, u64::from(setup.other_connection_segments() > 0));
+    shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
 }

@@ -21,7 +21,7 @@ pub struct Flood {
     /// Those of them that were answered with SYN-ACK.
     pub answered: u64,
     /// Those of them of which only the SYN-ACK was captured.
-    answers_alone: u64,
+    has_only_syn_acks: u64,
     first_ns: Option<u64>,
     last_ns: u64,
     sources: BTreeSet<[u8; 16]>,
@@ -43,7 +43,7 @@ impl Flood {
     pub fn add(&mut self, connection: &Connection) {
         self.count += 1;
         self.answered += u64::from(connection.setup.syn_acks > 0);
-        self.answers_alone += u64::from(connection.setup.answers_alone());
+        self.has_only_syn_acks += u64::from(connection.setup.has_only_syn_acks());
         let at_ns = connection.first_ns;
         self.first_ns = Some(self.first_ns.map_or(at_ns, |first_ns| first_ns.min(at_ns)));
         self.last_ns = self.last_ns.max(at_ns);
@@ -61,7 +61,7 @@ impl Flood {
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.answered += other.answered;
-        self.answers_alone += other.answers_alone;
+        self.has_only_syn_acks += other.has_only_syn_acks;
         self.first_ns = match (self.first_ns, other.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),
@@ -88,7 +88,7 @@ impl Flood {
     /// Returns whether the capture shows the server's answers only, as one of a single direction
     /// does.
     fn is_of_answers(&self) -> bool {
-        2 * self.answers_alone > self.count
+        2 * self.has_only_syn_acks > self.count
     }
 
     /// The only client of all of them, if there is one.

@@ -98,7 +98,7 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let flows = half.last.time_ns + connection.path.base_rtt_ns() + SENDER_STOPPED_NS >= reset_ns;
     let sent_bytes = half.nxt.saturating_sub(exchange.began_at[sender as usize]);
     connection.protocol() == Protocol::Turns
-        && !connection.was_cut()
+        && !connection.was_reset_on_path()
         && sent_bytes > INITIAL_WINDOW_BYTES
         && flows
 }
@@ -111,8 +111,8 @@ fn is_left(connection: &Connection, by: Side) -> bool {
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
     let spoken_ns = senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     by == Side::Client
-        && !connection.was_cut()
-        && !connection.tells_ends()
+        && !connection.was_reset_on_path()
+        && !connection.delimits_messages()
         && !connection.owes(Side::Server)
         && !senders.iter().any(Sender::in_recovery)
         && reset_ns < spoken_ns + GIVE_UP_MIN_NS

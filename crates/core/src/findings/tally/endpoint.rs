@@ -11,7 +11,7 @@ mod round_trips;
 mod samples;
 mod sender;
 mod set_ups;
-mod window_stands;
+mod window_limits;
 
 pub use handshakes::Handshakes;
 pub use identity::Identity;

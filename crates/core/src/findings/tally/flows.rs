@@ -48,7 +48,7 @@ impl Flow {
         if bytes <= INITIAL_WINDOW_BYTES || begun_ns == 0 {
             return None;
         }
-        let rate = bulk.pipe.rate_known();
+        let rate = bulk.pipe.last_rate();
         let lost_ns = |cause| {
             let of_cause = |it: &&Chain| it.cause == cause && it.sender == sender;
             exchange.chains.iter().filter(of_cause).map(|chain| chain.ns).sum()

@@ -5,29 +5,29 @@ use crate::capture::FrameId;
 /// The last ACK in a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckTrigger {
-    /// The frame.
+    /// Frame of the ACK.
     pub frame: FrameId,
-    /// Time at which it passed the vantage, ns.
+    /// Time at which the ACK passed the vantage, ns.
     pub seen_ns: u64,
-    /// Earliest time at which a segment sent on its arrival can pass the vantage, ns.
+    /// Earliest time at which a segment sent on the arrival of the ACK can pass the vantage, ns.
     pub effect_ns: u64,
-    /// It carried neither data nor a FIN.
+    /// The ACK carried neither data nor a FIN.
     pub pure: bool,
-    /// Its payload, bytes.
+    /// Payload of the ACK, bytes.
     pub payload_bytes: u32,
-    /// It acknowledged all data in flight.
+    /// The ACK acknowledged all data in flight.
     pub acked_all: bool,
     /// Delay of the ACK at the receiver after the last segment that it covers, ns; `None` if
     /// unknown.
     pub delay_ns: Option<u64>,
-    /// It moved the right edge of the window, or opened a closed window.
+    /// The ACK moved the right edge of the window, or opened a closed window.
     pub opened_window: bool,
 }
 
 /// ACKs that took effect in a gap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acks {
-    /// The last that moved SND.UNA or the right edge of the window, if any.
+    /// The last ACK that moved SND.UNA or the right edge of the window, if there was one.
     pub last: Option<AckTrigger>,
     /// Number of such ACKs.
     pub count: u32,

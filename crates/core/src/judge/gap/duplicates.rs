@@ -5,31 +5,31 @@ use crate::model::Sighting;
 /// Duplicate ACKs and SACKs, as known to the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DuplicateAcks {
-    /// The first since SND.UNA last moved.
+    /// The first one since SND.UNA last moved.
     pub first: Option<Sighting>,
-    /// Number in effect since SND.UNA last moved.
+    /// Number of those in effect since SND.UNA last moved.
     pub count: u32,
     /// Time at which the last one took effect, ns; 0 if none ever did.
     pub effect_ns: u64,
 }
 
 impl DuplicateAcks {
-    /// Without any duplicate ACK.
+    /// No duplicate ACK.
     pub const NONE: Self = Self { first: None, count: 0, effect_ns: 0 };
 
-    /// Adds one, `seen` at the vantage, that took effect at `effect_ns`.
+    /// Adds a duplicate ACK that was `seen` at the vantage and took effect at `effect_ns`.
     pub fn note(&mut self, seen: Sighting, effect_ns: u64) {
         self.count += 1;
         self.effect_ns = effect_ns;
         self.first.get_or_insert(seen);
     }
 
-    /// Begins anew after SND.UNA moved, by an ACK that reports `count` losses beyond it.
-    pub fn move_on(&mut self, count: u32) {
+    /// Restarts the count after SND.UNA moved, by an ACK that reports `count` losses beyond it.
+    pub fn restart(&mut self, count: u32) {
         (self.first, self.count) = (None, count);
     }
 
-    /// Returns whether one took effect after `start_ns`.
+    /// Returns whether a duplicate ACK took effect after `start_ns`.
     pub fn any_since(&self, start_ns: u64) -> bool {
         self.effect_ns > start_ns
     }
@@ -47,7 +47,7 @@ mod tests {
         duplicates.note(seen(20), 22);
         assert_eq!((duplicates.first, duplicates.count), (Some(seen(10)), 2));
         assert!(duplicates.any_since(21) && !duplicates.any_since(22));
-        duplicates.move_on(1);
+        duplicates.restart(1);
         assert_eq!((duplicates.first, duplicates.count, duplicates.effect_ns), (None, 1, 22));
     }
 }

@@ -17,7 +17,7 @@ pub struct Flight {
     pub apart_ns: u64,
     /// A small segment was in flight before the last train of ACKs, which covers it.
     pub small_acked: bool,
-    /// Least congestion window if nothing had been lost, bytes.
+    /// Least size of the congestion window if nothing had been lost, bytes.
     pub cwnd_opened: u64,
     /// The sender has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
@@ -27,8 +27,8 @@ pub struct Flight {
 
 impl Flight {
     /// Returns whether neither the congestion window nor the send buffer can have been the limit:
-    /// the flight with the next `segment` was reached before, without a loss since. If the capture
-    /// joins segments, only the first of them counts.
+    /// the flight with the next `segment` was reached before, without a loss since then. If the
+    /// capture joins segments, only the first of them counts.
     pub fn is_free_for(&self, segment: u64) -> bool {
         self.has_reached(self.before + segment)
     }

@@ -7,7 +7,8 @@ use crate::judge::MissingPackets;
 pub struct Losses {
     /// The sender has had a loss on this connection.
     pub occurred: bool,
-    /// It may have had one: it had, or the capture began in the middle.
+    /// The sender may have had a loss: it had one, or the capture began in the middle of the
+    /// connection.
     pub may_have_occurred: bool,
     /// The sender is repairing a loss.
     pub in_recovery: bool,
@@ -16,7 +17,7 @@ pub struct Losses {
     /// Time at which the sender's timer last repeated acknowledged data in the gap, ns; 0 if it did
     /// not.
     pub repeated_ns: u64,
-    /// A router has reported a packet too big to the sender, and data in flight then has not all
-    /// arrived: a retransmission repeats what did not fit.
+    /// A router has reported to the sender that a packet was too big, and not all data that was in
+    /// flight then has arrived: a retransmission repeats what did not fit.
     pub pmtu_reported: bool,
 }

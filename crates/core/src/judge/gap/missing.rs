@@ -1,6 +1,6 @@
 //! Packets that never passed the vantage.
 
-/// Packets of a sender that are missing by its IP identification counter.
+/// Packets of a sender that did not pass the vantage, according to its IP identification counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissingPackets {
     /// Number of missing packets.
@@ -15,7 +15,7 @@ impl MissingPackets {
         self.count > 0
     }
 
-    /// Adds `count` packets, which are missing just before the one with identification `before`.
+    /// Adds `count` packets, which are missing just before the packet with identification `before`.
     pub fn add(&mut self, count: u16, before: u16) {
         if self.count == 0 {
             self.from = before.wrapping_sub(count);
@@ -28,7 +28,7 @@ impl MissingPackets {
         u32::from(number.wrapping_sub(self.from)) < self.count
     }
 
-    /// Removes a packet that came late from the missing ones; returns whether it was one of them.
+    /// Removes a packet that came late from the missing ones. Returns whether it was one of them.
     pub fn arrived(&mut self, number: u16) -> bool {
         let included = self.include(number);
         self.count -= u32::from(included);
@@ -40,8 +40,8 @@ impl MissingPackets {
         Self { count: self.count.saturating_sub(count), ..self }
     }
 
-    /// Number of them that are retransmissions which were lost as well, up to 16: a flight has at
-    /// most `flight_packets`.
+    /// Number of the missing packets that are retransmissions which were lost as well, up to 16: a
+    /// flight has at most `flight_packets`.
     pub fn lost_again(&self, flight_packets: u64) -> u64 {
         u64::from(self.count).saturating_sub(flight_packets).min(16)
     }

@@ -5,17 +5,17 @@ use crate::judge::thresholds::{KNOWN_HOLDS, KNOWN_WAITS};
 /// Small segments of a sender up to a gap, as evidence for or against Nagle's algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NagleEvidence {
-    /// Number of times the sender sent a small segment while another was unacknowledged, which
+    /// Number of times that the sender sent a small segment while another was unacknowledged, which
     /// Nagle's algorithm forbids.
     pub refuted: u32,
-    /// Number of times a small segment left with the ACK that it seems to have waited for.
+    /// Number of times that a small segment left with the ACK for which it seems to have waited.
     pub holds: u32,
-    /// Number of times such a segment left only some time after that ACK.
+    /// Number of times that such a segment left only some time after that ACK.
     pub missed: u32,
 }
 
 impl NagleEvidence {
-    /// Without any evidence.
+    /// No evidence.
     pub const NONE: Self = Self { refuted: 0, holds: 0, missed: 0 };
 
     /// Returns whether the sender has broken Nagle's rule.
@@ -23,14 +23,14 @@ impl NagleEvidence {
         self.refuted > 0
     }
 
-    /// Returns whether the sender is known to hold segments: what followed an ACK of all data left
+    /// Returns whether the sender is known to hold segments: segments after an ACK of all data left
     /// with that ACK several times, and less often later.
     pub fn is_known_to_hold(&self) -> bool {
         self.holds >= KNOWN_HOLDS && self.holds > self.missed
     }
 
-    /// Returns whether its small segments leave with ACKs time after time, and hardly ever
-    /// otherwise.
+    /// Returns whether the sender's small segments leave with ACKs again and again, and hardly ever
+    /// at another time.
     pub fn leaves_with_acks(&self) -> bool {
         self.holds >= KNOWN_WAITS && self.holds > 4 * self.missed
     }
@@ -39,31 +39,32 @@ impl NagleEvidence {
 /// Reaction of a sender to late ACKs of all data in flight, up to a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateAcks {
-    /// Number of times it went on at once.
-    pub met: u32,
-    /// Number of times it went on some time after the ACK.
-    pub missed: u32,
+    /// Number of times that the sender continued at once.
+    pub prompt: u32,
+    /// Number of times that the sender continued some time after the ACK.
+    pub late: u32,
 }
 
 impl LateAcks {
-    /// Without any late ACK.
-    pub const NONE: Self = Self { met: 0, missed: 0 };
+    /// No late ACK.
+    pub const NONE: Self = Self { prompt: 0, late: 0 };
 
-    /// Counts one more late ACK; `met` is true if the sender went on at once.
-    pub fn note(&mut self, met: bool) {
-        *(if met { &mut self.met } else { &mut self.missed }) += 1;
+    /// Counts one more late ACK. If `is_prompt`, the sender continued at once.
+    pub fn note(&mut self, is_prompt: bool) {
+        *(if is_prompt { &mut self.prompt } else { &mut self.late }) += 1;
     }
 
-    /// Returns whether the sender, which goes on at once with the ACK of this gap, may wait for
-    /// ACKs. A sender with its own pace coincides with an ACK only by chance, once in some dozens.
+    /// Returns whether the sender, which continues at once with the ACK of this gap, may wait for
+    /// ACKs. A sender with its own pace continues together with an ACK only by chance, once in some
+    /// dozens.
     pub fn may_be_waited_for(&self) -> bool {
-        self.missed <= 4 * (self.met + 1)
+        self.late <= 4 * (self.prompt + 1)
     }
 
-    /// Returns whether the sender is known to wait for ACKs, although it goes on some time after
+    /// Returns whether the sender is known to wait for ACKs, although it continues some time after
     /// the ACK of this gap.
     pub fn are_waited_for(&self) -> bool {
-        self.met >= KNOWN_WAITS && self.missed <= 4 * self.met
+        self.prompt >= KNOWN_WAITS && self.late <= 4 * self.prompt
     }
 }
 
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_with_its_own_pace_meets_late_acks_by_chance_only() {
+    fn a_sender_with_its_own_pace_continues_with_late_acks_by_chance_only() {
         let mut acks = LateAcks::default();
         assert!(acks.may_be_waited_for() && !acks.are_waited_for());
         (0..3).for_each(|_| acks.note(true));

@@ -13,17 +13,16 @@ pub struct WindowProbes {
     pub first: Option<Sighting>,
 }
 
-/// The offered window in a gap, as known to the sender.
+/// The offered window in a gap, as the sender knew it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfferedWindow {
-    /// Its size just before the last ACK, bytes; `None`: scale unknown.
+    /// Size of the window just before the last ACK, bytes; `None` if the scale is unknown.
     pub bytes: Option<u64>,
-    /// Room in it just before that ACK, bytes; `None`: scale unknown.
+    /// Room in the window just before that ACK, bytes; `None` if the scale is unknown.
     pub room: Option<i64>,
-    /// A window of about that height has limited the sender before.
-    pub met: bool,
-    /// Time of the gap for which the receiver offered (almost) no window, by the receiver's own
-    /// ACKs, ns.
+    /// A window of about that size has limited the sender before.
+    pub limited_before: bool,
+    /// Time of the gap for which the receiver offered (almost) no window, as its own ACKs show, ns.
     pub closed_ns: u64,
     /// The ACK that closed the window, if it was closed.
     pub closed_by: Option<Sighting>,
@@ -37,13 +36,14 @@ impl OfferedWindow {
         self.room.is_some_and(|room| room >= bytes as i64)
     }
 
-    /// Returns whether the window had room for `bytes`, or may have had: its scale is unknown.
+    /// Returns whether the window had room for `bytes`, or may have had room because its scale is
+    /// unknown.
     pub fn may_have_room_for(&self, bytes: u64) -> bool {
         self.room.is_none_or(|room| room >= bytes as i64)
     }
 
-    /// Returns whether the window had room for what ended the gap, which began with `segment`
-    /// bytes. A closed window has room for nothing, not even for a FIN.
+    /// Returns whether the window had room for the data that ended the gap, which began with
+    /// `segment` bytes. A closed window has room for nothing, not even for a FIN.
     pub fn was_open(&self, segment: u64) -> bool {
         self.has_room_for(segment.max(1))
     }

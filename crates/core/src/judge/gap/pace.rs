@@ -5,12 +5,13 @@
 pub struct Pace {
     /// The gap may be a step of a pacing sender.
     pub is_step: bool,
-    /// Two full segments were sent at once before it, as at a slow pace.
+    /// Two full segments were sent at once before the gap, as at a slow pace.
     pub in_pairs: bool,
-    /// If it is a step of the sender's pace after a loss: its length at the pace before the loss,
-    /// ns.
+    /// If the gap is a step of the sender's pace after a loss: length of the step at the pace
+    /// before the loss, ns.
     pub before_loss_ns: u64,
-    /// The measured rate is not the path's, but what a window or buffer allows per round trip.
+    /// The measured rate is not the path's, but the rate that a window or buffer allows per round
+    /// trip.
     pub by_limit: bool,
     /// Time for which the writer would have paused in any case, as after similar writes with room
     /// for more, ns; 0 if unknown.

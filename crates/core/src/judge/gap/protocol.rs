@@ -5,10 +5,10 @@
 pub struct ProtocolState {
     /// The sender had announced more of the message that it was sending.
     pub owes: bool,
-    /// The request asked for `100-continue` and its body had not come; if the server was silent,
-    /// the client had closed too.
+    /// The request asked for `100-continue` and its body had not come. If the server was silent,
+    /// the client had also closed.
     pub expects_continue: bool,
-    /// A TLS handshake is under way.
+    /// A TLS handshake is in progress.
     pub in_handshake: bool,
     /// A TLS handshake is complete and its first request has not come.
     pub after_handshake: bool,

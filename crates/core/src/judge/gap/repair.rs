@@ -5,27 +5,27 @@ use crate::model::Sighting;
 /// The trigger of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// By timer: RTO (RFC 6298) or tail loss probe (RFC 8985 §7).
+    /// A timer triggered it: the RTO (RFC 6298) or the tail loss probe (RFC 8985 §7).
     Timer,
-    /// By duplicate ACKs, SACK or RACK (RFC 5681 §3.2, RFC 8985).
+    /// Duplicate ACKs, SACK or RACK triggered it (RFC 5681 §3.2, RFC 8985).
     Fast,
 }
 
 /// The departure that ended a gap, if it was not new data in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Repair {
-    /// How the retransmission was triggered, if it is one; its original was seen or was lost
-    /// before the vantage.
+    /// Trigger, if the departure is a retransmission. Its original was seen or was lost before the
+    /// vantage.
     pub trigger: Option<Recovery>,
-    /// If it is a retransmission: the frame that was repeated, if seen.
+    /// If the departure is a retransmission: the frame that it repeats, if that was seen.
     pub original: Option<Sighting>,
-    /// It is a retransmission of data that had never passed the vantage.
+    /// The departure is a retransmission of data that had never passed the vantage.
     pub unseen: bool,
-    /// If it is a retransmission: no later data had been sent.
+    /// If the departure is a retransmission: no later data had been sent.
     pub tail: bool,
-    /// It was overtaken by later packets.
+    /// Later packets overtook the departure.
     pub overtaken: bool,
-    /// Time since the first of the packets that overtook it, ns.
+    /// Time since the first packet that overtook the departure passed, ns.
     pub late_ns: u64,
 }
 

@@ -7,9 +7,9 @@ pub struct RoundTrips {
     pub sender_ns: u64,
     /// `sender_ns` is only an upper bound: it may include pauses of the sender.
     pub is_bound: bool,
-    /// If the other side answers: round trip of question and answer between vantage and sender, as
-    /// far as it lies in the gap, ns.
-    pub way_ns: u64,
+    /// If the other side answers: round trip of request and response between vantage and sender, as
+    /// far as it lies in the gap, ns. 0 if only an upper bound is known.
+    pub known_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub base_ns: u64,
 }
@@ -20,13 +20,14 @@ impl RoundTrips {
         self.base_ns.saturating_sub(self.sender_ns)
     }
 
-    /// Returns whether the round trip to the sender may really be a pause of the sender like one of
+    /// Returns whether the round trip to the sender may really be a pause of the sender of about
     /// `len_ns`: it is only an upper bound, and explains more than half of that time.
     pub fn may_include_pause(&self, len_ns: u64) -> bool {
         self.is_bound && 2 * self.sender_ns > len_ns
     }
 
-    /// Returns whether the arrival of an ACK at the sender is known: there is a round trip to it.
+    /// Returns whether the arrival of an ACK at the sender is known, because a round trip to the
+    /// sender is.
     pub fn is_known(&self) -> bool {
         !self.is_bound || self.sender_ns > 0
     }
@@ -39,7 +40,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn an_upper_bound_may_be_a_pause_and_a_sample_is_none() {
+    fn an_upper_bound_may_be_a_pause_and_a_sample_may_not() {
         let bound = RoundTrips { sender_ns: 30 * MS, is_bound: true, ..RoundTrips::default() };
         assert!(bound.may_include_pause(40 * MS) && !bound.may_include_pause(60 * MS));
         let sample = RoundTrips { is_bound: false, ..bound };
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leg_of_the_receiver_is_what_the_sender_leaves() {
+    fn the_leg_of_the_receiver_is_the_rest_of_the_path() {
         let both = RoundTrips { sender_ns: 5 * MS, base_ns: 20 * MS, ..RoundTrips::default() };
         assert_eq!(both.receiver_ns(), 15 * MS);
     }

@@ -1,9 +1,9 @@
-//! Properties of a connection: its ends, its progress, how it ended, the memory that it takes.
+//! Properties of a connection: its ends, its progress, how it ended, and the memory that it takes.
 
 use crate::app::{Protocol, Side};
 use crate::model::{Sighting, Vantage};
 use crate::tcp::connection::Connection;
-use crate::tcp::connection::cold::TraceFaults;
+use crate::tcp::connection::cold::CaptureFaults;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
@@ -12,47 +12,47 @@ use crate::tcp::thresholds::SYN_AFTER_RST_MIN_NS;
 use crate::wire::{Endpoint, Segment, TcpFlags};
 
 impl Connection {
-    /// The end that opened it.
+    /// The end that opened the connection.
     pub fn client(&self) -> Endpoint {
         if self.client_is_high { self.key.high } else { self.key.low }
     }
 
-    /// The end that accepted it.
+    /// The end that accepted the connection.
     pub fn server(&self) -> Endpoint {
         if self.client_is_high { self.key.low } else { self.key.high }
     }
 
-    /// Its ending, as far as seen.
+    /// How the connection has ended so far.
     pub fn ending(&self) -> Ending {
         self.ended().copied().unwrap_or_default()
     }
 
-    /// Limits of the trace.
-    pub fn faults(&self) -> TraceFaults {
+    /// Defects of the capture that concern this connection.
+    pub fn faults(&self) -> CaptureFaults {
         self.cold(|cold| &cold.faults).copied().unwrap_or_default()
     }
 
-    /// Returns whether ACKs without data were sent on it and none of them was captured.
+    /// Returns whether ACKs without data were sent and none of them was captured.
     pub fn lacks_acks(&self) -> bool {
         !self.pure_acks && self.faults().missing_acks > 0
     }
 
-    /// Software that `side` states, if it does.
+    /// Name of the software that `side` states, if it states one.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.software.as_ref()?[side as usize].as_deref()
     }
 
-    /// Number of messages that the server sent unasked.
-    pub fn unasked(&self) -> u64 {
-        self.timeline.pattern.unasked.into()
+    /// Number of unsolicited messages of the server.
+    pub fn unsolicited(&self) -> u64 {
+        self.timeline.pattern.unsolicited.into()
     }
 
-    /// Returns whether it was captured inside a tunnel.
+    /// Returns whether the connection was captured inside a tunnel.
     pub fn is_tunnelled(&self) -> bool {
         self.is_tunnelled
     }
 
-    /// The protocol spoken on it.
+    /// Protocol of the connection.
     pub fn protocol(&self) -> Protocol {
         self.framer.protocol()
     }
@@ -62,30 +62,31 @@ impl Connection {
         self.framer.announces_end()
     }
 
-    /// Returns whether `side` has announced more of the message that it has begun.
+    /// Returns whether `side` has begun a message whose announced length it has not yet sent.
     pub fn owes(&self, side: Side) -> bool {
         self.framer.owes(side)
     }
 
     /// Returns whether the protocol shows where messages end.
-    pub fn tells_ends(&self) -> bool {
+    pub fn delimits_messages(&self) -> bool {
         !self.framer.is_open_ended()
     }
 
-    /// The place where it was captured.
+    /// Location at which the connection was captured.
     pub fn vantage(&self) -> Vantage {
         self.path.vantage()
     }
 
-    /// Returns whether this SYN begins another connection with the same addresses and ports.
+    /// Returns whether `segment` is a SYN that begins another connection with the same addresses
+    /// and ports.
     pub fn reused_by(&self, segment: &Segment) -> bool {
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) != TcpFlags::SYN {
             return false;
         }
         let over = self.ended().is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
-        // Some clients try again with the same number after a RST. After a RST of its own, about
-        // an older connection, a client repeats its SYN.
+        // Some clients try again with the same sequence number after a RST. After a RST that it
+        // sent itself, about an older connection, a client repeats its SYN.
         let reset = self.ending().reset.filter(|_| !self.repeats_syn(segment));
         let again =
             reset.is_some_and(|reset| segment.time_ns > reset.time_ns + SYN_AFTER_RST_MIN_NS);
@@ -93,9 +94,9 @@ impl Connection {
         again || !repeated && another
     }
 
-    /// Returns whether this SYN repeats that of a client which has since sent only a RST. A client
-    /// that gives up an attempt sends none (RFC 9293 §3.10.4); it rejects a wrong answer to its
-    /// SYN (§3.10.7.3).
+    /// Returns whether `segment` is a SYN that repeats that of a client which has since sent only a
+    /// RST. A client that gives up an attempt sends no RST (RFC 9293 §3.10.4), but it sends one to
+    /// reject a wrong answer to its SYN (§3.10.7.3).
     pub(super) fn repeats_syn(&self, segment: &Segment) -> bool {
         let by_client = |reset: Sighting| reset.from == Side::Client;
         let [client, server] = &self.senders;
@@ -106,7 +107,7 @@ impl Connection {
             && server.last.time_ns == 0
     }
 
-    /// Sequence number of its SYN, if captured.
+    /// Sequence number of the SYN, if it was captured.
     pub fn syn_sequence(&self) -> Option<u32> {
         self.senders[Side::Client as usize].first_number()
     }
@@ -119,15 +120,15 @@ impl Connection {
         }
     }
 
-    /// Returns whether both sides sent a FIN, or a RST ended it.
+    /// Returns whether both sides sent a FIN, or a RST ended the connection.
     pub fn is_over(&self) -> bool {
         self.ended().is_some_and(|ending| {
             ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
         })
     }
 
-    /// Returns whether both sides closed and both FINs are acknowledged: later segments concern no
-    /// one.
+    /// Returns whether both sides closed and both FINs are acknowledged, so that later segments
+    /// have no effect.
     pub fn left_cleanly(&self) -> bool {
         let both = |sender: &Sender| sender.fin().is_some_and(|fin| sender.una_seen() > fin);
         self.ending().reset.is_none() && self.senders.iter().all(both)
@@ -139,31 +140,31 @@ impl Connection {
         ending.reset.is_none() && ending.fin_ns.iter().all(Option::is_some) && !self.left_cleanly()
     }
 
-    /// Sequence numbers of both sides, those of `key.high` second.
+    /// Ranges of the sequence numbers of both sides, that of `key.high` second.
     pub fn numbers(&self) -> [Numbers; 2] {
         let sides = if self.client_is_high { [1, 0] } else { [0, 1] };
         sides.map(|side| self.senders[side].numbers(!self.mid_stream))
     }
 
-    /// Returns whether `segment` belongs to another connection with the same addresses and ports,
-    /// whose SYN was not captured: after both FINs no new data follows.
-    pub fn is_before(&self, segment: &Segment) -> bool {
+    /// Returns whether this connection ended before `segment`, which belongs to another one with
+    /// the same addresses and ports whose SYN was not captured: no new data follows both FINs.
+    pub fn ended_before(&self, segment: &Segment) -> bool {
         let is_late =
-            |numbers: [Numbers; 2]| numbers[segment.from_high() as usize].holds(segment.seq);
+            |numbers: [Numbers; 2]| numbers[segment.from_high() as usize].contains(segment.seq);
         segment.may_begin()
             && !segment.only_ends()
             && self.left_cleanly()
             && !is_late(self.numbers())
     }
 
-    /// Returns whether the RST came from a device on the path: its TTL differs from that of its
-    /// sender's other packets.
-    pub fn was_cut(&self) -> bool {
+    /// Returns whether a device on the path sent the RST: the TTL of the RST differs from that of
+    /// the other packets of its sender.
+    pub fn was_reset_on_path(&self) -> bool {
         let [of_reset, of_others] = self.ending().reset_ttls;
         of_others > 0 && of_reset != of_others
     }
 
-    /// Time at which the last expected segment passed, ns, if it has.
+    /// Time at which the last expected segment passed, ns, if it has passed.
     pub fn over_ns(&self) -> Option<u64> {
         self.ended()?.over_ns
     }
@@ -173,8 +174,8 @@ impl Connection {
         self.ending_mut().over_ns = Some(now_ns);
     }
 
-    /// Memory in use, bytes, without what is shared and what only the ending and faults of the
-    /// trace need.
+    /// Memory in use, bytes, without the state that is shared or that only the ending and the
+    /// defects of the capture need.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.senders.iter().map(Sender::heap_bytes).sum::<usize>()
@@ -182,6 +183,6 @@ impl Connection {
             + self.timeline.heap_bytes()
             + self.framer.heap_bytes()
             + self.steady.as_deref().map_or(0, size_of_val)
-            + self.standing_bytes()
+            + self.queue_delay_bytes()
     }
 }

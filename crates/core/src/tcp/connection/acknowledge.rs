@@ -1,10 +1,10 @@
-//! Processes ACKs as they pass the vantage: what they show of the path, of the capture, and of
-//! responses under way.
+//! Processes ACKs as they pass the vantage: what they show of the path, of the capture, and of the
+//! responses in progress.
 
 use crate::app::{Protocol, Side};
 use crate::judge::Leg;
 use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
-use crate::tcp::connection::{Connection, is_ack_alone};
+use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::path::is_initial_ttl;
 use crate::tcp::sender::Near;
 use crate::tcp::shared::Shared;
@@ -19,11 +19,12 @@ impl Connection {
             if !self.mid_stream || !segment.closes_window() {
                 return;
             }
-            // A sender that faces a closed window sends nothing that would show its position.
+            // A sender that faces a closed window sends nothing that would show its sequence
+            // number.
             self.senders[peer].position(segment.ack);
         }
         if self.is_unsettled() && self.senders[peer].acked_again(segment) {
-            self.settle_counted(side, segment.time_ns);
+            self.settle_by_second_ack(side, segment.time_ns);
         }
         let dsacks = self.senders[peer].history().counts.dsacks;
         let (una, last_ns) = (self.senders[peer].una_seen(), self.senders[peer].last.time_ns);
@@ -34,37 +35,37 @@ impl Connection {
         if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
             self.sample_path(side, segment, rtt_ns, una_now.saturating_sub(una));
         }
-        if !self.pure_acks && !is_ack_alone(segment) {
+        if !self.pure_acks && !is_pure_ack(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
             let covered = una_now - una;
-            let overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.senders[peer].smss();
-            if last_ns > 0 && covered > 0 && overdue {
+            let is_overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.senders[peer].smss();
+            if last_ns > 0 && covered > 0 && is_overdue {
                 self.faults_mut().missing_acks += 1;
             }
         }
         let dsack = self.senders[peer].history().counts.dsacks > dsacks;
-        self.settle_suspended(side, segment, [dsack, una_now > una]);
+        self.settle_suspended(side, segment, dsack, una_now > una);
         let missing = self.senders[peer].skip_unseen();
         if let Some(missing) = missing {
             self.arrived_unseen(side.peer());
-            self.miss(missing, side.peer(), segment, shared);
+            self.skip_missing(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {
             self.retire((una, una_now), una_ns, segment, missing.is_some());
         }
     }
 
-    /// Takes `rtt_ns` as a sample of the path: `segment` of `side` acknowledges `covered` bytes
-    /// more, that long after the timed data passed. With a captured handshake a sample can only
-    /// make the path shorter. Otherwise it may be all that is known: an ACK that carries a
-    /// response has waited for that, and a pure ACK may have been delayed, unless it comes too
+    /// Adds `rtt_ns` as a sample of the path: `segment`, which `side` sends, acknowledges `covered`
+    /// bytes more, that long after the timed data passed. With a captured handshake a sample can
+    /// only lower the round trip. Otherwise it may be all that is known: an ACK that carries a
+    /// response was sent only with it, and a pure ACK may have been delayed, unless it comes too
     /// soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
     fn sample_path(&mut self, side: Side, segment: &Segment, rtt_ns: u64, covered: u64) {
         if !self.mid_stream {
             return self.path.sample(side, rtt_ns);
         }
-        // Data acknowledged later than the initial RTO (RFC 6298 §2.1) was repeated.
-        if !is_ack_alone(segment) || rtt_ns > RTO_INITIAL_NS {
+        // Data acknowledged later than the initial RTO (RFC 6298 §2.1) was retransmitted.
+        if !is_pure_ack(segment) || rtt_ns > RTO_INITIAL_NS {
             return;
         }
         let sent = &self.senders[side.peer() as usize];
@@ -80,43 +81,50 @@ impl Connection {
         self.framer.protocol() == Protocol::Http1 && self.framer.owes(Side::Client)
     }
 
-    /// Returns whether the client is still sending its request, as `segment` shows, with more to
-    /// come: if the response came early, that may cost the client the response (RFC 9112 §9.6).
-    fn uploads_on(&self, segment: &Segment) -> bool {
+    /// Returns whether the client is still sending its request, as `segment` shows, and has more of
+    /// it to send. If the response came early, that may cost the client the response (RFC 9112
+    /// §9.6).
+    fn still_uploads(&self, segment: &Segment) -> bool {
         let client = &self.senders[Side::Client as usize];
         let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
         sends && self.owes_request()
     }
 
     /// Returns which end of the data that `side` acknowledges is at the vantage. If the handshake
-    /// was not captured and all ACKs of a receiver are delayed, the path to it seems longer than it
-    /// is; the TTL then shows that no router lies there.
+    /// was not captured and the receiver delays all ACKs, the path to it seems longer than it is;
+    /// the TTL then shows that no router lies there.
     fn near(&self, side: Side) -> Near {
         match [side.peer(), side].map(|end| self.path.ends_here(end)) {
             [true, false] => Near::Sender { rtt_ns: self.path.base_rtt_ns() },
             [false, true] => Near::Receiver,
-            [false, false] if self.mid_stream && self.is_on_link(side) => Near::Receiver,
+            [false, false] if self.mid_stream && self.is_directly_connected(side) => Near::Receiver,
             _ => Near::Neither,
         }
     }
 
     /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
     /// `side` have not.
-    fn is_on_link(&self, side: Side) -> bool {
+    fn is_directly_connected(&self, side: Side) -> bool {
         let [here, there] = [side, side.peer()].map(|end| self.senders[end as usize].ttl());
         is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
     }
 
-    /// Ends the exchanges whose response `segment` of the client acknowledges: it moves the ACK
-    /// position of the server's stream from `before` to `una`. The earlier position was
-    /// acknowledged at `una_ns`. `beyond`: the ACK also covers data that was not seen, so that it
-    /// is not known to be the first ACK of the response.
+    /// Ends the exchanges whose response is acknowledged by `segment`, which the client sends: it
+    /// moves the ACK position of the server's stream from `before` to `una`. The position `before`
+    /// was acknowledged at `una_ns`. If `covers_unseen`, the ACK also covers data that was not
+    /// seen, so that it may not be the first ACK of the response.
     #[inline]
-    fn retire(&mut self, (before, una): (u64, u64), una_ns: u64, segment: &Segment, beyond: bool) {
-        if self.uploads_on(segment) {
+    fn retire(
+        &mut self,
+        (before, una): (u64, u64),
+        una_ns: u64,
+        segment: &Segment,
+        covers_unseen: bool,
+    ) {
+        if self.still_uploads(segment) {
             return;
         }
-        let rtt_client_ns = self.path.way_ns(Side::Client);
+        let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         if before >= self.timeline.retire_at {
             // The response arrived during the upload.
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());
@@ -124,7 +132,7 @@ impl Connection {
         let server = &self.senders[Side::Server as usize];
         let overtaken_ns = server.history().holes.filled_late_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
-        let timed = !beyond && server.times(is_ack_alone(segment));
+        let timed = !covers_unseen && server.shows_arrival(is_pure_ack(segment));
         let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
         let bulk = self.senders[Side::Server as usize].bulk.as_mut();
         let leg = Leg {
@@ -137,12 +145,12 @@ impl Connection {
         self.timeline.acknowledged(una, rtt_client_ns, &leg);
     }
 
-    /// Handles `bytes` of `sender` that were acknowledged and never seen.
+    /// Processes `bytes` of `sender` that were acknowledged and never seen.
     #[cold]
     #[inline(never)]
-    fn miss(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
+    fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
         self.faults_mut().missing_bytes += bytes;
-        self.senders.iter_mut().for_each(|half| half.since_mut().excuse_missing());
+        self.senders.iter_mut().for_each(|sender| sender.since_mut().excuse_missing());
         let position = self.senders[sender as usize].in_order();
         self.skip(sender, position, segment, shared);
     }

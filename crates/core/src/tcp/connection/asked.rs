@@ -1,5 +1,5 @@
 //! Pipelined requests (RFC 9112 §9.3.2), and requests that Nagle's algorithm (RFC 896) holds back
-//! while no response is awaited.
+//! while the client waits for no response.
 
 use crate::app::{Protocol, Side};
 use crate::judge::thresholds::HOLD_FLOOR_NS;
@@ -8,27 +8,28 @@ use crate::model::Cause;
 use crate::tcp::connection::Connection;
 use crate::tcp::sender::{Kind, SinceDeparture};
 use crate::tcp::shared::Shared;
-use crate::tcp::timeline::Passed;
+use crate::tcp::timeline::StreamProgress;
 use crate::wire::Segment;
 
 impl Connection {
-    /// Returns whether `side` sends data that no exchange under way waits for: their requests are
-    /// complete and not yet answered, as far as all was captured. In HTTP/2 the end of a request
-    /// is known, though not always that of its response: a ping during a call asks nothing of its
-    /// server's application.
-    pub(super) fn speaks_aside(&self, side: Side, kind: Kind) -> bool {
-        let says_ends = !self.framer.is_open_ended() || self.framer.protocol() == Protocol::Http2;
+    /// Returns whether `side` sends data that no exchange in progress waits for: all requests are
+    /// complete and not yet answered, as far as everything was captured. In HTTP/2 the end of a
+    /// request is known, though not always that of its response: a ping during a call needs no
+    /// answer of the server's application.
+    pub(super) fn is_outside_exchanges(&self, side: Side, kind: Kind) -> bool {
+        let ends_are_known =
+            !self.framer.is_open_ended() || self.framer.protocol() == Protocol::Http2;
         side == Side::Client
             && kind == Kind::New
             && self.timeline.all_asked()
-            && says_ends
+            && ends_are_known
             && self.senders[Side::Server as usize].seen()
             && self.faults().missing_bytes == 0
     }
 
-    /// Returns whether the server only sends frames that keep the connection alive while its
-    /// client waits for a response: that wait goes on.
-    pub(super) fn keeps_going(
+    /// Returns whether the server only sends frames that keep the connection alive while its client
+    /// waits for a response, so that the wait continues.
+    pub(super) fn only_keeps_alive(
         &self,
         side: Side,
         (start, segment): (u64, &Segment),
@@ -39,15 +40,15 @@ impl Connection {
             && self.timeline.all_asked()
             && payload.len() == segment.payload_len as usize
             && self.senders[side as usize].in_order() == start
-            && self.framer.keeps_going(side, payload)
+            && self.framer.only_keeps_alive(side, payload)
     }
 
-    /// Handles an ACK of the client which shows that the server spoke first, with data that was
-    /// not captured.
+    /// Processes an ACK of the client which shows that the server sent the first data, and that
+    /// this was not captured.
     #[inline(never)]
-    pub(super) fn miss_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
+    pub(super) fn note_unseen_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
         let server = &self.senders[Side::Server as usize];
-        if self.timeline.has_spoken() || self.mid_stream || server.unseen_bytes() == 0 {
+        if self.timeline.has_begun() || self.mid_stream || server.unseen_bytes() == 0 {
             return;
         }
         let begins = server.in_order();
@@ -62,13 +63,13 @@ impl Connection {
         matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
     }
 
-    fn passed(&self, side: Side) -> Passed {
+    fn passed(&self, side: Side) -> StreamProgress {
         let sender = &self.senders[side as usize];
-        Passed { sent: sender.nxt, acked: sender.una_seen() }
+        StreamProgress { sent: sender.nxt, acked: sender.una_seen() }
     }
 
-    /// Handles unreadable data of the client at a time when it may have the whole response.
-    /// Returns whether it overlaps the response.
+    /// Processes unreadable data of the client, sent at a time when it may have the whole response.
+    /// Returns whether the data overlaps the response.
     pub(super) fn request_overlaps(&mut self, segment: &Segment) -> bool {
         if self.timeline.is_interrupted() || !self.is_unreadable() {
             return false;
@@ -83,7 +84,7 @@ impl Connection {
         self.timeline.response_overlaps(self.passed(Side::Client)) && self.is_unreadable()
     }
 
-    /// Handles unreadable data of the client, which may continue its request.
+    /// Processes unreadable data of the client, which may continue its request.
     pub(super) fn continues_request(&mut self, segment: &Segment) {
         if self.is_unreadable() {
             let (passed, rtt_ns) = (self.passed(Side::Client), self.path.rtt_ns(Side::Client));
@@ -91,17 +92,17 @@ impl Connection {
         }
     }
 
-    /// Time for which a request was still on its way to the server after `from_ns`, when the
-    /// server had last sent something, ns: data sent before the request arrived answers an earlier
-    /// one.
-    pub(super) fn question_under_way_ns(&self, from_ns: u64) -> Option<u64> {
-        let arrives_ns = self.timeline.unanswered_since()? + self.path.way_ns(Side::Server);
+    /// Time for which a request was still on its way to the server after `from_ns`, the time at
+    /// which the server had last sent something, ns. Data sent before the request arrived answers
+    /// an earlier one.
+    pub(super) fn request_under_way_ns(&self, from_ns: u64) -> Option<u64> {
+        let arrives_ns = self.timeline.unanswered_since()? + self.path.known_rtt_ns(Side::Server);
         arrives_ns.checked_sub(from_ns).filter(|&ns| ns > 0)
     }
 
-    /// The client's gap before a request that belongs to no exchange under way, if Nagle's
-    /// algorithm held the request: a small segment sent after a small one, with the ACK of that,
-    /// though no response had come that the application could have waited for.
+    /// Returns the client's gap before a request that belongs to no exchange in progress, if
+    /// Nagle's algorithm held the request: a small segment after another small one, sent with the
+    /// ACK of that, though no response had come for which the application could have waited.
     #[inline]
     pub(super) fn held_request(
         &mut self,
@@ -118,7 +119,7 @@ impl Connection {
         let ack = since.acks.last.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;
         let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_FLOOR_NS;
-        // Data that the server sent meanwhile had not reached the client.
+        // Data that the server sent meanwhile had not yet reached the client.
         let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
         let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;
         let small = u64::from(segment.payload_len) < client.smss();
@@ -138,7 +139,7 @@ impl Connection {
         nagle.note_idle_request(held).then_some(gap)
     }
 
-    /// Attributes `gap` to the request that the last push began: it was held for that long.
+    /// Attributes `gap` to the request that began in the last push, which was held for that long.
     pub(super) fn hold(&mut self, gap: &Gap) {
         let slices = judge::judge(gap);
         if let Some(trace) = self.trace_mut() {

@@ -1,6 +1,6 @@
-//! Waits of a sender with a full send buffer: it has no more to send until an ACK makes room and
-//! the application writes again. Also counts whether a sender instead waits for messages of its
-//! peer.
+//! Waits of a sender with a full send buffer: it has nothing more to send until an ACK makes room
+//! and the application writes again. Also counts whether a sender waits for messages of its peer
+//! instead.
 
 use crate::app::Side;
 use crate::judge::{Gap, Turn};
@@ -11,7 +11,7 @@ use crate::tcp::sender::Near;
 use crate::tcp::thresholds::{ACK_TRAIN_PART, AT_ONCE_PART};
 use crate::wire::Segment;
 
-/// A wait for an ACK that ended with less than a full segment, which emptied the buffer.
+/// A wait for an ACK that ended with less than a full segment; this segment emptied the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocked {
     slice: Slice,
@@ -19,8 +19,9 @@ pub(super) struct Blocked {
 }
 
 impl Connection {
-    /// Keeps a wait for an ACK that ended with less than a full segment until the next segment
-    /// shows its cause. A sender with only a few segments in flight waits for something else.
+    /// Keeps a wait for an ACK that ended with less than a full segment, until the next segment
+    /// shows the cause of the wait. A sender with only a few segments in flight waits for something
+    /// else.
     pub(super) fn note_blocked(&mut self, gap: &Gap, slices: &Slices) {
         let held = |slice: &&Slice| {
             let causes = [Cause::NagleDelayedAck, Cause::SlowStart, Cause::CongestionWindow];
@@ -38,7 +39,7 @@ impl Connection {
         }
     }
 
-    /// Decides about such a wait as `side` sends `segment`. Data that the kernel holds back,
+    /// Decides about such a wait when `side` sends `segment`. Data that the kernel holds back,
     /// because of the congestion window or Nagle's algorithm, is joined with data written later
     /// (RFC 9293 §3.8.6.2.1). If full segments directly follow a partial one, they were written
     /// only after the ACK made room.
@@ -48,50 +49,50 @@ impl Connection {
             return;
         };
         let Blocked { slice, gap } = *blocked;
-        let half = &mut self.senders[side as usize];
-        let apart_ns = segment.time_ns.saturating_sub(half.last.time_ns);
-        let goes_on = half.last.frame == gap.next.frame
-            && u64::from(segment.payload_len) >= half.smss()
+        let sender = &mut self.senders[side as usize];
+        let apart_ns = segment.time_ns.saturating_sub(sender.last.time_ns);
+        let goes_on = sender.last.frame == gap.next.frame
+            && u64::from(segment.payload_len) >= sender.smss()
             && apart_ns <= gap.len_ns() / AT_ONCE_PART;
         if !goes_on {
             return;
         }
         if slice.cause == Some(Cause::NagleDelayedAck) {
-            let nagle = &mut half.history_mut().nagle.evidence;
+            let nagle = &mut sender.history_mut().nagle.evidence;
             nagle.holds = nagle.holds.saturating_sub(1);
         }
-        let bulk = half.bulk.get_or_insert_default();
-        bulk.was_full(&gap);
-        let is = Slice::of(Owner::SendBuffer, Cause::SendBuffer, slice.ns);
-        let (sender, frame, was) = (side, gap.next.frame, slice);
-        self.timeline.revise(&Change::Slice { sender, frame, was, is });
+        let bulk = sender.bulk.get_or_insert_default();
+        bulk.note_full_buffer(&gap);
+        let to = Slice::of(Owner::SendBuffer, Cause::SendBuffer, slice.ns);
+        let (sender, frame, from) = (side, gap.next.frame, slice);
+        self.timeline.revise(&Change::Slice { sender, frame, from, to });
     }
 
     /// Processes the ACK in `segment` for data of `side.peer()`; returns the round-trip sample of
-    /// [`Sender::acked`]. For a bulk sender it also records when it last acknowledged data of its
+    /// [`Sender::acked`]. For a bulk sender it also records when this last acknowledged data of its
     /// peer, and when that data had passed.
     pub(super) fn take_ack(&mut self, side: Side, segment: &Segment, near: Near) -> Option<u64> {
         let tsval = self.senders[side as usize].stamp_echoed(segment);
         let peer = &mut self.senders[side.peer() as usize];
-        let (sample, said_ns) = peer.acked(segment, near, tsval);
-        if said_ns > 0
+        let (sample, peer_data_ns) = peer.acked(segment, near, tsval);
+        if peer_data_ns > 0
             && let Some(bulk) = &mut self.senders[side as usize].bulk
         {
-            bulk.answered_ns = (segment.time_ns, said_ns);
+            bulk.peer_acked_ns = (segment.time_ns, peer_data_ns);
         }
         sample
     }
 
-    /// Counts whether the sender of `gap`, which had data in flight all the time, went on just as
-    /// data of its peer reached it, or at another time.
-    pub(super) fn note_grant(&mut self, gap: &Gap) {
+    /// Counts whether the sender of `gap`, which had data in flight all the time, continued just
+    /// when data of its peer reached it, or at another time.
+    pub(super) fn count_continuation(&mut self, gap: &Gap) {
         if ACK_TRAIN_PART * gap.len_ns() < gap.rtt.base_ns {
             return;
         }
         let Some(bulk) = &mut self.senders[gap.sender as usize].bulk else { return };
-        let (at_ns, said_ns) = bulk.answered_ns;
-        let heard_ns = said_ns + gap.rtt.sender_ns;
-        let at_once = heard_ns + gap.trigger_tolerance_ns() >= gap.end_ns;
-        bulk.went_on[usize::from(!(at_once && at_ns >= gap.start_ns))] += 1;
+        let (at_ns, peer_data_ns) = bulk.peer_acked_ns;
+        let reached_ns = peer_data_ns + gap.rtt.sender_ns;
+        let at_once = reached_ns + gap.trigger_tolerance_ns() >= gap.end_ns;
+        bulk.continuations[usize::from(!(at_once && at_ns >= gap.start_ns))] += 1;
     }
 }

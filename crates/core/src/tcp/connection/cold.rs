@@ -14,59 +14,60 @@ pub(super) struct Echo {
     pub tsval: u32,
     /// Time at which the segment with it passed, ns.
     pub time_ns: u64,
-    /// The peer has not echoed it yet.
+    /// The peer has not yet echoed it.
     pub awaited: bool,
-    /// The side's newest timestamp and when it first passed, ns; 0 if it may have passed before
-    /// the capture began, or has been echoed.
+    /// The newest timestamp of the side and the time at which it first passed, ns. The time is 0 if
+    /// it may have passed before the capture began, or has been echoed.
     pub newest: (u32, u64),
 }
 
-/// By side.
+/// Timestamps to be echoed, indexed by side.
 type Echoes = [Echo; 2];
 
-/// Rarely needed state of a connection, behind a single pointer.
+/// Rarely needed state of a connection, stored behind a single pointer.
 #[derive(Clone, Default)]
 pub(super) struct ColdState {
     /// State of the ending, once it has begun.
     pub ending: Option<Ending>,
-    /// The last timestamp of each side whose echo gives a sample; only if the handshake was not
+    /// The last timestamp of each side whose echo gives a sample; `None` if the handshake was
     /// captured.
     pub echoes: Option<Box<Echoes>>,
-    /// A retransmission by timer of which it is not yet known whether it was needed.
+    /// A retransmission by timer of which it is not yet known whether it was spurious.
     pub suspended: Option<Box<Suspended>>,
-    /// Such a retransmission after its sender went on.
+    /// Such a retransmission after its sender sent more data.
     pub contested: Option<Box<Suspended>>,
-    /// A retransmission that seems to have been needed, until its sender goes on: a second ACK
+    /// A retransmission that seems to have been needed, until its sender sends more: a second ACK
     /// would show that the receiver got both transmissions.
     pub counted: Option<Box<Suspended>>,
-    /// Retransmissions by timer after lost ACKs, until it is known whether the sender had waited.
+    /// Retransmissions by timer after lost ACKs, until it is known whether the sender had waited
+    /// for them.
     pub acked_late: Option<Box<AckedLate>>,
     /// The last gap that may yet be attributed to another owner.
     pub doubted: Option<Box<doubt::Doubted>>,
-    /// The last response that its timestamp shows to have been queued, until the peer's next
-    /// packet confirms it or not.
+    /// The last response whose timestamp shows that it was queued, until the next packet of the
+    /// peer shows whether this is right.
     pub queued: Option<Box<limits::Queued>>,
     /// The last wait of a sender whose buffer may have been full.
     pub blocked: Option<Box<blocked::Blocked>>,
-    /// Gaps recorded for drawing.
+    /// Gaps recorded for a drawing or an explanation.
     pub trace: Option<Box<Trace>>,
     /// ICMP errors about the connection.
     pub icmp_report: Option<Box<IcmpReport>>,
-    /// Queueing delay that transfers cause, by sender.
+    /// Queueing delay that transfers cause, indexed by sender.
     pub queue_delay: Option<Box<[QueueDelay; 2]>>,
-    /// Limits of the trace, if there are any.
-    pub faults: Option<Box<TraceFaults>>,
+    /// Defects of the capture, if there are any.
+    pub faults: Option<Box<CaptureFaults>>,
     /// Exchanges held back until more is known of the path.
     #[expect(clippy::vec_box, reason = "they are in boxes before and after that")]
     pub kept: Vec<Box<Exchange>>,
-    /// The connection is reported with other addresses, and not with these.
+    /// The connection is a copy of one with other addresses, and is reported only with those.
     pub is_copy: bool,
 }
 
 impl ColdState {
-    /// Returns whether no state is pending that the next segment may change, apart from a doubt that
-    /// satisfies `known`.
-    pub fn is_quiet_but(&self, known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
+    /// Returns whether no state is pending that the next segment may change, except a doubt that
+    /// satisfies `is_known`.
+    pub fn is_quiet_except(&self, is_known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
         let Self {
             ending,
             echoes: _,
@@ -86,7 +87,7 @@ impl ColdState {
         } = self;
         let held = suspended.is_some() || contested.is_some() || counted.is_some();
         let repeated = held || acked_late.is_some() || !kept.is_empty();
-        let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
+        let doubted = doubted.as_deref().is_some_and(|doubted| !is_known(doubted));
         let other = doubted || queued.is_some() || blocked.is_some() || queue_delay.is_some();
         let other_state =
             trace.is_some() || icmp_report.is_some() || faults.is_some() || ending.is_some();
@@ -103,12 +104,12 @@ impl ColdState {
     }
 }
 
-/// Limits of the trace of one connection.
+/// Defects of the capture that concern one connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TraceFaults {
+pub struct CaptureFaults {
     /// Frames captured twice.
     pub duplicates: u64,
-    /// Bytes acknowledged and never seen.
+    /// Bytes that were acknowledged and never seen.
     pub missing_bytes: u64,
     /// Segments whose payload was truncated by the snap length.
     pub truncated: u64,
@@ -116,34 +117,35 @@ pub struct TraceFaults {
     pub cut_headers: u64,
     /// Segments longer than the MSS: GRO or TSO super-packets.
     pub super_packets: u64,
-    /// Times that data was acknowledged only by a data segment of its receiver, too late or for
-    /// too much data at once: the ACK before it was sent and not captured.
+    /// Number of times that data was acknowledged only by a data segment of its receiver, too late
+    /// or for too much data at once: the ACK before it was sent and not captured.
     pub missing_acks: u64,
     /// The capture's clock was set.
     pub clock_set: bool,
-    /// [`SegmentFlags::CLOCK_SET`] of the last segment.
+    /// Value of [`SegmentFlags::CLOCK_SET`] of the last segment.
     pub clock_odd: bool,
-    /// Time of the last step of the clock, ns; a segment passed then.
+    /// Time of the last step of the clock, ns; a segment passed at that time.
     pub clock_set_ns: u64,
-    /// By how much the clock is behind, ns.
+    /// Time by which the clock is behind, ns.
     pub behind_ns: u64,
 }
 
 impl Connection {
-    /// A part of the rarely needed state.
+    /// Returns a part of the rarely needed state.
     #[inline]
     pub(super) fn cold<T>(&self, part: impl Fn(&ColdState) -> &Option<Box<T>>) -> Option<&T> {
         self.cold.as_ref().and_then(|cold| part(cold).as_deref())
     }
 
-    /// Returns whether the connection is reported with other addresses, and not with these.
+    /// Returns whether the connection is a copy of one with other addresses, under which it is
+    /// reported.
     #[inline]
     pub(super) fn is_copy(&self) -> bool {
         self.cold.as_ref().is_some_and(|cold| cold.is_copy)
     }
 
     /// Excludes the connection from the report; returns whether it was included before.
-    pub fn leave_out(&mut self) -> bool {
+    pub fn exclude(&mut self) -> bool {
         !std::mem::replace(&mut self.cold_mut().is_copy, true)
     }
 
@@ -159,7 +161,7 @@ impl Connection {
         self.cold.as_ref().is_some_and(|cold| cold.is_unsettled())
     }
 
-    /// The rarely needed state, created on demand.
+    /// Returns the rarely needed state, which is created on demand.
     #[cold]
     #[inline(never)]
     pub(super) fn cold_mut(&mut self) -> &mut ColdState {
@@ -174,17 +176,17 @@ impl Connection {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn faults_mut(&mut self) -> &mut TraceFaults {
+    pub(super) fn faults_mut(&mut self) -> &mut CaptureFaults {
         self.cold_mut().faults.get_or_insert_default()
     }
 
-    /// Records from here on what drawing the connection needs.
+    /// Begins to record what a drawing of the connection needs.
     pub fn note_trace(&mut self) {
         self.cold_mut().trace = Some(Box::default());
     }
 
-    /// Records from here on what explaining the connection needs: every gap, and what changes the
-    /// ledgers of exchanges later.
+    /// Begins to record what an explanation of the connection needs: every gap with everything that
+    /// was known.
     pub fn note_decisions(&mut self) {
         let gaps = Some(Vec::new());
         self.cold_mut().trace = Some(Box::new(Trace { decided: gaps, ..Trace::default() }));
@@ -195,7 +197,7 @@ impl Connection {
         self.cold(|cold| &cold.trace)
     }
 
-    /// The recording, to be added to.
+    /// The recording, for additions.
     pub fn trace_mut(&mut self) -> Option<&mut Trace> {
         self.cold.as_mut()?.trace.as_deref_mut()
     }

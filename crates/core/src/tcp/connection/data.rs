@@ -1,5 +1,5 @@
-//! Processes payload, in the order of RFC 9293 §3.10.7.4: its place in the sequence, what its sender
-//! knew by then, the silence that it ends, and its text.
+//! Processes payload, in the order of RFC 9293 §3.10.7.4: its position in the stream, what its
+//! sender knew by then, the silence that it ends, and its content.
 
 use crate::app::Side;
 use crate::judge::{Gap, Recovery};
@@ -11,16 +11,17 @@ use crate::tcp::sender::{Kind, Rtts, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::wire::{Segment, TcpFlags};
 
-/// A segment with payload, by its place in the stream of its sender.
+/// A segment with payload, with its position in the stream of its sender.
 #[derive(Clone, Copy)]
 struct Data<'a> {
     side: Side,
     segment: &'a Segment,
-    /// Positions of its begin and end.
+    /// Position of its first byte.
+    /// Position behind its last byte.
     start: u64,
     end: u64,
     kind: Kind,
-    /// Minimum round trip between both ends before it, ns.
+    /// Minimum round trip between both ends before the segment, ns.
     base_ns: u64,
     /// It repeats data that had arrived.
     arrived: bool,
@@ -41,25 +42,25 @@ impl Data<'_> {
     }
 }
 
-/// The silence that data ended, and the messages before it.
+/// The silence that a segment ended, and the messages before it.
 struct Ended {
-    /// The data moves the cursor: an exchange was waiting for it.
-    moves: bool,
-    /// [`Shared::silence`] is a gap to be explained.
+    /// An exchange was waiting for the data, so that the data advances the timeline.
+    is_awaited: bool,
+    /// [`Shared::silence`] is a gap that has to be explained.
     explained: bool,
-    /// It is data of the server amid a request.
+    /// The server sent the data while a request was incomplete.
     overlaps_request: bool,
-    /// Time of the last data of either side before it, ns.
-    spoken_ns: u64,
+    /// Time of the last data of either side before this, ns.
+    last_data_ns: u64,
 }
 
-/// What data may be, beside a part of an exchange in progress.
+/// What the data may be if it is no part of an exchange in progress.
 struct Doubts {
-    /// A message of the server that nothing asked for.
-    unasked: bool,
-    /// A message that no exchange waits for, or the next request.
+    /// The data may be an unsolicited message of the server.
+    unsolicited: bool,
+    /// The data may be a message that no exchange waits for, or the next request.
     maybe_idle: bool,
-    /// State to return to if it turns out that nothing asked for it.
+    /// State that is restored if the data turns out to be unsolicited.
     saved: Option<Box<Saved>>,
 }
 
@@ -73,7 +74,7 @@ impl Connection {
         shared: &mut Shared,
     ) {
         let mut since = SinceDeparture::default();
-        let data = self.place_in_stream(side, segment, &mut since);
+        let data = self.locate(side, segment, &mut since);
         self.note_limits(side, segment);
         if let Some(trace) = self.trace_mut() {
             trace.kind = Some(data.kind);
@@ -85,23 +86,24 @@ impl Connection {
         if self.is_unsettled() && self.settle_with(&data, &since) {
             return self.depart(&data, &since);
         }
-        if data.is_new() && self.goes_on(side, segment) {
-            self.take_up(side, segment, segment.time_ns, shared);
+        if data.is_new() && self.may_continue_response(side, segment) {
+            self.begin_mid_message(side, segment, segment.time_ns, shared);
         }
         let ended = self.end_silence(&data, payload, &since, shared);
         let held = self.held_before(&data, &ended, &since);
         self.begin_flight(&data);
         self.depart(&data, &since);
-        let doubts = self.doubt_turn(&data, &ended, &shared.silence);
+        let doubts = self.doubts_about(&data, &ended, &shared.silence);
         if ended.explained && !self.attribute_silence(&data, doubts.maybe_idle, &shared.silence) {
             return self.senders[side as usize].follow_rounds();
         }
         self.senders[side as usize].follow_rounds();
-        self.read_text(&data, payload, (ended, doubts, held), shared);
+        self.read_content(&data, payload, (ended, doubts, held), shared);
     }
 
-    /// Finds the place of `segment` in the stream, after the ACKs in `since` that its sender knew.
-    fn place_in_stream<'a>(
+    /// Finds the position of `segment` in the stream, after the ACKs in `since` that its sender
+    /// knew.
+    fn locate<'a>(
         &mut self,
         side: Side,
         segment: &'a Segment,
@@ -129,15 +131,15 @@ impl Connection {
         since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
         if start > self.senders[index].nxt {
-            // The data in between will be repeated, or the capture misses it.
+            // The data in between will be retransmitted, or is missing in the capture.
             since.excuse_missing();
         }
         let arrived = match kind {
             Kind::Probe | Kind::Late => true,
             Kind::Retransmission(_) => {
                 let sender = &self.senders[index];
-                let needless = || sender.repeats_needlessly((start, end), segment.time_ns, base_ns);
-                self.arrives(side) || needless()
+                let is_spurious = || sender.is_spurious((start, end), segment.time_ns, base_ns);
+                self.arrives(side) || is_spurious()
             }
             _ => false,
         };
@@ -151,21 +153,22 @@ impl Connection {
         self.senders[side as usize].depart(segment, (start, kind), since, arrived);
     }
 
-    /// Follows a timer that repeats data (RFC 6298 §5.5), which may be a request under way.
+    /// Follows a timer that repeats data (RFC 6298 §5.5), which may be a request that began before
+    /// the capture.
     fn follow_repetition(&mut self, data: &Data<'_>, shared: &mut Shared) {
         let &Data { side, segment, start, arrived, .. } = data;
         if !data.is_timer_repetition() || arrived {
             return;
         }
         self.senders[side as usize].follow_timer(start, segment);
-        if self.repeats_what_nobody_hears(side, segment) {
+        if self.repeats_unacknowledged_message(side, segment) {
             let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
-            self.take_up(side, segment, since_ns, shared);
+            self.begin_mid_message(side, segment, since_ns, shared);
         }
     }
 
-    /// Settles earlier verdicts that wait for the next segment. Returns whether the data only goes
-    /// on with a repetition whose verdict stays open.
+    /// Settles earlier verdicts that wait for the next segment. Returns whether the data only
+    /// continues a retransmission whose verdict stays open.
     fn settle_with(&mut self, data: &Data<'_>, since: &SinceDeparture) -> bool {
         let &Data { side, segment, start, kind, .. } = data;
         if self.stays_suspended(side, segment, kind) {
@@ -195,16 +198,17 @@ impl Connection {
         if data.is_new_of(Side::Client) {
             self.continues_request(segment);
         }
-        let keeps_going = data.is_new() && self.keeps_going(side, (start, segment), payload);
-        let moves = !keeps_going && self.moves_cursor(side, kind, arrived, start);
-        let waits = moves && self.timeline.accrues();
+        let only_keeps_alive =
+            data.is_new() && self.only_keeps_alive(side, (start, segment), payload);
+        let is_awaited = !only_keeps_alive && self.moves_cursor(side, kind, arrived, start);
+        let waits = is_awaited && self.timeline.accrues();
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
-        let spoken_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
-        Ended { moves, explained, overlaps_request, spoken_ns }
+        let last_data_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
+        Ended { is_awaited, explained, overlaps_request, last_data_ns }
     }
 
-    /// The gap before a request that Nagle's algorithm held, if the data is such a request.
+    /// Returns the gap before a request that Nagle's algorithm held, if the data is such a request.
     fn held_before(
         &mut self,
         data: &Data<'_>,
@@ -233,29 +237,29 @@ impl Connection {
         }
     }
 
-    /// Says what the data may be beside a part of an exchange in progress; `silence`: the gap
-    /// before it.
-    fn doubt_turn(&mut self, data: &Data<'_>, ended: &Ended, silence: &Gap) -> Doubts {
+    /// Returns what the data may be if it is no part of an exchange in progress. `silence` is the
+    /// gap before it.
+    fn doubts_about(&mut self, data: &Data<'_>, ended: &Ended, silence: &Gap) -> Doubts {
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.paused_now = false;
         self.timeline.rests = ended.explained && self.has_rested(silence);
         let of_server = data.is_new_of(Side::Server);
-        let unasked = of_server && self.timeline.is_ready();
+        let unsolicited = of_server && self.timeline.is_ready();
         let maybe_idle = data.side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over()
             && !self.timeline.is_ready()
             || self.timeline.rests
-            || unasked
+            || unsolicited
             || ended.overlaps_request;
-        let may_be_unasked = of_server && self.framer.has_unasked();
+        let may_be_unasked = of_server && self.framer.has_unsolicited();
         let saved = if may_be_unasked { self.timeline.save() } else { None };
-        Doubts { unasked, maybe_idle, saved }
+        Doubts { unsolicited, maybe_idle, saved }
     }
 
-    /// Attributes `silence`, unless the text has to show first whether an exchange waited for the
-    /// data. Returns `false` if the verdict is suspended: whether a timer's retransmission was needed
-    /// shows in its answer.
+    /// Attributes `silence`, unless the content has to show first whether an exchange waited for the
+    /// data. Returns `false` if the verdict is postponed: the answer will show whether a
+    /// retransmission by timer was needed.
     fn attribute_silence(&mut self, data: &Data<'_>, maybe_idle: bool, silence: &Gap) -> bool {
         let &Data { side, segment, end, .. } = data;
         if data.is_timer_repetition() {
@@ -270,8 +274,8 @@ impl Connection {
         true
     }
 
-    /// Moves the cursor and reads the text, which shows whether an exchange waited for it.
-    fn read_text(
+    /// Advances the timeline and parses the content, which shows whether an exchange waited for it.
+    fn read_content(
         &mut self,
         data: &Data<'_>,
         payload: &[u8],
@@ -279,17 +283,17 @@ impl Connection {
         shared: &mut Shared,
     ) {
         let &Data { side, segment, start, end, .. } = data;
-        let Doubts { unasked, maybe_idle, saved } = doubts;
+        let Doubts { unsolicited, maybe_idle, saved } = doubts;
         self.timeline.request_began = false;
         let before = (self.timeline.cursor_ns, self.timeline.active);
         let overlaps = ended.overlaps_request
             || maybe_idle && data.is_new_of(Side::Client) && self.request_overlaps(segment);
-        if ended.moves {
+        if ended.is_awaited {
             self.move_cursor(side, segment.time_ns);
-            self.timeline.spoke_at(ended.spoken_ns, segment.time_ns);
+            self.timeline.shorten_pause(ended.last_data_ns, segment.time_ns);
         }
         if data.is_new_of(Side::Client) {
-            self.timeline.go_on();
+            self.timeline.note_client_data();
         }
         self.framer.set_overlapping(overlaps);
         self.stream(side, start, segment, payload, shared);
@@ -297,20 +301,20 @@ impl Connection {
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
             self.hold(&gap);
         }
-        if unasked && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
-            // A greeting, for which the client may have waited.
+        if unsolicited && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
+            // The data is a greeting, for which the client may have waited.
             if ended.explained {
                 self.attribute(&shared.silence, end);
             }
             self.timeline.touch(Sighting::of(side, segment));
             return;
         }
-        let unasked = self.timeline.paused_now && self.is_unasked();
-        if maybe_idle && !self.timeline.request_began || unasked {
-            // Neither a request nor a response (a closing alert, for example): no exchange waits
-            // for it.
+        let unsolicited = self.timeline.paused_now && self.is_unsolicited();
+        if maybe_idle && !self.timeline.request_began || unsolicited {
+            // The data is neither a request nor a response (a closing alert, for example): no
+            // exchange waits for it.
             (self.timeline.cursor_ns, self.timeline.active) = before;
-            if unasked {
+            if unsolicited {
                 self.timeline.end_before_pause();
             }
             return;

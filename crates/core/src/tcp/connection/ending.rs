@@ -1,11 +1,11 @@
-//! The end of a connection, and decisions that are possible only then.
+//! The end of a connection, and the decisions that are possible only then.
 
 use crate::app::{Protocol, Side};
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::{Cause, Class, Family, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::{Chain, Change, Exchange, Opening, Outcome};
-use crate::tcp::pipe::serialise_ns;
+use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
@@ -14,21 +14,21 @@ use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Segment, TcpFlags};
 
-/// The end of a connection, as far as seen: FINs, a RST or an ICMP error.
+/// How a connection ended so far: its FINs, a RST or an ICMP error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending {
-    /// The RST or ICMP error that ended it.
+    /// The RST or ICMP error that ended the connection.
     pub reset: Option<Sighting>,
     /// TTL of the RST, and of its sender's other packets (0 if there were none).
     pub reset_ttls: [u8; 2],
-    /// The client closed, and the server, which had not closed, answered with a RST without ACK:
-    /// it no longer knows the connection (RFC 9293 §3.10.7.1).
+    /// The client closed, and the server, which had not closed, answered with a RST without ACK: it
+    /// no longer knows the connection (RFC 9293 §3.10.7.1).
     pub forgotten: bool,
     /// Time of each side's FIN, ns.
     pub fin_ns: [Option<u64>; 2],
     /// The RST has no ACK: its sender does not know the connection (RFC 9293 §3.10.7.1).
     pub unknown: bool,
-    /// Time from which on nothing more was expected, ns.
+    /// Time after which nothing more was expected, ns.
     pub over_ns: Option<u64>,
     /// The frames of the FINs.
     pub fin: [Option<Sighting>; 2],
@@ -47,26 +47,27 @@ impl Connection {
             && ending.unknown;
         self.resume();
         if side == Side::Client {
-            self.forget_goodbye(segment.time_ns);
+            self.drop_unanswered_last_message(segment.time_ns);
         }
         if self.timeline.front().is_some() {
-            self.catch_up(segment.time_ns);
-            let goodbye = self.ending().fin_ns.iter().any(Option::is_some);
-            // A client that has all data of a server that may send no more loses nothing.
+            self.apply_pending_acks(segment.time_ns);
+            let has_fin = self.ending().fin_ns.iter().any(Option::is_some);
+            // A client that has all data of a server that may send no more loses nothing by its
+            // RST.
             let server = &self.senders[Side::Server as usize];
             let has_all = side == Side::Client && server.una_seen() >= server.nxt;
             let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
             let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
-            // A client reset during an upload may lose the response with it, because its host
-            // discards that (RFC 9112 §9.6).
+            // If a client is reset during an upload, it may lose the response, because its host
+            // discards it (RFC 9112 §9.6).
             let cut = side == Side::Server && self.timeline.all_answered() && self.owes_request();
             let over =
-                !cut && (closed || may_be_over && (goodbye || has_all || !self.unfinished()));
+                !cut && (closed || may_be_over && (has_fin || has_all || !self.unfinished()));
             if cut {
-                self.timeline.lose_answer();
+                self.timeline.reopen_response();
             }
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
-            if !over && !self.cut_off {
+            if !over && !self.server_closed_early {
                 // A side that had closed no longer waits.
                 let left = self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].nxt);
                 let left = left.filter(|_| side == Side::Client);
@@ -80,8 +81,8 @@ impl Connection {
                 );
             }
             let position = self.senders[Side::Server as usize].nxt;
-            let rtt_client_ns = self.path.way_ns(Side::Client);
-            self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
+            let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
+            self.timeline.settle_pauses(self.first_close_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
         }
     }
@@ -98,10 +99,10 @@ impl Connection {
         asked && !asks && !self.unfinished() && !self.is_one_way()
     }
 
-    /// Leg to the client that was not seen, ns; less if the server's FIN passed before the
-    /// request, since it was on its way by then.
+    /// Time on the leg to the client that was not seen, ns. It is shorter if the server's FIN
+    /// passed before the request, since the FIN was on its way by then.
     pub(super) fn last_leg_ns(&self) -> u64 {
-        let rtt_ns = self.path.way_ns(Side::Client);
+        let rtt_ns = self.path.known_rtt_ns(Side::Client);
         let fin_ns = self.ending().fin_ns[Side::Server as usize];
         match (fin_ns, self.timeline.front()) {
             (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
@@ -112,18 +113,18 @@ impl Connection {
     }
 
     /// Time at which either side first ended the connection, ns.
-    fn left_ns(&self) -> Option<u64> {
+    fn first_close_ns(&self) -> Option<u64> {
         let reset_ns = self.ending().reset.map(|reset| reset.time_ns);
         self.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
     }
 
-    /// Handles the server's FIN while a request waits: the client learns that no response comes,
-    /// or that the data it has was the whole response (RFC 9112 §6.3).
-    pub(super) fn cut_off(&mut self, segment: &Segment) {
+    /// Processes the server's FIN while a request waits: it shows the client that no response
+    /// comes, or that the data received was the whole response (RFC 9112 §6.3).
+    pub(super) fn take_server_fin(&mut self, segment: &Segment) {
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
-            self.forget_goodbye(left_ns);
+            self.drop_unanswered_last_message(left_ns);
         }
-        self.forget_farewell(segment.time_ns);
+        self.drop_message_before_fin(segment.time_ns);
         let ends = self.ends_response(segment);
         let waiting = self.timeline.front().is_some_and(|exchange| {
             let waits = ends || !exchange.response_seen;
@@ -138,27 +139,28 @@ impl Connection {
         if waiting && !(closed && self.is_one_way()) {
             self.resume();
             self.accrue_to(Side::Server, segment.time_ns, Sighting::of(Side::Server, segment));
-            self.cut_off = true;
+            self.server_closed_early = true;
         }
     }
 
     /// Returns whether the server's FIN at `fin_ns` answers only the client's FIN at `closed_ns`.
-    /// It comes at once, so that the server was not working on the client's last message; it had
-    /// acknowledged that and waited for more. In an unreadable protocol, on a connection on which
-    /// other messages were answered, that message was a command without a reply.
+    /// It comes at once, so that the server was not working on the client's last message; the
+    /// server had acknowledged that message and waited for more. In an unreadable protocol, on a
+    /// connection on which other messages were answered, that message was a command without a
+    /// reply.
     fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64) -> bool {
         let client = &self.senders[Side::Client as usize];
         let rtt_ns = self.path.rtt_ns(Side::Server);
-        let heard = closed_ns > client.last.time_ns + rtt_ns + STREAM_PAUSE_MIN_NS;
+        let was_received = closed_ns > client.last.time_ns + rtt_ns + STREAM_PAUSE_MIN_NS;
         self.framer.protocol() == Protocol::Turns
             && self.totals.exchanges > 0
-            && heard
+            && was_received
             && client.una_seen() >= client.nxt
             && fin_ns.saturating_sub(closed_ns) < rtt_ns + STREAM_PAUSE_MIN_NS
     }
 
-    /// Returns whether the server's first FIN, after all of its data, ends the response under way
-    /// for which the client still waits.
+    /// Returns whether the server's FIN in `segment`, its first and after all of its data, ends the
+    /// response for which the client still waits.
     fn ends_response(&self, segment: &Segment) -> bool {
         let [client_ns, server_ns] = self.ending().fin_ns;
         let server = &self.senders[Side::Server as usize];
@@ -169,31 +171,34 @@ impl Connection {
             && self.framer.ends_with_connection()
     }
 
-    /// Handles a client that has left: its last message may not have asked for anything.
-    fn forget_goodbye(&mut self, left_ns: u64) {
-        self.timeline.forget_goodbye(left_ns, self.path.base_rtt_ns());
+    /// Drops the exchange of the client's last message if the client has closed without waiting for
+    /// a response.
+    fn drop_unanswered_last_message(&mut self, left_ns: u64) {
+        self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
     }
 
-    /// Handles a server that closes an idle connection: a message just before that is no response.
-    fn forget_farewell(&mut self, fin_ns: u64) {
+    /// Drops the exchange of a message that the server sent just before it closed an idle
+    /// connection: the message is no response.
+    fn drop_message_before_fin(&mut self, fin_ns: u64) {
         let [client, server] = &self.senders;
         let idle_ns = fin_ns.saturating_sub(client.last.time_ns + self.path.base_rtt_ns());
-        // Directly after a response, its end may follow at any time.
+        // Directly after a response, the server may end the connection at any time.
         let at_once = server.last.time_ns < client.last.time_ns
             || fin_ns.saturating_sub(server.last.time_ns) < STREAM_PAUSE_MIN_NS;
         if self.framer.protocol() == Protocol::Tls && idle_ns >= STREAM_PAUSE_MIN_NS && at_once {
             let (last_bytes, positions) = (client.last.len, [client.nxt, server.nxt]);
-            self.timeline.forget_farewell(last_bytes.into(), positions);
+            self.timeline.drop_message_before_fin(last_bytes.into(), positions);
         }
     }
 
-    /// Returns whether nothing was ever answered here, and the client did not wait for an answer.
+    /// Returns whether nothing was ever answered on this connection, and the client did not wait
+    /// for a response.
     fn is_one_way(&mut self) -> bool {
         !self.has_exchanged() && self.timeline.is_one_way()
     }
 
-    /// Time at which the client closed, if data of `sender` up to `end` had not reached it, ns:
-    /// nothing waits for a retransmission after that.
+    /// Time at which the client closed, if data of `sender` up to `end` had not reached it, ns.
+    /// Nothing waits for a retransmission after that.
     pub(super) fn gave_up_ns(&self, sender: Side, end: u64) -> Option<u64> {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
         let arrived = self.senders[sender as usize].una_seen() >= end;
@@ -207,9 +212,9 @@ impl Connection {
         self.senders.iter().any(|sender| unacked(sender) || sender.met_closed_window())
     }
 
-    /// Applies the ACKs that have reached their senders by `now_ns`, if they may have closed a
-    /// window.
-    fn catch_up(&mut self, now_ns: u64) {
+    /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed
+    /// a window.
+    fn apply_pending_acks(&mut self, now_ns: u64) {
         for side in Side::ALL {
             let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
             let sender = &mut self.senders[side as usize];
@@ -223,21 +228,21 @@ impl Connection {
         }
     }
 
-    /// Passes finished exchanges on, unless they may be reopened.
-    pub(super) fn hand_over(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
+    /// Reports finished exchanges, unless they may be reopened.
+    pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         if self.timeline.done.is_empty() || self.timeline.is_interrupted() {
             return;
         }
         self.senders.iter_mut().for_each(Sender::shrink);
         while let Some(exchange) = self.timeline.done.pop_front() {
-            self.hand(exchange, shared, sink);
+            self.report_exchange(exchange, shared, sink);
         }
         self.timeline.shrink();
     }
 
-    /// Completes one finished exchange and passes it on, unless it is held back or not reported.
+    /// Completes one finished exchange and reports it, unless it is held back or not in the report.
     #[inline]
-    pub(super) fn hand(
+    pub(super) fn report_exchange(
         &mut self,
         mut exchange: Box<Exchange>,
         shared: &mut Shared,
@@ -283,24 +288,24 @@ impl Connection {
             ended_ns: exchange.end_ns,
             path_ns: exchange.ledger.of(Owner::Path),
             round_trip_ns: self.path.base_rtt_ns(),
-            rtt_client_ns: self.path.way_ns(Side::Client),
+            rtt_client_ns: self.path.known_rtt_ns(Side::Client),
         });
         self.totals.set_row(row);
         sink.exchange(self, exchange);
     }
 
-    /// Adds to the losses of `side` in `exchange` the number of segments, and the time that its
-    /// bytes take in any case.
+    /// Adds to the losses of `side` in `exchange` the number of segments, and the time that the
+    /// bytes of `side` take in any case.
     fn count_repairs(&mut self, side: Side, exchange: &mut Exchange) {
-        let half = &mut self.senders[side as usize];
-        if !half.is_troubled() {
+        let sender = &mut self.senders[side as usize];
+        if !sender.is_troubled() {
             return;
         }
         let began = exchange.began_at[side as usize];
-        let bytes = half.nxt.saturating_sub(began.max(ORIGIN));
-        let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
-        let least_ns = rate.map_or(0, |rate| serialise_ns(bytes, rate));
-        let segments = half.history_mut().counts.take_fast();
+        let bytes = sender.nxt.saturating_sub(began.max(ORIGIN));
+        let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
+        let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
+        let segments = sender.history_mut().counts.take_fast();
         for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
             if chain.cause.family() == Family::Loss {
                 chain.least_ns = least_ns;
@@ -311,33 +316,33 @@ impl Connection {
         }
     }
 
-    /// Applies [`Exchange::owe_to_rate`]: the path rate of a short transfer is known only from its
+    /// Applies [`Exchange::attribute_to_rate`]: the path rate of a short transfer is known only from its
     /// last ACKs.
     fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
         let sender = &mut self.senders[side as usize];
         let bytes = exchange.sent_bytes(side, sender.nxt);
         sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
-        exchange.owe_to_rate(side, &self.opening(side, exchange, bytes));
+        exchange.attribute_to_rate(side, &self.opening(side, exchange, bytes));
     }
 
     /// Makes the decisions that are possible only at the end of an exchange.
     pub(super) fn settle(&mut self, exchange: &mut Exchange) {
-        if exchange.connects && self.setup.ignored(&self.path) {
+        if exchange.connects && self.setup.ignored_ack(&self.path) {
             let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
             let to = (Owner::Connect, Cause::AcceptQueueOverflow);
             exchange.revise(&Change::Moved { from, to });
         }
         let one_way = self.senders.iter().any(|sender| !sender.seen());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
-        // The first data of a connection may have been ignored by a listener with a full queue,
-        // and not lost.
+        // A listener with a full queue may have ignored the first data of a connection, so that it
+        // was not lost.
         let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
         let proven = self.senders.iter().any(Sender::timer_doubles)
             && timed_out_ns >= RTO_MIN_NS
             && (self.mid_stream || !is_first);
         if one_way && !proven {
-            // It is not seen whether the timer or the other side caused the retransmission, nor
-            // whether anything waited.
+            // The capture does not show whether the timer or the other side caused the
+            // retransmission, nor whether anything waited.
             let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
             exchange.revise(&Change::Unknown { from });
         }
@@ -348,7 +353,7 @@ impl Connection {
             self.settle_set_up(exchange);
         }
         if exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0 {
-            Side::ALL.into_iter().for_each(|side| self.blame_reader(side, exchange));
+            Side::ALL.into_iter().for_each(|side| self.attribute_to_reader(side, exchange));
         }
         if exchange.causes() & Cause::REVISED == 0 {
             return;
@@ -357,18 +362,18 @@ impl Connection {
             if self.nagle(side).is_refuted() {
                 exchange.revise(&Change::NoNagle { sender: side });
             }
-            self.uncover(side, exchange);
+            self.subtract_opening(side, exchange);
         }
     }
 
     /// Attributes small windows to a slow reader that closes its window again and again.
-    fn blame_reader(&self, side: Side, exchange: &mut Exchange) {
+    fn attribute_to_reader(&self, side: Side, exchange: &mut Exchange) {
         if self.senders[side as usize].is_read_slowly() {
             exchange.revise(&Change::Reader { sender: side });
         }
     }
 
-    /// Removes needless retransmissions from the cost of the set-up, and sets the cause of the
+    /// Removes spurious retransmissions from the cost of the set-up, and sets the cause of the
     /// rest.
     fn settle_set_up(&self, exchange: &mut Exchange) {
         let again_ns = exchange.repeated_setup_ns;
@@ -384,8 +389,8 @@ impl Connection {
         }
     }
 
-    /// Names the common cause of repeated losses of one direction. The small window after a loss
-    /// is attributed to the loss as well.
+    /// Sets the common cause of repeated losses of one direction. The small window after a loss is
+    /// attributed to the loss as well.
     pub(super) fn name_losses(&mut self, side: Side, exchange: &mut Exchange) {
         let of_loss = |cause: Cause| cause.family() == Family::Loss;
         let most = exchange
@@ -394,11 +399,11 @@ impl Connection {
             .filter(|chain| chain.sender == side && of_loss(chain.cause))
             .max_by_key(|chain| chain.ns)
             .map(|chain| chain.cause);
-        let half = &mut self.senders[side as usize];
+        let sender = &mut self.senders[side as usize];
         if most.is_some() {
-            half.history_mut().losses.cause = most;
+            sender.history_mut().losses.cause = most;
         }
-        if let Some(cause) = half.history().losses.cause {
+        if let Some(cause) = sender.history().losses.cause {
             exchange.revise(&Change::Renamed {
                 sender: side,
                 from: Cause::CongestionWindow,
@@ -407,18 +412,18 @@ impl Connection {
         }
         // If the other side was not seen, nothing shows that smaller segments arrive.
         let answered = self.senders[side.peer() as usize].seen();
-        let half = &self.senders[side as usize];
+        let sender = &self.senders[side as usize];
         // The segments of a handshake are small ones that arrived.
-        let small_ones_pass = !self.mid_stream || half.sizes.acked_max() > 0;
-        if answered && small_ones_pass && half.sizes_stop_short() {
+        let small_ones_pass = !self.mid_stream || sender.sizes.acked_max() > 0;
+        if answered && small_ones_pass && sender.has_mtu_black_hole() {
             exchange.revise(&Change::Renamed {
                 sender: side,
                 from: Cause::RetransmissionTimeout,
                 to: Cause::MtuBlackHole,
             });
         }
-        let history = half.history();
-        if history.repeats_for_nothing() {
+        let history = sender.history();
+        if history.are_mostly_spurious() {
             let cause = if history.has_reordering() {
                 Cause::Reordering
             } else {
@@ -437,14 +442,14 @@ impl Connection {
         }
     }
 
-    /// Applies [`Exchange::uncover_opening`]. Data of earlier exchanges has opened the window too.
-    pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
+    /// Applies [`Exchange::subtract_opening`]. Data of earlier exchanges has opened the window too.
+    pub(super) fn subtract_opening(&self, side: Side, exchange: &mut Exchange) {
         let began = exchange.began_at[side as usize];
         let bytes = self.senders[side as usize].nxt.saturating_sub(began);
-        exchange.uncover_opening(side, &self.opening(side, exchange, bytes));
+        exchange.subtract_opening(side, &self.opening(side, exchange, bytes));
     }
 
-    /// The data that `side` had to send in `exchange`, and its window before.
+    /// Returns the data that `side` had to send in `exchange`, and its window before that.
     fn opening(&self, side: Side, exchange: &Exchange, bytes: u64) -> Opening {
         let sender = &self.senders[side as usize];
         let began = exchange.began_at[side as usize];
@@ -452,22 +457,23 @@ impl Connection {
             bytes,
             window: sender.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
             rtt_ns: self.path.base_rtt_ns(),
-            rate: sender.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
-            paced: sender.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),
+            rate: sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate()),
+            paced: sender.bulk.as_ref().is_some_and(|bulk| bulk.pacer.is_pacing()),
         }
     }
 
-    /// Ends what is under way at the end of the connection or capture, and reports it.
+    /// Ends the exchange in progress at the end of the connection or capture, and reports the
+    /// connection.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.leave_fast_path(shared);
-        self.let_go_of_early(shared);
+        self.discard_early_bytes(shared);
         self.resume_last();
-        let rtt_client_ns = self.path.way_ns(Side::Client);
+        let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
-            self.forget_goodbye(left_ns);
+            self.drop_unanswered_last_message(left_ns);
         }
         if self.timeline.front().is_some() {
-            self.catch_up(self.last.time_ns);
+            self.apply_pending_acks(self.last.time_ns);
             let waiting = Side::ALL.into_iter().find(|&side| self.senders[side as usize].closed());
             if let Some(side) = waiting {
                 self.accrue_to(side, self.last.time_ns, self.last);
@@ -501,12 +507,12 @@ impl Connection {
                 && self.senders[Side::Server as usize].started()
                 && outcome == Outcome::Unfinished;
             let position = self.senders[Side::Server as usize].nxt;
-            self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
+            self.timeline.settle_pauses(self.first_close_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);
         }
         self.settle_icmp_refusal();
-        self.attempt(rtt_client_ns);
-        self.hand_over(shared, sink);
+        self.add_attempt(rtt_client_ns);
+        self.report_finished(shared, sink);
         self.count_kept(shared, sink);
         let is_counted = !self.is_copy() || self.totals.exchanges > 0;
         if shared.window.overlaps(self.first_ns, self.last.time_ns) && is_counted {
@@ -516,11 +522,11 @@ impl Connection {
         }
     }
 
-    /// Makes an exchange of a connection attempt that failed or had to be repeated.
-    pub(super) fn attempt(&mut self, rtt_client_ns: u64) {
+    /// Creates an exchange for a connection attempt that failed or had to be repeated.
+    pub(super) fn add_attempt(&mut self, rtt_client_ns: u64) {
         let setup = &self.setup;
-        // A client that waits for an answer repeats its SYN. A single SYN, from its own or a
-        // forged address, is not waited for.
+        // A client that waits for a response repeats its SYN. If there is a single SYN, from the
+        // client's own or a forged address, nothing waits.
         let repeated = setup.syns > 1 || setup.syn_acks > 1 && setup.established_ns().is_some();
         let troubled = setup.refused || repeated;
         let Some(syn) = setup.frames().syn.filter(|_| !setup.claimed && troubled) else {

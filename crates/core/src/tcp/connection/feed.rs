@@ -1,4 +1,4 @@
-//! Passes bytes in order to the framer, and the framer's marks to the timeline.
+//! Passes in-order bytes to the framer, and the framer's marks to the timeline.
 
 use crate::app::{Framer, KnownHeaders, Mark, Side};
 use crate::model::Sighting;
@@ -23,13 +23,13 @@ impl Connection {
         shared: &mut Shared,
     ) {
         let (streams, early, mut feed) = self.feed(side, segment, shared);
-        let (stream, stretch) = (&mut streams[side as usize], (start, segment.payload_len));
-        stream.push(side, stretch, payload, early, &mut |side, bytes, missing, end| {
+        let (stream, range) = (&mut streams[side as usize], (start, segment.payload_len));
+        stream.push(side, range, payload, early, &mut |side, bytes, missing, end| {
             feed.push(side, bytes, missing, end);
         });
     }
 
-    /// Gives up the unseen data before `position` of a stream.
+    /// Gives up the unseen data of a stream before `position`.
     pub(super) fn skip(
         &mut self,
         side: Side,
@@ -44,27 +44,29 @@ impl Connection {
         });
     }
 
-    /// Context of a mark that `segment` of `side` completes.
+    /// Returns the context of a mark that is completed by `segment`, which `side` sends.
     pub(super) fn at(&self, side: Side, segment: &Segment) -> At {
         At {
             time_ns: segment.time_ns,
             seen: Sighting::of(side, segment),
             position: 0,
-            rtt_client_ns: self.path.way_ns(Side::Client),
-            rtt_server_ns: self.path.way_ns(Side::Server),
+            rtt_client_ns: self.path.known_rtt_ns(Side::Client),
+            rtt_server_ns: self.path.known_rtt_ns(Side::Server),
             open_ended: self.timeline.open_ended,
             positions: self.senders.each_ref().map(|sender| sender.nxt),
             logs_revisions: self.trace().is_some_and(|trace| trace.decided.is_some()),
-            client_left: self.ended().is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
+            client_closed: self
+                .ended()
+                .is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
         }
     }
 
     /// Ends the streams and releases the memory of out-of-order data.
-    pub(super) fn let_go_of_early(&mut self, shared: &mut Shared) {
-        self.streams.iter_mut().for_each(|stream| stream.let_go(&mut shared.early));
+    pub(super) fn discard_early_bytes(&mut self, shared: &mut Shared) {
+        self.streams.iter_mut().for_each(|stream| stream.discard_waiting(&mut shared.early));
     }
 
-    /// Returns the streams, the memory for out-of-order data, and the consumer of bytes that
+    /// Returns the streams, the memory for out-of-order data, and the consumer of the bytes that
     /// `segment` completes.
     pub(super) fn feed<'a>(
         &'a mut self,
@@ -79,7 +81,7 @@ impl Connection {
     }
 }
 
-/// Consumer of bytes in order: framer, then timeline.
+/// Consumer of in-order bytes: it passes them to the framer, and the marks to the timeline.
 pub(super) struct Feed<'a> {
     pub(super) framer: &'a mut Framer,
     pub(super) timeline: &'a mut Timeline,
@@ -109,7 +111,7 @@ impl Feed<'_> {
                 names.add(software, side, name);
             }
             at.position = begin + u64::from(offset);
-            // Of the data in its own segment, the mark is at an exact byte.
+            // For data in the segment of its sender, the position of the mark is known to the byte.
             at.positions[side as usize] = at.position;
             timeline.mark(mark, at, setup);
         });

@@ -1,4 +1,4 @@
-//! Fills [`Gap`]s with what their senders knew, by mechanism: each part comes from the type that owns
+//! Fills [`Gap`]s with what their senders knew. Each group of a gap comes from the type that owns
 //! the knowledge.
 
 use crate::app::Side;
@@ -12,7 +12,8 @@ use crate::tcp::sender::SinceDeparture;
 use crate::tcp::sequence::ORIGIN;
 
 impl Connection {
-    /// Fills `gap` with what `side` knew while it was silent; in place, because a gap is large.
+    /// Fills `gap` with what `side` knew while it was silent. The gap is filled in place because it
+    /// is large.
     pub(super) fn gap(
         &mut self,
         side: Side,
@@ -27,20 +28,20 @@ impl Connection {
             _ => ORIGIN,
         };
         let sender = &self.senders[side as usize];
-        let speaker = if continues { sender } else { &self.senders[side.peer() as usize] };
+        let last_sender = if continues { sender } else { &self.senders[side.peer() as usize] };
         let flight = sender.flight_in_gap(since, continues, opens_from);
         *gap = Gap {
             sender: side,
             turn: if continues { Turn::Continues } else { Turn::Answers },
             start_ns,
             end_ns,
-            last: speaker.last_seen(),
-            next: speaker.last_seen(),
+            last: last_sender.last_seen(),
+            next: last_sender.last_seen(),
             smss: sender.smss(),
-            last_small: speaker.last.small,
+            last_small: last_sender.last.small,
             next_len: 0,
             next_pushed: false,
-            holed: since.holed,
+            misses_data: since.misses_data,
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,
@@ -57,23 +58,23 @@ impl Connection {
         };
     }
 
-    /// Time in which the bottleneck was busy in a gap of `side`, and queueing delay. Behind the
-    /// vantage the question itself keeps the bottleneck busy, and other traffic in its queue delays
-    /// it.
+    /// Returns the time in which the bottleneck was busy in a gap of `side`, and the queueing
+    /// delay. If the bottleneck lies behind the vantage, the request itself keeps it busy, and
+    /// other traffic in its queue delays the request.
     fn bottleneck(
         &mut self,
         side: Side,
         (start_ns, end_ns): (u64, u64),
         continues: bool,
     ) -> Bottleneck {
-        let speaker = if continues { side } else { side.peer() };
+        let last_sender = if continues { side } else { side.peer() };
         let front = self.timeline.front();
-        let asked_since = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
-        let asked = &mut self.senders[speaker as usize];
-        let (busy_ns, behind_ns, own_ns) = if asked.bulk.is_some() {
-            let behind_ns = asked.latest_delay_ns(self.path.rtt_ns(side));
-            let since = asked_since.filter(|_| speaker == Side::Client);
-            asked.busy_ns((start_ns, end_ns), behind_ns, since)
+        let request_began = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
+        let requester = &mut self.senders[last_sender as usize];
+        let (busy_ns, behind_ns, own_ns) = if requester.bulk.is_some() {
+            let behind_ns = requester.latest_delay_ns(self.path.rtt_ns(side));
+            let since = request_began.filter(|_| last_sender == Side::Client);
+            requester.busy_ns((start_ns, end_ns), behind_ns, since)
         } else {
             (0, 0, 0)
         };
@@ -85,7 +86,7 @@ impl Connection {
         Bottleneck { busy_ns, queue_ns: behind_ns + self.senders[side as usize].queued_ns() }
     }
 
-    /// ACKs that took effect in a gap of `side`.
+    /// Returns the ACKs that took effect in a gap of `side`.
     fn acks_in_gap(&self, side: Side, since: &SinceDeparture) -> Acks {
         let last = since.acks.last.map(|ack| self.unless_it_closes(side.peer(), ack));
         Acks { last, ..since.acks }
@@ -96,7 +97,7 @@ impl Connection {
         self.mid_stream && begin == ORIGIN
     }
 
-    /// Data that `side` had not yet sent in a gap of `silent_ns`.
+    /// Returns what `side` had not yet sent in a gap of `silent_ns`.
     fn unsent_in_gap(
         &self,
         side: Side,
@@ -105,7 +106,7 @@ impl Connection {
         since: &SinceDeparture,
     ) -> Unsent {
         let sender = &self.senders[side as usize];
-        let unanswered = since.acks.last.is_none() && continues && self.path.knows(side);
+        let unanswered = since.acks.last.is_none() && continues && self.path.has_sample(side);
         Unsent {
             drained: sender.drained(),
             more_queued: self.more_queued(side, continues),
@@ -114,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// Losses of `side` before and in a gap that began at `start_ns`.
+    /// Returns the losses of `side` before and in a gap that began at `start_ns`.
     fn losses_in_gap(
         &self,
         side: Side,
@@ -123,12 +124,12 @@ impl Connection {
         since: &SinceDeparture,
     ) -> Losses {
         let losses = self.senders[side as usize].losses_in_gap(since, self.mid_stream);
-        // A missing packet may have acknowledged what the peer sent meanwhile.
+        // A missing packet may be an ACK of what the peer sent meanwhile.
         let peer_ns = self.senders[side.peer() as usize].last.time_ns;
         let may_be_ack = continues && peer_ns > start_ns;
-        // If ACKs were left out of the capture, these are the missing packets; data that arrived
+        // If ACKs were left out of the capture, the missing packets are ACKs; data that arrived
         // unseen was not captured either.
-        let are_data = self.pure_acks && !since.holed;
+        let are_data = self.pure_acks && !since.misses_data;
         let not_data = if are_data { may_be_ack.into() } else { u32::MAX };
         Losses { missing: losses.missing.less(not_data), ..losses }
     }
@@ -136,7 +137,7 @@ impl Connection {
     /// Returns the state of the application protocol in a gap of `side`.
     fn protocol_in_gap(&self, side: Side) -> ProtocolState {
         let front = self.timeline.front();
-        // The server waits for the body too, for ever if the client has closed.
+        // The server waits for the body too, and for ever if the client has closed.
         let waits = side == Side::Client || self.ending().fin_ns[Side::Client as usize].is_some();
         ProtocolState {
             owes: self.framer.owes(side),
@@ -146,15 +147,15 @@ impl Connection {
         }
     }
 
-    /// Returns `ack` with `pure` cleared if it is the FIN of `side`: data after that may be the
-    /// reaction of the peer's application to the close.
+    /// Returns `ack` with `pure` cleared if it is the FIN of `side`: the data that follows may be
+    /// the reaction of the peer's application to the close.
     fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
         let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
         AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
 
-    /// Returns the evidence about Nagle's algorithm at `side`. If the capture has holes, nothing
-    /// refutes it, since the ACKs that it waited for may be missing.
+    /// Returns the evidence about Nagle's algorithm at `side`. If bytes are missing in the capture,
+    /// nothing refutes it, since the ACKs that it waited for may be missing too.
     pub fn nagle(&self, side: Side) -> NagleEvidence {
         let nagle = self.senders[side as usize].history().nagle.evidence;
         let refuted = if self.faults().missing_bytes > 0 { 0 } else { nagle.refuted };

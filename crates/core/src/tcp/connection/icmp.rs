@@ -7,18 +7,18 @@ use crate::tcp::connection::Connection;
 use crate::tcp::shared::Shared;
 use crate::wire::{Endpoint, IcmpError, IcmpErrorKind};
 
-/// ICMP errors about packets of one connection.
+/// Summary of the ICMP errors about packets of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct IcmpReport {
     /// Kind of the first error.
     pub kind: IcmpErrorKind,
-    /// Address that reported it; port 0.
+    /// Address that reported the error; its port is 0.
     pub reporter: Endpoint,
     /// The frame of the first error.
     pub seen: Sighting,
-    /// Side whose packet it is about.
+    /// Side whose packet the error is about.
     pub about: Side,
-    /// `true` if it is about a SYN.
+    /// The error is about a SYN.
     pub about_syn: bool,
     /// Smallest MTU reported, bytes; 0 if none was.
     pub mtu: u32,
@@ -27,8 +27,8 @@ pub struct IcmpReport {
 }
 
 impl Connection {
-    /// Takes an ICMP error about a packet of this connection. The sequence number that it quotes
-    /// must be in flight, since the rest is easily forged (RFC 5927 §4.1).
+    /// Processes an ICMP error about a packet of this connection. The sequence number that it
+    /// quotes must be in flight, since everything else is easily forged (RFC 5927 §4.1).
     pub fn icmp_error(&mut self, error: &IcmpError, shared: &mut Shared) {
         self.leave_fast_path(shared);
         let about =
@@ -44,20 +44,23 @@ impl Connection {
         report.count += 1;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
-            // The data is repeated at once in smaller segments (RFC 1191 §6.5).
+            // The sender retransmits the data at once in smaller segments (RFC 1191 §6.5).
             let nxt = self.senders[about as usize].nxt;
             self.senders[about as usize].history_mut().mtu.report(nxt);
         }
-        // RFC 1122 §4.2.3.9 has these abort a connection; Linux does so only during the handshake.
-        let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
+        // RFC 1122 §4.2.3.9 requires that these errors abort a connection; Linux does so only
+        // during the handshake.
+        let is_hard_error =
+            matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
         let unanswered = !self.senders[about.peer() as usize].started();
-        if final_word && about_syn && about == Side::Client && unanswered {
+        if is_hard_error && about_syn && about == Side::Client && unanswered {
             self.refused_by(&seen);
         }
     }
 
-    /// At the end: a SYN that was not repeated after an ICMP error counts as refused by it. (On
-    /// Linux, errors that may be transient, such as no route, end a connection attempt as well.)
+    /// Decides at the end: a SYN that was not repeated after an ICMP error counts as refused by it.
+    /// (On Linux, errors that may be transient, such as no route, end a connection attempt as
+    /// well.)
     pub(super) fn settle_icmp_refusal(&mut self) {
         let Some(report) = self.icmp_report().copied() else { return };
         let alone = self.setup.syns == 1 && !self.senders[Side::Server as usize].started();
@@ -77,18 +80,18 @@ impl Connection {
         self.cold(|cold| &cold.icmp_report)
     }
 
-    /// ICMP errors that reject data of `sender` on the established connection, for another reason
+    /// ICMP errors that reject data of `sender` on the established connection for another reason
     /// than its size.
     pub fn rejects(&self, sender: Side) -> Option<&IcmpReport> {
         let rejected = |report: &&IcmpReport| {
-            let fits = matches!(report.kind, IcmpErrorKind::PacketTooBig { .. });
-            !report.about_syn && report.about == sender && !fits
+            let is_too_big = matches!(report.kind, IcmpErrorKind::PacketTooBig { .. });
+            !report.about_syn && report.about == sender && !is_too_big
         };
         self.icmp_report().filter(rejected)
     }
 
     /// Host, other than the server, that rejected the SYN by an ICMP error.
-    pub fn obstacle(&self) -> Option<Endpoint> {
+    pub fn rejecting_host(&self) -> Option<Endpoint> {
         let of_syn = |report: &&IcmpReport| report.about_syn && report.about == Side::Client;
         let report = self.icmp_report().filter(of_syn)?;
         (report.reporter.address != self.server().address).then_some(report.reporter)

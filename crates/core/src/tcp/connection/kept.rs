@@ -1,5 +1,5 @@
-//! Exchanges held back because the handshake was not captured: later traffic shows the path, with
-//! which they are then completed.
+//! Exchanges that are held back because the handshake was not captured. Later traffic shows the
+//! round trip, with which they are then completed.
 
 use crate::app::Side;
 use crate::tcp::connection::Connection;
@@ -7,11 +7,11 @@ use crate::tcp::exchange::Exchange;
 use crate::tcp::shared::Shared;
 use crate::tcp::tracker::Sink;
 
-/// Most exchanges held back per connection. If the path is still unknown, they are reported as
-/// they are.
+/// Greatest number of exchanges held back per connection. If the round trip is still unknown then,
+/// they are reported as they are.
 const KEPT_MAX: usize = 16;
 
-/// Most exchanges held back in all connections of a shard, to bound memory.
+/// Greatest number of exchanges held back in all connections of a shard, to bound memory.
 const KEPT_OF_ALL_MAX: usize = 512;
 
 impl Connection {
@@ -20,14 +20,14 @@ impl Connection {
         self.totals.exchanges > 0 || self.cold.as_ref().is_some_and(|cold| !cold.kept.is_empty())
     }
 
-    /// Returns whether an exchange that ends now is held back until the path is known.
+    /// Returns whether an exchange that ends now is held back until the round trip is known.
     pub(super) fn awaits_path(&self) -> bool {
-        let settled = Side::ALL.into_iter().all(|side| self.path.is_settled(side));
+        let settled = Side::ALL.into_iter().all(|side| self.path.is_known(side));
         self.mid_stream && !settled && self.totals.exchanges == 0
     }
 
-    /// Holds `exchange` back if only the path is missing; otherwise returns it after reporting
-    /// those that were held back.
+    /// Holds `exchange` back if only the round trip is missing. Otherwise reports the exchanges
+    /// that were held back, and returns `exchange`.
     pub(super) fn keep_back(
         &mut self,
         exchange: Box<Exchange>,
@@ -49,16 +49,16 @@ impl Connection {
         None
     }
 
-    /// Reports the exchanges that were held back, with the path as known now.
+    /// Reports the exchanges that were held back, with the round trip as it is known now.
     pub(super) fn count_kept(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         let Some(cold) = self.cold.as_mut() else { return };
-        let ways_ns = Side::ALL.map(|side| self.path.way_ns(side));
+        let known_rtts_ns = Side::ALL.map(|side| self.path.known_rtt_ns(side));
         for mut exchange in std::mem::take(&mut cold.kept) {
             shared.kept = shared.kept.saturating_sub(1);
             if self.is_copy() {
                 continue;
             }
-            exchange.learn_ways(ways_ns);
+            exchange.set_known_rtts(known_rtts_ns);
             self.count(&exchange, sink);
         }
     }

@@ -1,5 +1,5 @@
-//! Differences between the trace and what was sent: truncated headers and data, joined segments,
-//! steps of the clock; also congestion marks of routers.
+//! Differences between the capture and what was sent: truncated headers and data, joined segments,
+//! steps of the clock. Also congestion marks of routers.
 
 use crate::app::Side;
 use crate::capture::{FrameId, LATEST_NS, STEP_NS};
@@ -11,7 +11,7 @@ use crate::tcp::sender::Sender;
 use crate::tcp::thresholds::{CLOCK_STEP_MIN_NS, CLOCK_STEP_SAME_NS};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
-/// A response that was queued according to its timestamp.
+/// A response whose timestamp shows that it was queued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     sender: Side,
@@ -23,9 +23,9 @@ pub(super) struct Queued {
 }
 
 impl Connection {
-    /// Records properties that few packets have: truncated headers, congestion marks.
+    /// Records properties that few packets have: truncated headers and congestion marks.
     #[cold]
-    pub(super) fn note_facts(&mut self, side: Side, segment: &Segment) {
+    pub(super) fn note_rare_properties(&mut self, side: Side, segment: &Segment) {
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
             self.faults_mut().cut_headers += 1;
         }
@@ -54,20 +54,20 @@ impl Connection {
         segment.time_ns.saturating_sub(ns) > set_ns || set_ns == 0
     }
 
-    /// Returns the segment with a time that never goes backward. `clock_odd`: the clock was set an
-    /// odd number of times before it. After a step of the capture's clock durations are right
+    /// Returns the segment with a time that never goes backward. If `clock_odd`, the clock was set
+    /// an odd number of times before it. After a step of the capture's clock durations are right
     /// again; the duration across the step is unknown.
     #[cold]
-    pub(super) fn by_forward_clock(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
+    pub(super) fn with_forward_time(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
         let last_ns = self.last.time_ns;
-        let was = self.cold(|cold| &cold.faults).copied().unwrap_or_default();
-        // Unless the clock was set forward again.
-        let behind_ns = if segment.time_ns >= last_ns { 0 } else { was.behind_ns };
+        let before = self.cold(|cold| &cold.faults).copied().unwrap_or_default();
+        // The clock is still behind, unless it was set forward again.
+        let behind_ns = if segment.time_ns >= last_ns { 0 } else { before.behind_ns };
         let time_ns = segment.time_ns.saturating_add(behind_ns).min(LATEST_NS);
         let back_ns = last_ns.saturating_sub(time_ns);
         let steps = back_ns >= STEP_NS;
         let time_ns = time_ns.max(last_ns);
-        if steps || behind_ns != was.behind_ns || clock_odd != was.clock_odd {
+        if steps || behind_ns != before.behind_ns || clock_odd != before.clock_odd {
             let faults = self.faults_mut();
             faults.behind_ns = behind_ns.saturating_add(if steps { back_ns } else { 0 });
             (faults.clock_set, faults.clock_odd, faults.clock_set_ns) = (true, clock_odd, time_ns);
@@ -88,21 +88,21 @@ impl Connection {
         }
     }
 
-    /// Checks the clock as `side` answers at `now_ns`. If all data of its peer is acknowledged,
+    /// Checks the clock when `side` answers at `now_ns`. If all data of the peer is acknowledged,
     /// the answer was sent after that data had arrived. A timestamp that shows a longer queueing
     /// delay is wrong: the capture's clock was set forward, or the sender's host was suspended.
     pub(super) fn check_clock(&mut self, side: Side, now_ns: u64) {
-        let asked = &self.senders[side.peer() as usize];
-        // If the question was repeated, the answer may be to its first copy.
-        let once = asked.last.time_ns > 0 && !asked.is_troubled();
-        let answers = once && asked.una_seen() >= asked.nxt;
-        let under_way_ns = now_ns.saturating_sub(asked.last.time_ns);
+        let requester = &self.senders[side.peer() as usize];
+        // If the request was repeated, the answer may be to its first copy.
+        let once = requester.last.time_ns > 0 && !requester.is_troubled();
+        let answers = once && requester.una_seen() >= requester.nxt;
+        let under_way_ns = now_ns.saturating_sub(requester.last.time_ns);
         if answers && self.senders[side as usize].queued_ns() > under_way_ns {
             self.senders.iter_mut().for_each(Sender::clock_stepped);
         }
     }
 
-    /// Keeps a response that was queued according to its timestamp, until the next packet of its
+    /// Keeps a response whose timestamp shows that it was queued, until the next packet of its
     /// peer.
     pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
         let queued_ns = self.senders[gap.sender as usize].queued_ns();
@@ -116,8 +116,8 @@ impl Connection {
         }
     }
 
-    /// Decides about such a response as `side` sends a segment. If that was delayed by the same
-    /// time according to its timestamp, neither sender's clock saw that time pass: the capture's
+    /// Decides about such a response when `side` sends a segment. If the timestamp of that segment
+    /// shows the same delay, the clocks of both senders did not count that time: the capture's
     /// clock was set forward.
     #[cold]
     pub(super) fn settle_queued(&mut self, side: Side) {
@@ -129,8 +129,8 @@ impl Connection {
             return;
         }
         let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);
-        let (sender, frame, was) = (queued.sender, queued.frame, queued.slice);
-        self.timeline.revise(&Change::Slice { sender, frame, was, is: unknown });
+        let (sender, frame, from) = (queued.sender, queued.frame, queued.slice);
+        self.timeline.revise(&Change::Slice { sender, frame, from, to: unknown });
         self.senders.iter_mut().for_each(Sender::clock_stepped);
     }
 }

@@ -1,4 +1,4 @@
-//! The opening of a connection: its first round trips and the options negotiated.
+//! The start of a connection: its first round trips and the negotiated options.
 
 use crate::app::Side;
 use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
@@ -7,12 +7,28 @@ use crate::tcp::sender::Sender;
 use crate::tcp::timeline::Timeline;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
+/// Segment that carries timestamps, by how soon it follows the segment whose timestamp it echoes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TimestampCarrier {
+    /// An ACK without data, which is sent at once unless it is delayed.
+    PureAck,
+    /// Data of a message that its sender had begun before.
+    Continuation,
+    /// Any other segment: it may have waited for the application.
+    Other,
+}
+
 impl Connection {
-    /// On a connection without captured handshake, an echoed timestamp (RFC 7323 §4.1) bounds the
-    /// round trip to the side that echoes it. A segment sent `alone`, an ACK without data, is sent
-    /// at once unless it was delayed. Data that `goes_on` with a message answers an ACK at once
-    /// only if much is in flight.
-    pub(super) fn echo(&mut self, side: Side, segment: &Segment, alone: bool, goes_on: bool) {
+    /// Processes the timestamps of `segment`, which `side` sends, on a connection whose handshake was not
+    /// captured: an echoed timestamp (RFC 7323 §4.1) bounds the round trip to the side that echoes
+    /// it. A pure ACK is sent at once unless it was delayed. Data that continues a message answers
+    /// an ACK at once only if much is in flight.
+    pub(super) fn take_timestamps(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        carrier: TimestampCarrier,
+    ) {
         let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
         let sent = &mut echoes[side.peer() as usize];
         let reached = sent.awaited && segment.tsecr.wrapping_sub(sent.tsval) as i32 >= 0;
@@ -29,14 +45,15 @@ impl Connection {
             sent.newest.1 = 0;
         }
         let timed = rtt_ns <= RTO_INITIAL_NS && self.is_timed(segment, rtt_ns);
-        if (is_same || is_newest) && (alone || goes_on) && timed {
+        if (is_same || is_newest) && carrier != TimestampCarrier::Other && timed {
             let clocked = self.senders[side as usize].bulk.is_some();
-            let settles = if alone { rtt_ns < DELAYED_ACK_MIN_NS } else { clocked };
-            self.path.sample_without_handshake(side, rtt_ns, settles);
+            let is_pure = carrier == TimestampCarrier::PureAck;
+            let is_exact = if is_pure { rtt_ns < DELAYED_ACK_MIN_NS } else { clocked };
+            self.path.sample_without_handshake(side, rtt_ns, is_exact);
         }
-        // One timestamp is timed at a time: the clock of a stream advances before its echo is
-        // back. A timestamp that is not newer than the last one echoed may have been echoed before
-        // this segment was sent: some clocks tick twice a second.
+        // Only one timestamp is timed at a time, since the clock of a stream advances before its
+        // echo is back. A timestamp that is not newer than the last one echoed may have been echoed
+        // before this segment was sent: some clocks tick twice a second.
         let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
         let own = &mut echoes[side as usize];
         let newer = own.time_ns == 0 || segment.tsval.wrapping_sub(own.tsval) as i32 > 0;
@@ -50,9 +67,9 @@ impl Connection {
     }
 
     /// Returns whether `segment` belongs to an older connection with the same addresses and ports
-    /// that the server still has: the server answers the SYN with an ACK for that, or with a
-    /// SYN-ACK to an earlier SYN, which the client resets (RFC 9293 §3.10.7.3 and §3.10.7.4, RFC
-    /// 5961 §4.2).
+    /// that still exists at the server. The server answers the SYN with an ACK for that connection,
+    /// or with a SYN-ACK to an earlier SYN, which the client resets (RFC 9293 §3.10.7.3 and
+    /// §3.10.7.4, RFC 5961 §4.2).
     pub(super) fn is_of_another(&self, side: Side, segment: &Segment) -> bool {
         if self.mid_stream || self.setup.syns == 0 || self.setup.syn_acks > 0 {
             return false;
@@ -64,16 +81,16 @@ impl Connection {
                     && segment.flags.has(TcpFlags::ACK)
                     && !self.senders[Side::Client as usize].may_have_sent(segment.ack)
             }
-            Side::Client => reset && self.setup.met_others() > 0,
+            Side::Client => reset && self.setup.other_connection_segments() > 0,
         }
     }
 
-    /// Starts over: the client repeats its SYN after a RST of its own, by which it rejected the
+    /// Starts the connection again: the client repeats its SYN after a RST by which it rejected the
     /// answer to the first SYN.
     #[cold]
     #[inline(never)]
-    pub(super) fn begin_once_more(&mut self) {
-        self.senders.iter_mut().for_each(Sender::begin_again);
+    pub(super) fn start_over(&mut self) {
+        self.senders.iter_mut().for_each(Sender::reset);
         self.streams = Default::default();
         self.framer.restart();
         self.timeline = Timeline::new();
@@ -102,13 +119,13 @@ impl Connection {
         }
     }
 
-    /// Takes the options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
+    /// Processes the options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
     pub(super) fn negotiate(&mut self, side: Side, segment: &Segment) {
         let first = self.senders[side as usize].position(segment.seq) + 1;
         self.senders[side as usize].begin_data(first);
         self.streams[side as usize].start(first);
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
-            // The options were truncated: the window scale stays unknown.
+            // The options were truncated, so that the window scale stays unknown.
             self.senders.iter_mut().for_each(|sender| sender.window_scale = None);
             self.options_cut = true;
             return;
@@ -123,7 +140,7 @@ impl Connection {
             false => peer.sizes.assume(timestamps),
         }
         // The scale applies only if both sides offer it. A SYN-ACK offers it only in answer to a
-        // SYN that does, whether that SYN was captured before it, after it or not at all.
+        // SYN that does, whether that SYN was captured before the SYN-ACK, after it or not at all.
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
         peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
         self.setup.unscaled |= !offers;

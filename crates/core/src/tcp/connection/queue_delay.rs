@@ -7,8 +7,8 @@ use crate::tcp::connection::Connection;
 
 impl Connection {
     /// Records the queueing delay of what `side` sends at `now_ns`, if that belongs to a transfer.
-    /// A timestamp shows the queue before the vantage as the packet passes; the ACK of an earlier
-    /// packet shows the queue behind it, for the time at which that packet was sent.
+    /// A timestamp shows the queue before the vantage when the packet passes; the ACK of an earlier
+    /// packet shows the queue behind the vantage at the time at which that packet was sent.
     pub(super) fn note_queue_delay(&mut self, side: Side, now_ns: u64) {
         let sender = &self.senders[side as usize];
         let ahead_ns = sender.queued_ns();
@@ -35,7 +35,7 @@ impl Connection {
     }
 
     /// Memory of the recorded queueing delays, bytes.
-    pub(super) fn standing_bytes(&self) -> usize {
+    pub(super) fn queue_delay_bytes(&self) -> usize {
         let queue_delay = self.cold(|cold| &cold.queue_delay);
         queue_delay.map_or(0, |both| {
             size_of_val(both) + both.iter().map(QueueDelay::heap_bytes).sum::<usize>()

@@ -7,8 +7,9 @@ use crate::tcp::timeline::Timeline;
 use crate::wire::Segment;
 
 impl Connection {
-    /// Ports only suggest the roles. A message that can only be a request or only a response
-    /// settles them; exchanges taken from the stream before that are dropped.
+    /// Determines client and server from `segment`. Ports only suggest the roles. A message that
+    /// can only be a request or only a response determines them; exchanges that were found before
+    /// that are dropped.
     #[cold]
     pub(super) fn learn_roles(&mut self, segment: &Segment, payload: &[u8]) {
         let from_client = segment.from_high() == self.client_is_high;

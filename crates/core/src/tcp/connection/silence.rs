@@ -1,4 +1,4 @@
-//! Turns departures into [`Gap`]s, and attributes their time.
+//! Turns departures into [`Gap`]s, and attributes the time of the gaps.
 
 use crate::app::Side;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
@@ -12,16 +12,16 @@ use crate::tcp::thresholds::{
 };
 use crate::wire::Segment;
 
-/// Causes that stand for the applications' own time.
+/// Causes that mean the applications' own time.
 const OF_APPLICATIONS: u64 = 1 << Cause::ServerThink as u64 | 1 << Cause::ClientThink as u64;
 
 impl Connection {
-    /// Queueing delay of the server's last byte behind the vantage, ns: the time of its ACK beyond
-    /// the base round trip, as far as the flight explains it. If the arrival did not determine the
-    /// time of that ACK (`timed` is false), only the explained time counts. Earlier data was
-    /// acknowledged at `una_ns`, and the last byte did not arrive before that. The second value is
-    /// the part of the delay that had passed when the first byte of the flight arrived; the rest
-    /// was transmission of its own bytes.
+    /// Queueing delay of the server's last byte behind the vantage, ns: the delay of its ACK beyond
+    /// the base round trip, as far as the flight explains it. If the arrival of that byte did not
+    /// determine the time of the ACK (`timed` is false), only the explained time counts. Earlier
+    /// data was acknowledged at `una_ns`, and the last byte did not arrive before that. The second
+    /// value is the part of the delay that had passed when the first byte of the flight arrived;
+    /// the rest was transmission of the flight's own bytes.
     pub(super) fn queued_to_client(&mut self, ack_ns: u64, una_ns: u64, timed: bool) -> (u64, u64) {
         let (rtt_server_ns, rtt_client_ns) =
             (self.path.rtt_ns(Side::Server), self.path.rtt_ns(Side::Client));
@@ -31,7 +31,7 @@ impl Connection {
         if sender.bulk.is_none() && !(timed && late_ns > DELAYED_ACK_MAX_NS) {
             return (0, 0);
         }
-        sender.take_in(ack_ns, rtt_server_ns, rtt_client_ns);
+        sender.apply_arrived_acks(ack_ns, rtt_server_ns, rtt_client_ns);
         let unknown_ns = if timed { ack_ns } else { 0 };
         let first_ns = sender.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
         let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
@@ -39,7 +39,7 @@ impl Connection {
             return (late_ns - DELAYED_ACK_NS, ahead_ns);
         }
         let Some(bulk) = &mut sender.bulk else { return (0, 0) };
-        // The rate is known to within a quarter of an octave only; an equally late ACK in the
+        // The rate is known only to within a quarter of an octave; an equally late ACK in the
         // middle of the flight is better evidence.
         let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
         let clocked_ns = bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns);
@@ -49,27 +49,27 @@ impl Connection {
     }
 
     /// Returns whether a segment ends a silence of the exchange. A retransmission by the side that
-    /// is not speaking does not.
+    /// does not send the current message does not end one.
     #[inline]
     pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
         // A response that an ACK overtook is still a response.
-        if kind == Kind::Reordered && self.senders[side as usize].goes_on_at(start) {
+        if kind == Kind::Reordered && self.senders[side as usize].continues_at(start) {
             return true;
         }
         if arrived && matches!(kind, Kind::Retransmission(_)) {
-            // No side waited for this repetition.
+            // No side waited for this retransmission.
             return false;
         }
-        if self.speaks_aside(side, kind) || self.repairs_goodbye(side, kind, start) {
+        if self.is_outside_exchanges(side, kind) || self.repairs_after_close(side, kind, start) {
             return false;
         }
         matches!(kind, Kind::New | Kind::Fill(_))
             || self.timeline.active.is_none_or(|active| active == side)
     }
 
-    /// Returns whether the server repairs data that it had sent after the client closed during the
-    /// response: nothing waits for that.
-    fn repairs_goodbye(&self, side: Side, kind: Kind, start: u64) -> bool {
+    /// Returns whether the server retransmits data that it had sent after the client closed during
+    /// the response: nothing waits for that.
+    fn repairs_after_close(&self, side: Side, kind: Kind, start: u64) -> bool {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
         let noticed_ns = self.senders[side as usize].noticed_ns(start);
         side == Side::Server
@@ -106,13 +106,14 @@ impl Connection {
             self.timeline.attribute_plain(Owner::Bandwidth, to_ns - from_ns);
             return false;
         }
-        let goes_on = continues && side == Side::Server;
-        let way_ns = if goes_on { self.question_under_way_ns(from_ns) } else { None };
+        let continues_response = continues && side == Side::Server;
+        let under_way_ns =
+            if continues_response { self.request_under_way_ns(from_ns) } else { None };
         if !continues {
             self.check_clock(side, to_ns);
         }
-        self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since, gap);
-        gap.rtt.way_ns = way_ns.unwrap_or(gap.rtt.way_ns);
+        self.gap(side, (from_ns, to_ns), continues && under_way_ns.is_none(), since, gap);
+        gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
         gap.end_with(segment);
         if gap.turn == Turn::Continues {
             self.note_queue_delay(side, to_ns);
@@ -121,8 +122,9 @@ impl Connection {
         gap.repair = sender.repair_in_gap(segment, (start, kind), to_ns);
         let repeats = gap.repair.is_retransmission();
         if gap.repair.overtaken || repeats && self.beside_receiver(side) {
-            // What was late was not queued, since later packets were not delayed; and at the
-            // receiver the last original segment has arrived: time after it belongs to the repair.
+            // Late data was not queued, since later packets were not delayed. If the vantage is at
+            // the receiver, the last original segment has arrived: the time after it belongs to the
+            // repair.
             gap.bottleneck.busy_ns = 0;
         }
         if !self.setup.confirmed && side == Side::Client && repeats {
@@ -147,19 +149,19 @@ impl Connection {
         true
     }
 
-    /// Returns whether no exchange waited in this gap: it follows a TLS handshake, and is longer than a
-    /// client that needed the handshake takes to send its request.
+    /// Returns whether no exchange waited in this gap: it follows a TLS handshake, and is longer
+    /// than a client that needed the handshake takes to send its request.
     pub(super) fn has_rested(&self, gap: &Gap) -> bool {
         if !self.timeline.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {
             return false;
         }
-        // A delay by a late or lost packet is no rest.
+        // A delay by a late or lost packet is no pause of the client.
         let slices = judge::judge(gap);
         let own = slices.iter().filter(|it| matches!(it.owner, Owner::Client | Owner::Server));
         own.map(|slice| slice.ns).sum::<u64>() > HANDSHAKE_WAITED_FOR_NS
     }
 
-    /// Advances the timeline: `side` sent data that an exchange was waiting for.
+    /// Advances the timeline to `time_ns`, when `side` sent data for which an exchange was waiting.
     pub(super) fn move_cursor(&mut self, side: Side, time_ns: u64) {
         self.timeline.move_to(time_ns);
         self.timeline.active = Some(side);
@@ -168,16 +170,16 @@ impl Connection {
         }
     }
 
-    /// Returns whether data of the server after a pause is no response: the protocol shows that,
-    /// or the client closed meanwhile.
-    pub(super) fn is_unasked(&self) -> bool {
+    /// Returns whether data of the server after a pause is no response: the protocol shows that, or
+    /// the client closed meanwhile.
+    pub(super) fn is_unsolicited(&self) -> bool {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
         self.framer.is_set_aside()
             || closed_ns.is_some_and(|at_ns| self.timeline.paused_since_ns() < Some(at_ns))
     }
 
-    /// Queueing delay of what `side` sends, ns: before the vantage by its timestamps, behind it by
-    /// the lateness of ACKs if the flight is large enough.
+    /// Queueing delay of what `side` sends, ns. The delay before the vantage is taken from its
+    /// timestamps, that behind the vantage from the delay of ACKs if the flight is large enough.
     pub(super) fn queued_ns(&self, side: Side) -> u64 {
         let sender = &self.senders[side as usize];
         let behind_ns = sender.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
@@ -188,8 +190,8 @@ impl Connection {
         sender.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
-    /// Judges a gap and attributes its slices. Data before `end` is repaired if the gap ended with a
-    /// retransmission.
+    /// Judges a gap and attributes its slices. If the gap ended with a retransmission, that repairs
+    /// data before `end`.
     pub(super) fn attribute(&mut self, gap: &Gap, end: u64) {
         let one_way = !self.senders[gap.sender.peer() as usize].seen();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
@@ -198,10 +200,10 @@ impl Connection {
             return;
         }
         let mut slices = judge::judge(gap);
-        if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_heard() {
+        if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_received_request() {
             slices.leave_open(Cause::ServerThink);
         }
-        self.senders[gap.sender as usize].blame_restart(gap, &mut slices);
+        self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
         if self.trace().is_some() {
             let waiting = self.timeline.waiting(gap);
             if let Some(trace) = self.trace_mut() {
@@ -214,12 +216,12 @@ impl Connection {
         self.doubt(gap, &slices);
         self.doubt_queue(gap, &slices);
         let causes = slices.causes();
-        // A gap that ends a turn without any obstacle says nothing more about its sender.
+        // A gap that ends a turn without any obstacle shows nothing more about its sender.
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
             self.learn(gap, &slices);
         }
         // Data within a round trip of other data continues that: the peer could not have reacted.
-        let apart = gap.len_ns() > self.path.base_way_ns();
+        let apart = gap.len_ns() > self.path.known_base_rtt_ns();
         if gap.sender == Side::Server && gap.turn == Turn::Continues && apart {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
             let position = self.senders[Side::Server as usize].nxt - gap.next_len;
@@ -227,23 +229,23 @@ impl Connection {
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
         let sent = self.senders[Side::Client as usize].nxt;
-        self.timeline.settle_rests(gap, &slices, sent);
+        self.timeline.settle_client_pause(gap, &slices, sent);
         let repaired = gap.repair.trigger.map(|_| end);
         self.timeline.attribute(&slices, gap, repaired);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
-            for was in self.senders[gap.sender as usize].take_unread() {
-                let (sender, frame, is) = (gap.sender, gap.next.frame, reader(was.ns));
-                self.timeline.revise(&Change::Slice { sender, frame, was, is });
+            for from in self.senders[gap.sender as usize].take_unread() {
+                let (sender, frame, to) = (gap.sender, gap.next.frame, reader(from.ns));
+                self.timeline.revise(&Change::Slice { sender, frame, from, to });
             }
         } else {
             self.senders[gap.sender as usize].note_unread(gap, &slices);
         }
     }
 
-    /// Returns whether the server is known, by its ACK, to have some of the current request;
+    /// Returns whether an ACK shows that the server has received some of the current request;
     /// before that it did not work on it.
-    fn has_heard(&self) -> bool {
+    fn has_received_request(&self) -> bool {
         let client = &self.senders[Side::Client as usize];
         let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
         client.una_seen() > began || client.nxt <= began
@@ -258,30 +260,30 @@ impl Connection {
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.revise(&Change::SendBuffer);
-            self.note_grant(gap);
+            self.count_continuation(gap);
         }
         self.note_blocked(gap, slices);
-        let half = &mut self.senders[gap.sender as usize];
+        let sender = &mut self.senders[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
             && !gap.repair.is_retransmission()
             && gap.len_ns() >= HOST_DELAY_MAX_NS
             && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
             && !gap.pace.in_pairs
             && (!gap.ack_triggered() || 2 * gap.pace.own_pause_ns >= gap.len_ns());
-        if own_pause && half.bulk.is_some() {
-            half.history_mut().nagle.own_pauses += 1;
+        if own_pause && sender.bulk.is_some() {
+            sender.history_mut().nagle.own_pauses += 1;
         }
-        if gap.misses_ack() {
-            half.history_mut().nagle.evidence.missed += 1;
-        } else if owned_by(Cause::NagleDelayedAck) || gap.meets_ack() {
-            half.history_mut().nagle.evidence.holds += 1;
+        if gap.continues_after_ack() {
+            sender.history_mut().nagle.evidence.missed += 1;
+        } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
+            sender.history_mut().nagle.evidence.holds += 1;
         }
         if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
-            half.history_mut().nagle.late_acks.note(gap.ack_triggered());
+            sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
         }
-        half.follow_waits(gap, owned_by(Cause::DelayedAck));
+        sender.follow_waits(gap, owned_by(Cause::DelayedAck));
         if owned_by(Cause::ReceiveWindow) {
-            self.senders[gap.sender as usize].level_window(gap.window.bytes.unwrap_or(0));
+            self.senders[gap.sender as usize].note_limiting_window(gap.window.bytes.unwrap_or(0));
         }
         let of_flight = [Cause::SendBuffer, Cause::SlowStart, Cause::CongestionWindow];
         if of_flight.into_iter().any(owned_by) && !gap.spaced() {
@@ -289,25 +291,25 @@ impl Connection {
             bulk.rounds.block(gap.flight.before, gap.unsent.drained);
             if let Shape::Ceiling { bytes, .. } = gap.flight.shape
                 && owned_by(Cause::SendBuffer)
-                && self.path.knows(gap.sender)
+                && self.path.has_sample(gap.sender)
             {
-                bulk.stand_at(bytes, gap);
+                bulk.note_ceiling(bytes, gap);
             }
         }
         self.senders[gap.sender as usize].restart(gap, slices);
     }
 
-    /// Attributes the time up to an end without data (a RST, the last probe).
+    /// Attributes the time up to an end without data (a RST or the last probe).
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
-        // Data that is all sent and is being repeated has not arrived.
-        let again = self.senders[Side::Server as usize].in_recovery();
-        let open = self.timeline.front().is_some_and(|exchange| again || !exchange.is_complete());
+        // Data that has all been sent and is being retransmitted has not arrived.
+        let in_recovery = self.senders[Side::Server as usize].in_recovery();
+        let open =
+            self.timeline.front().is_some_and(|exchange| in_recovery || !exchange.is_complete());
         let over = self.timeline.may_be_over() || self.timeline.is_ready();
         if !open || over && !self.unfinished() {
             return;
         }
-        // A side with unacknowledged data, or with unsent data before a closed window, was held
-        // up.
+        // A side was held up if it has unacknowledged data, or unsent data before a closed window.
         let side = match self.timeline.active {
             Some(active) if self.senders[active as usize].closed() => active,
             _ => side,
@@ -327,7 +329,7 @@ impl Connection {
         gap.losses.missing.count = gap.losses.missing.count.max(unseen);
         gap.repair.unseen |= unseen > 0;
         if forgotten {
-            // A host that no longer knows the connection waits for nothing.
+            // A host that no longer knows the connection does not wait.
             gap.acks.last = None;
         } else if continues && sender.in_recovery() {
             gap.repair.trigger = Some(Recovery::Timer);

@@ -1,14 +1,15 @@
 //! The fast path of a connection with simple exchanges only: a client that has received the whole
-//! response sends its next request, and the server its response, in one small segment each, with
-//! no loss and nothing else unusual before. Most traffic of servers is such. A segment that was
-//! expected so is only recorded ([`Steady`]); its effects are applied once another segment comes
-//! ([`Connection::replay`]), and what was recorded before the last exchange needs no more than to
-//! be counted (header prediction: V. Jacobson, "4BSD TCP header prediction", 1990; RFC 7323
-//! appendix D.2). The results are the same as without it.
+//! response sends its next request, and the server its response, in one small segment each, with no
+//! loss and nothing else unusual before. Most traffic of servers is of this kind. A segment that is
+//! expected in this sequence is only recorded ([`Steady`]). Its effects are applied when an
+//! unexpected segment comes ([`Connection::replay`]); of the exchanges before the last one only the
+//! number is needed (header prediction: V. Jacobson, "4BSD TCP header prediction", 1990; RFC 7323
+//! appendix D.2). The results are the same as without the fast path.
 
 mod reading;
 
 use super::doubt::Doubted;
+use super::opening::TimestampCarrier;
 use crate::app::{Label, Mark, Side};
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
@@ -30,8 +31,8 @@ const ODD_FACTS: u16 =
 /// Phase of the current exchange on the fast path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// A response was processed in full; no state is pending.
-    Found,
+    /// The last response was processed in full; no state is pending.
+    Idle,
     /// The request has passed.
     Asked,
     /// The response has passed.
@@ -44,19 +45,20 @@ pub(super) struct Steady {
     phase: Phase,
     /// The response before the last request.
     before: LoneSegment,
-    /// The last request; before the first, only the end of its predecessor.
+    /// The last request. Before the first request, only its start is set, as the end of the
+    /// previous one.
     asked: LoneSegment,
-    /// The response to it.
+    /// The response to `asked`.
     answer: LoneSegment,
     /// The doubt about the response before the last request, if there is one.
     doubted: Option<Doubted>,
     /// Kind of the last request.
     kind: Label,
-    /// Right edges of the windows as known to each sender when the last request passed.
+    /// Right edges of the windows as each sender knew them when the last request passed.
     edges: [Option<u64>; 2],
     /// Next sequence number of each side.
     next: [u32; 2],
-    /// By side: the round trip of its last message is recorded.
+    /// The round trip of the last message of each side has been recorded.
     noted: [bool; 2],
 }
 
@@ -66,7 +68,7 @@ impl Steady {
         self.phase == Phase::Asked
     }
 
-    /// The last response.
+    /// Returns the last response.
     fn last_answer(&self) -> &LoneSegment {
         if self.phase == Phase::Answered { &self.answer } else { &self.before }
     }
@@ -75,18 +77,18 @@ impl Steady {
 impl Connection {
     /// Enters the fast path if the response `segment` leaves the connection idle and without any
     /// pending state that the next request could affect.
-    pub(super) fn settle_down(&mut self, segment: &Segment, shared: &Shared) {
+    pub(super) fn enter_fast_path(&mut self, segment: &Segment, shared: &Shared) {
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
-        let knows_path = Side::ALL.into_iter().all(|side| self.path.knows(side));
-        let of_answer = |doubted: &Doubted| doubted.is_about(segment);
-        let calm = self.cold.as_ref().is_none_or(|cold| cold.is_quiet_but(of_answer))
+        let has_samples = Side::ALL.into_iter().all(|side| self.path.has_sample(side));
+        let is_about_response = |doubted: &Doubted| doubted.is_about(segment);
+        let calm = self.cold.as_ref().is_none_or(|cold| cold.is_quiet_except(is_about_response))
             && self.setup.confirmed
             && is_set_up
             && self.knows_roles
             && (self.pure_acks || self.path.base_rtt_ns() <= STEADY_RTT_MAX_NS)
-            // Without a handshake, a request that the response acknowledges is no sample of the
-            // path.
-            && (knows_path || self.mid_stream && !self.awaits_path())
+            // Without a captured handshake, a request that acknowledges the response is no sample
+            // of the path.
+            && (has_samples || self.mid_stream && !self.awaits_path())
             && !shared.disable_fast_path
             && is_plain(segment)
             && !self.framer.is_open_ended();
@@ -98,7 +100,7 @@ impl Connection {
             && self.senders.iter().zip(&self.streams).all(|(sender, it)| it.is_next(sender.nxt));
         if settled {
             self.steady = Some(Box::new(Steady {
-                phase: Phase::Found,
+                phase: Phase::Idle,
                 before: LoneSegment::of(segment, server.nxt),
                 asked: LoneSegment { end: client.nxt, ..LoneSegment::default() },
                 answer: LoneSegment::default(),
@@ -114,7 +116,7 @@ impl Connection {
     /// Processes `segment` on the fast path if it is the expected one, and returns `true`;
     /// otherwise leaves the fast path.
     #[inline]
-    pub fn goes_on_steadily(
+    pub fn take_fast_path(
         &mut self,
         segment: &Segment,
         payload: &[u8],
@@ -133,14 +135,14 @@ impl Connection {
             return false;
         }
         if is_asked {
-            self.answer_at_once(segment, payload, shared);
+            self.take_response(segment, payload, shared);
         } else {
-            self.ask_next(segment, payload, shared, sink);
+            self.take_request(segment, payload, shared, sink);
         }
         true
     }
 
-    /// Returns whether `segment` of `side` is as expected after `last`.
+    /// Returns whether `segment`, which `side` sends, is the expected one after `last`.
     #[inline(always)]
     fn is_next(&self, side: Side, segment: &Segment, start: u64, last: &LoneSegment) -> bool {
         let Some(steady) = &self.steady else { return false };
@@ -148,7 +150,7 @@ impl Connection {
         segment.seq == steady.next[own]
             && segment.ack == steady.next[peer]
             && segment.time_ns >= last.time_ns + self.path.rtt_ns(side)
-            && self.senders[own].goes_on_with(segment, start, (last, steady.edges[own]))
+            && self.senders[own].expects(segment, start, (last, steady.edges[own]))
     }
 
     /// Returns whether `segment` acknowledges the whole response and carries the next request.
@@ -160,8 +162,8 @@ impl Connection {
             && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
     }
 
-    /// Returns whether `segment` is the response. Updates the clock of the server, once per
-    /// candidate.
+    /// Returns whether `segment` is the response. Updates the clock of the server, and so is called
+    /// once per segment.
     #[inline(always)]
     fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
@@ -175,13 +177,13 @@ impl Connection {
         self.senders[side as usize].pass(segment);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.echo(side, segment, false, false);
+            self.take_timestamps(side, segment, TimestampCarrier::Other);
         }
     }
 
-    /// Processes the request of [`is_request`](Self::is_request).
+    /// Processes the request that [`is_request`](Self::is_request) recognised.
     #[inline]
-    fn ask_next(
+    fn take_request(
         &mut self,
         segment: &Segment,
         payload: &[u8],
@@ -190,10 +192,10 @@ impl Connection {
     ) {
         let was_counted = self.count_simple(segment, shared, sink);
         let (arrived, doubted) = if was_counted {
-            (None, self.doubt_answer())
+            (None, self.response_doubt())
         } else {
             self.replay(true, &mut shared.silence);
-            (self.timeline.retire_only(self.path.way_ns(Side::Client)), self.take_doubted())
+            (self.timeline.retire_only(self.path.known_rtt_ns(Side::Client)), self.take_doubted())
         };
         let Some(steady) = &mut self.steady else { return };
         steady.doubted = doubted;
@@ -205,10 +207,10 @@ impl Connection {
             let una = steady.before.end;
             *server_edge = server.right_edge_after(*server_edge, una, &steady.asked);
             if !steady.noted[Side::Server as usize] {
-                server.note_round(steady.asked.time_ns - steady.before.time_ns);
+                server.note_rtt_sample(steady.asked.time_ns - steady.before.time_ns);
             }
             if !steady.noted[Side::Client as usize] {
-                client.note_round(answer.time_ns - steady.asked.time_ns);
+                client.note_rtt_sample(answer.time_ns - steady.asked.time_ns);
             }
             (steady.before, steady.noted) = (answer, [false; 2]);
         }
@@ -221,23 +223,23 @@ impl Connection {
         let Some(steady) = &mut self.steady else { return };
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {
             Some(Mark::Request { kind, .. }) => steady.kind = *kind,
-            _ => self.read(Side::Client, start, segment, payload, shared),
+            _ => self.parse_message(Side::Client, start, segment, payload, shared),
         }
         if let Some(arrived) = arrived {
             if self.steady.is_some() {
                 self.replay(true, &mut shared.silence);
             }
-            self.hand(arrived, shared, sink);
+            self.report_exchange(arrived, shared, sink);
             if self.steady.is_some() {
-                self.timeline.fold();
+                self.timeline.remove_request();
                 self.take_doubted();
             }
         }
     }
 
-    /// Processes the response of [`is_answer`](Self::is_answer).
+    /// Processes the response that [`is_answer`](Self::is_answer) recognised.
     #[inline(always)]
-    fn answer_at_once(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) {
+    fn take_response(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let Some(steady) = &mut self.steady else { return };
         let start = steady.before.end;
         steady.answer = LoneSegment::of(segment, start + u64::from(segment.payload_len));
@@ -246,12 +248,12 @@ impl Connection {
         self.pass(Side::Server, segment);
         let whole = self.framer.whole(Side::Server, payload, 0, &shared.known);
         if !matches!(whole, Some(Mark::Response { .. })) {
-            self.read(Side::Server, start, segment, payload, shared);
+            self.parse_message(Side::Server, start, segment, payload, shared);
         }
     }
 
     /// Counts the last exchange, whose response has arrived as `segment` shows, if it may be
-    /// counted as a simple one; returns whether it was.
+    /// counted as a simple one. Returns whether it was counted.
     #[inline]
     fn count_simple(
         &mut self,
@@ -263,12 +265,12 @@ impl Connection {
             return false;
         };
         let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
-        let way_ns = self.path.way_ns(Side::Server).min(waited_ns);
-        let rtt_client_ns = self.path.way_ns(Side::Client);
+        let rtt_server_ns = self.path.known_rtt_ns(Side::Server).min(waited_ns);
+        let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         let link = Link {
             asked_ns: steady.asked.time_ns,
             ended_ns: steady.answer.time_ns,
-            path_ns: way_ns + rtt_client_ns,
+            path_ns: rtt_server_ns + rtt_client_ns,
             round_trip_ns: self.path.base_rtt_ns(),
             rtt_client_ns,
         };
@@ -278,7 +280,7 @@ impl Connection {
             answered: (steady.answer.time_ns, steady.answer.frame),
             arrived_ns: segment.time_ns,
             path_ns: link.path_ns,
-            server_ns: waited_ns - way_ns,
+            server_ns: waited_ns - rtt_server_ns,
             row: self.totals.row().with(link),
         };
         if self.is_copy() || !shared.window.overlaps(plain.asked.0, plain.answered.0) {
@@ -298,15 +300,15 @@ impl Connection {
         true
     }
 
-    /// The doubt about the last response, whose exchange was counted.
+    /// Returns the doubt about the last response, whose exchange was counted.
     #[inline]
-    fn doubt_answer(&self) -> Option<Doubted> {
+    fn response_doubt(&self) -> Option<Doubted> {
         let steady = self.steady.as_ref().filter(|it| it.phase == Phase::Answered)?;
         let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
-        let own_ns = waited_ns.saturating_sub(self.path.way_ns(Side::Server));
+        let own_ns = waited_ns.saturating_sub(self.path.known_rtt_ns(Side::Server));
         let doubts = judge::is_time_for_timer(waited_ns, self.path.base_rtt_ns())
             && !self.path.ends_here(Side::Server);
-        doubts.then(|| Doubted::of_answer(steady.answer.frame, own_ns))
+        doubts.then(|| Doubted::of_response(steady.answer.frame, own_ns))
     }
 
     /// Applies the recorded segments and leaves the fast path.
@@ -318,12 +320,12 @@ impl Connection {
         }
     }
 
-    /// Applies the recorded segments that are not yet applied. `read`: the last message was
-    /// recognised from its bytes.
+    /// Applies the recorded segments that are not yet applied. If `is_recognised`, the last message
+    /// was recognised from its bytes.
     #[inline(never)]
-    fn replay(&mut self, read: bool, gap: &mut Gap) {
+    fn replay(&mut self, is_recognised: bool, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut() else { return };
-        if steady.phase == Phase::Found {
+        if steady.phase == Phase::Idle {
             let doubted = steady.doubted.take();
             return self.give_back_doubt(doubted);
         }
@@ -332,11 +334,11 @@ impl Connection {
         let Steady { before, asked, answer, doubted, kind, edges, .. } = **steady;
         self.give_back_doubt(doubted.filter(|_| !is_answered));
         let [client, server] = &mut self.senders;
-        client.stand_at(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
-        client.hear(&before);
-        server.stand_at(&before, edges[Side::Server as usize], noted[Side::Server as usize]);
-        server.take_clearing(&asked.segment());
-        let has_asked = read || is_answered;
+        client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
+        client.note_peer_segment(&before);
+        server.set_in_flight(&before, edges[Side::Server as usize], noted[Side::Server as usize]);
+        server.take_full_ack(&asked.segment());
+        let has_asked = is_recognised || is_answered;
         let [of_client, of_server] = &mut self.streams;
         of_client.pass(if has_asked { asked.end } else { asked.start() });
         of_server.pass(before.end);
@@ -349,7 +351,7 @@ impl Connection {
         }
         if is_answered {
             let segment = answer.segment();
-            self.senders[Side::Client as usize].take_clearing(&segment);
+            self.senders[Side::Client as usize].take_full_ack(&segment);
             self.expected_silence(&segment, gap);
             self.senders[Side::Server as usize].depart_alone(&segment);
             self.timeline.wait(gap);
@@ -357,18 +359,22 @@ impl Connection {
                 self.doubt(gap, &judge::judge(gap));
             }
             self.timeline.pass(Side::Server, answer.time_ns);
-            if read {
+            if is_recognised {
                 self.streams[Side::Server as usize].pass(answer.end);
                 self.timeline.answer(answer.time_ns, answer.end);
             }
         }
     }
 
-    /// Fills `gap` with the server's gap that `segment` ends, an ordinary response.
+    /// Fills `gap` with the server's gap that ended with `segment`, an ordinary response.
     fn expected_silence(&mut self, segment: &Segment, gap: &mut Gap) {
         let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
         let mut since = SinceDeparture::default();
-        self.senders[Side::Server as usize].clear(&mut since, rtt_server_ns, rtt_client_ns);
+        self.senders[Side::Server as usize].apply_full_ack(
+            &mut since,
+            rtt_server_ns,
+            rtt_client_ns,
+        );
         let ends_ns = (self.timeline.cursor_ns, segment.time_ns);
         self.gap(Side::Server, ends_ns, false, &since, gap);
         gap.end_with(segment);

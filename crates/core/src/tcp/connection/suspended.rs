@@ -1,4 +1,4 @@
-//! Retransmissions by timer that may have been needless: the decision is postponed.
+//! Retransmissions by timer that may have been spurious: the decision is postponed.
 
 use crate::app::Side;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
@@ -7,65 +7,71 @@ use crate::tcp::connection::Connection;
 use crate::tcp::sender::{Kind, SinceDeparture, Stamp, too_early};
 use crate::wire::Segment;
 
-/// A retransmission by timer of which it is not yet known whether it was needed.
+/// A retransmission by timer of which it is not yet known whether it was spurious.
 #[derive(Clone, Debug)]
 pub(super) struct Suspended {
-    /// The gap that it ended.
+    /// The gap that the retransmission ended.
     pub gap: Gap,
-    /// Position of its end in the stream.
+    /// Position of the end of the retransmission in the stream.
     pub end: u64,
-    /// Its timestamp.
+    /// Timestamp of the retransmission.
     pub stamp: Stamp,
 }
 
-/// Retransmissions by timer of data that had arrived and whose ACKs were lost: the answer to the
-/// retransmission is the first ACK that the sender got.
+/// Retransmissions by timer of data that had arrived and whose ACKs were lost: the first ACK that
+/// the sender received answers the retransmission.
 #[derive(Clone, Debug)]
 pub(super) struct AckedLate {
     last: Suspended,
-    /// The one before it, which was still undecided when the sender went on.
+    /// The retransmission before it, which was still undecided when the sender sent more.
     earlier: Option<Suspended>,
 }
 
 impl Connection {
-    /// Decides, with an ACK of `side`, whether its peer's retransmission by timer was needed. It
-    /// was not if a D-SACK reports the data as received, or if the ACK answers the first
-    /// transmission. `says`: the ACK carries a D-SACK, and it advances; if the answer to a
-    /// needless retransmission is the first to advance, the earlier ACKs were lost.
+    /// Decides, with an ACK that `side` sends, whether the retransmission by the timer of its peer
+    /// was needed. It was spurious if a D-SACK reports the data as received (`has_dsack`), or if
+    /// the ACK answers the first transmission. If the answer to a spurious retransmission is the
+    /// first ACK to advance SND.UNA (`advances`), the earlier ACKs were lost.
     #[inline]
-    pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, says: [bool; 2]) {
+    pub(super) fn settle_suspended(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        has_dsack: bool,
+        advances: bool,
+    ) {
         if self.is_unsettled() || self.senders[side.peer() as usize].is_troubled() {
-            self.settle_held(side, segment, says);
+            self.settle_held(side, segment, has_dsack, advances);
         }
     }
 
     #[inline(never)]
-    fn settle_held(&mut self, side: Side, segment: &Segment, [dsack, advances]: [bool; 2]) {
+    fn settle_held(&mut self, side: Side, segment: &Segment, has_dsack: bool, advances: bool) {
         let rtt_ns = self.path.rtt_ns(side);
-        self.senders[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
+        self.senders[side.peer() as usize].settle_repeated(segment, rtt_ns, has_dsack);
         let Some(cold) = &mut self.cold else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
         let contested = cold.contested.take_if(of_peer);
         let suspended = cold.suspended.take_if(of_peer);
-        let tells = |held: &Suspended| {
+        let shows_lost_acks = |held: &Suspended| {
             let answer_ns = segment.time_ns.saturating_sub(held.gap.end_ns);
             let at_once = answer_ns <= 2 * rtt_ns + HOST_DELAY_MAX_NS;
-            dsack && advances && at_once && !too_early(segment.time_ns, held.gap.end_ns, rtt_ns)
+            has_dsack && advances && at_once && !too_early(segment.time_ns, held.gap.end_ns, rtt_ns)
         };
-        if let Some(held) = suspended.as_deref().filter(|held| tells(held)) {
+        if let Some(held) = suspended.as_deref().filter(|held| shows_lost_acks(held)) {
             let (last, earlier) = (held.clone(), contested.map(|held| *held));
             self.cold_mut().acked_late = Some(Box::new(AckedLate { last, earlier }));
             return;
         }
         if let Some(held) = contested {
-            match self.was_needed(&held, segment, dsack) {
-                Some(false) => self.take_back(&held.gap),
+            match self.was_needed(&held, segment, has_dsack) {
+                Some(false) => self.revise_spurious(&held.gap),
                 Some(true) => {}
                 None => self.cold_mut().contested = Some(held),
             }
         }
         if let Some(held) = suspended {
-            let needed = self.was_needed(&held, segment, dsack);
+            let needed = self.was_needed(&held, segment, has_dsack);
             if needed != Some(false) {
                 self.cold_mut().suspended = Some(held);
             }
@@ -76,8 +82,9 @@ impl Connection {
         }
     }
 
-    /// Keeps a retransmission to count ACKs for: `side` acknowledged data that was repeated once
-    /// by timer, and neither timestamps nor D-SACK show which transmission it answers.
+    /// Keeps a retransmission for which ACKs are to be counted: `side` acknowledged data that was
+    /// retransmitted once by timer, and neither timestamps nor a D-SACK show which transmission the
+    /// ACK answers.
     fn count_acks(&mut self, side: Side) {
         let Some(cold) = &mut self.cold else { return };
         let sender = &self.senders[side.peer() as usize];
@@ -90,13 +97,13 @@ impl Connection {
         cold.counted = cold.suspended.clone().filter(|held| all_acked && once(held));
     }
 
-    /// Handles a second ACK of `side` for the same position: it answers another copy of the
+    /// Processes a second ACK of `side` for the same position: it answers another copy of the
     /// segment (RFC 9293 §3.10.7.4). One ACK per transmission means that nothing was lost. An ACK
-    /// directly after the first may be a window update of the reading application, hidden by the
-    /// window scale, and is not counted.
+    /// directly after the first may be a window update of the reading application whose change the
+    /// window scale hides, and is not counted.
     #[cold]
     #[inline(never)]
-    pub(super) fn settle_counted(&mut self, side: Side, acked_ns: u64) {
+    pub(super) fn settle_by_second_ack(&mut self, side: Side, acked_ns: u64) {
         let first_ns = self.senders[side.peer() as usize].una_seen_ns();
         if acked_ns < first_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
@@ -105,12 +112,12 @@ impl Connection {
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
         if let Some(held) = cold.counted.take_if(of_peer) {
             self.senders[side.peer() as usize].history_mut().counts.dsacks += 1;
-            self.take_back(&held.gap);
+            self.revise_spurious(&held.gap);
         }
     }
 
-    /// Returns whether the retransmission stays undecided as `side` sends `segment`: it does while
-    /// all outstanding data is repeated at once. Otherwise it is settled.
+    /// Returns whether the retransmission stays undecided when `side` sends `segment`: it does
+    /// while all outstanding data is retransmitted at once. Otherwise it is settled.
     #[inline(never)]
     pub(super) fn stays_suspended(&mut self, side: Side, segment: &Segment, kind: Kind) -> bool {
         if let Some(cold) = &mut self.cold {
@@ -120,7 +127,7 @@ impl Connection {
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if held.gap.sender != side {
             if kind == Kind::New {
-                // The retransmission was still under way when the peer went on: the first
+                // The retransmission was still under way when the peer sent new data: the first
                 // transmission had arrived.
                 self.cold_mut().suspended = None;
             }
@@ -135,9 +142,9 @@ impl Connection {
         false
     }
 
-    /// Decides about retransmissions after lost ACKs as `side` sends. If it goes on at once with
-    /// the ACK that its timer brought about, it had waited for that. Otherwise it had nothing more
-    /// to send, and the time belongs to the application.
+    /// Decides about retransmissions after lost ACKs when `side` sends. If it continues at once
+    /// with the ACK that its timer brought about, it had waited for that ACK. Otherwise it had
+    /// nothing more to send, and the time belongs to the application.
     #[inline(never)]
     pub(super) fn settle_acked_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
         let Some(late) = self.cold.as_mut().and_then(|cold| cold.acked_late.take()) else { return };
@@ -152,11 +159,11 @@ impl Connection {
             self.cold_mut().suspended = Some(Box::new(late.last));
             self.resume();
         } else if let Some(earlier) = late.earlier {
-            self.take_back(&earlier.gap);
+            self.revise_spurious(&earlier.gap);
         }
     }
 
-    /// Returns whether a retransmission was needed, if `ack` shows it.
+    /// Returns whether a retransmission was needed, if `ack` shows that.
     fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
         let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
         let of_first = held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns);
@@ -164,9 +171,9 @@ impl Connection {
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
-    /// At the end of the connection or capture: counts an undecided retransmission as needed,
-    /// except if nothing followed it. Then the capture ends before its answer, and the first
-    /// transmission may only have been late.
+    /// Decides at the end of the connection or capture: counts an undecided retransmission as
+    /// needed, except if nothing followed it. Then the capture ends before the answer to it, and
+    /// the first transmission may only have been late.
     pub(super) fn resume_last(&mut self) {
         let last = self.last.frame;
         let Some(cold) = &mut self.cold else { return };
@@ -177,8 +184,8 @@ impl Connection {
         self.resume();
     }
 
-    /// Attributes the suspended gap: the retransmission was needed, or at least nothing
-    /// contradicts that.
+    /// Attributes the suspended gap: the retransmission was needed, or at least nothing contradicts
+    /// that.
     pub(super) fn resume(&mut self) {
         let held = self.cold.as_mut().and_then(|cold| cold.suspended.take());
         let Some(held) = held else { return };
@@ -186,7 +193,7 @@ impl Connection {
         if let Some(fin_ns) = self.ending().fin_ns[gap.sender as usize]
             && !self.senders[gap.sender.peer() as usize].seen()
         {
-            // By the one direction that was captured, the sender has closed.
+            // In the only direction that was captured, the sender has closed.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));
         }
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {

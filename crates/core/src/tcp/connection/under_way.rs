@@ -1,5 +1,5 @@
-//! Messages under way when the capture began: the side that waits for one has waited at least
-//! since then.
+//! Messages in progress when the capture began: the side that waits for such a message has waited
+//! at least since then.
 
 use super::feed::Feed;
 use crate::app::Side;
@@ -12,21 +12,21 @@ impl Connection {
     /// Returns whether data of `side` may continue a message whose beginning was not captured.
     #[inline]
     pub(super) fn may_be_under_way(&self, side: Side) -> bool {
-        self.mid_stream && !self.timeline.has_spoken() && self.senders[side as usize].started()
+        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].started()
     }
 
     /// Returns whether `segment` is part of a response whose request was not captured: a full
-    /// segment is; a single small one may have been sent unasked.
-    pub(super) fn goes_on(&self, side: Side, segment: &Segment) -> bool {
+    /// segment is; a single small one may be unsolicited.
+    pub(super) fn may_continue_response(&self, side: Side, segment: &Segment) -> bool {
         side == Side::Server
             && u64::from(segment.payload_len) >= self.senders[side as usize].smss()
             && self.may_be_under_way(side)
     }
 
     /// Returns whether the timer of `side` repeats `segment` of a message that began before the
-    /// capture or whose request was not captured: `side` waits for the ACK. The end of a
-    /// connection is left out, since nothing waits for it.
-    pub(super) fn repeats_what_nobody_hears(&self, side: Side, segment: &Segment) -> bool {
+    /// capture or whose request was not captured: `side` waits for the ACK. The end of a connection
+    /// is excluded, since nothing waits for it.
+    pub(super) fn repeats_unacknowledged_message(&self, side: Side, segment: &Segment) -> bool {
         let ends = segment.flags.has(TcpFlags::FIN) || self.ending().fin[side as usize].is_some();
         !self.timeline.accrues()
             && !ends
@@ -36,7 +36,7 @@ impl Connection {
 
     /// Begins an exchange with `side` in the middle of a message, at `since_ns`.
     #[cold]
-    pub(super) fn take_up(
+    pub(super) fn begin_mid_message(
         &mut self,
         side: Side,
         segment: &Segment,
@@ -45,9 +45,9 @@ impl Connection {
     ) {
         let (_, _, feed) = self.feed(side, segment, shared);
         let Feed { framer, timeline, setup, at, .. } = feed;
-        framer.take_up(side);
+        framer.begin_mid_message(side);
         let at = At { time_ns: since_ns, ..at };
-        timeline.take_up(side, &at, setup);
+        timeline.begin_mid_message(side, &at, setup);
         self.timeline.active = Some(side);
     }
 }

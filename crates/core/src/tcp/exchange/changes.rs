@@ -1,5 +1,5 @@
-//! What each later change does to the ledger and the chains of an exchange. Each returns whether it
-//! applied.
+//! Effect of each later change on the ledger and the chains of an exchange. Each function returns
+//! whether its change applied.
 
 use super::revisions::Change;
 use crate::app::Side;
@@ -11,19 +11,19 @@ use crate::tcp::exchange::Chain;
 use crate::tcp::thresholds::CLOSED_OFTEN;
 
 impl Exchange {
-    /// Applies `change`, without the log.
+    /// Applies `change` without logging it.
     pub(super) fn apply(&mut self, change: &Change) -> bool {
         match *change {
-            Change::Slice { sender, frame, was, is } => self.replace(sender, frame, was, is),
-            Change::NotEnded { sender, was } => self.remove(sender, was),
+            Change::Slice { sender, frame, from, to } => self.replace(sender, frame, from, to),
+            Change::NotEnded { sender, slice } => self.remove(sender, slice),
             Change::Renamed { sender, from, to } => self.rename(sender, from, to),
             Change::Moved { from, to } => self.reassign(from, to),
-            Change::Unknown { from } => self.forget(from),
-            Change::OfferedWindow { sender } => self.give_to_window(sender),
-            Change::Reader { sender } => self.give_to_reader(sender),
-            Change::SendBuffer => self.give_to_buffer(),
-            Change::NoNagle { sender } => self.free_of_nagle(sender),
-            Change::OwnPauses => self.take_pauses_out(),
+            Change::Unknown { from } => self.make_unknown(from),
+            Change::OfferedWindow { sender } => self.attribute_to_window(sender),
+            Change::Reader { sender } => self.attribute_to_reader(sender),
+            Change::SendBuffer => self.attribute_to_buffer(),
+            Change::NoNagle { sender } => self.attribute_to_application(sender),
+            Change::OwnPauses => self.remove_client_time(),
         }
     }
 
@@ -35,7 +35,7 @@ impl Exchange {
             let mut chain = self.chains.swap_remove(index);
             chain.cause = to;
             if from == Cause::CongestionWindow {
-                // The wait after a repair is caused by the loss, but is none itself.
+                // The wait after a repair is due to the loss, but is no loss itself.
                 chain.count = 0;
                 chain.longest_ns = 0;
             }
@@ -45,11 +45,11 @@ impl Exchange {
         renamed
     }
 
-    /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
-    fn replace(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) -> bool {
-        let same = |chain: &Chain| Some(chain.cause) == was.cause && chain.sender == sender;
+    /// Replaces slice `from` by `to` for the gap of `sender` that `frame` ended.
+    fn replace(&mut self, sender: Side, frame: FrameId, from: Slice, to: Slice) -> bool {
+        let same = |chain: &Chain| Some(chain.cause) == from.cause && chain.sender == sender;
         let found = self.chains.iter().position(same);
-        let Some(index) = found.filter(|&index| self.chains[index].ns >= was.ns) else {
+        let Some(index) = found.filter(|&index| self.chains[index].ns >= from.ns) else {
             return false;
         };
         let chain = &mut self.chains[index];
@@ -57,41 +57,41 @@ impl Exchange {
         let gap = if of_frame {
             chain.gap
         } else {
-            Gap::between(sender, self.end_ns, self.end_ns + was.ns, self.last, self.last)
+            Gap::between(sender, self.end_ns, self.end_ns + from.ns, self.last, self.last)
         };
-        chain.ns -= was.ns;
+        chain.ns -= from.ns;
         chain.count = chain.count.saturating_sub(1);
         if chain.ns == 0 {
             self.chains.swap_remove(index);
         }
-        self.ledger.transfer(was.owner, is.owner, was.ns);
-        if was.cause == Some(Cause::SlowStart) {
-            self.provisional_ns = self.provisional_ns.saturating_sub(was.ns);
+        self.ledger.transfer(from.owner, to.owner, from.ns);
+        if from.cause == Some(Cause::SlowStart) {
+            self.provisional_ns = self.provisional_ns.saturating_sub(from.ns);
         }
-        if let Some(cause) = is.cause {
-            self.join(Chain::of(cause, sender, was.ns, gap));
+        if let Some(cause) = to.cause {
+            self.join(Chain::of(cause, sender, from.ns, gap));
         }
         true
     }
 
-    /// Removes slice `was` of `sender` without a new owner.
-    fn remove(&mut self, sender: Side, was: Slice) -> bool {
+    /// Removes the slice `from` of `sender` without a new owner.
+    fn remove(&mut self, sender: Side, from: Slice) -> bool {
         let same = |chain: &&mut Chain| {
-            Some(chain.cause) == was.cause && chain.sender == sender && chain.ns >= was.ns
+            Some(chain.cause) == from.cause && chain.sender == sender && chain.ns >= from.ns
         };
         let Some(chain) = self.chains.iter_mut().find(same) else { return false };
-        chain.ns -= was.ns;
+        chain.ns -= from.ns;
         chain.count = chain.count.saturating_sub(1);
         self.chains.retain(|chain| chain.ns > 0);
         let mut ledger = Shares::default();
         for (owner, ns) in self.ledger.ledger().iter() {
-            ledger.add(owner, if owner == was.owner { ns.saturating_sub(was.ns) } else { ns });
+            ledger.add(owner, if owner == from.owner { ns.saturating_sub(from.ns) } else { ns });
         }
         self.ledger = ledger;
         true
     }
 
-    /// Moves all time of one owner and cause to another.
+    /// Moves all time of one owner and cause to another owner and cause.
     fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) -> bool {
         let mut moved = false;
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
@@ -102,8 +102,8 @@ impl Exchange {
         moved
     }
 
-    /// Moves the time of `cause` to the unknown owner.
-    fn forget(&mut self, (owner, cause): (Owner, Cause)) -> bool {
+    /// Moves the time of `cause` to [`Owner::Unknown`].
+    fn make_unknown(&mut self, (owner, cause): (Owner, Cause)) -> bool {
         let taken = self.chains.iter().filter(|chain| chain.cause == cause);
         let ns = taken.map(|chain| chain.ns).sum();
         self.ledger.transfer(owner, Owner::Unknown, ns);
@@ -114,8 +114,8 @@ impl Exchange {
         ns > 0
     }
 
-    /// Attributes time of `sender`'s own windows and buffers to the offered window.
-    fn give_to_window(&mut self, sender: Side) -> bool {
+    /// Attributes the time of windows and buffers of `sender` to the offered window.
+    fn attribute_to_window(&mut self, sender: Side) -> bool {
         let own =
             [(Owner::CongestionWindow, Cause::SlowStart), (Owner::SendBuffer, Cause::SendBuffer)];
         let mut moved = false;
@@ -130,7 +130,7 @@ impl Exchange {
     }
 
     /// Attributes waits of `sender` in small windows to the reader that closes the window.
-    fn give_to_reader(&mut self, sender: Side) -> bool {
+    fn attribute_to_reader(&mut self, sender: Side) -> bool {
         let of = |cause| {
             let same = move |chain: &&Chain| chain.cause == cause && chain.sender == sender;
             self.chains.iter().find(same)
@@ -144,8 +144,8 @@ impl Exchange {
         self.rename(sender, Cause::ReceiveWindow, Cause::ZeroWindow)
     }
 
-    /// Attributes time of an opening window to the send buffer.
-    fn give_to_buffer(&mut self) -> bool {
+    /// Attributes the time of an opening window to the send buffer.
+    fn attribute_to_buffer(&mut self) -> bool {
         if self.provisional_ns == 0 {
             return false;
         }
@@ -163,8 +163,8 @@ impl Exchange {
         true
     }
 
-    /// Moves holds of Nagle's algorithm to the application.
-    fn free_of_nagle(&mut self, sender: Side) -> bool {
+    /// Attributes holds by Nagle's algorithm to the application.
+    fn attribute_to_application(&mut self, sender: Side) -> bool {
         let (cause, owner) = match sender {
             Side::Client => (Cause::ClientThink, Owner::Client),
             Side::Server => (Cause::ServerThink, Owner::Server),
@@ -178,8 +178,8 @@ impl Exchange {
         self.rename(sender, Cause::NagleDelayedAck, cause)
     }
 
-    /// Removes the time of the client.
-    fn take_pauses_out(&mut self) -> bool {
+    /// Removes the client's own time.
+    fn remove_client_time(&mut self) -> bool {
         let paused = self.ledger.of(Owner::Client) > 0;
         let mut ledger = Shares::default();
         let all = self.ledger.ledger();

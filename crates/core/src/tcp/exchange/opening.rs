@@ -1,17 +1,17 @@
-//! Waits for the congestion window that a sender would have had without another limit.
+//! Corrects waits by the congestion window that a sender would have had without another limit.
 
 use crate::app::Side;
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::{Chain, Exchange};
-use crate::tcp::pipe::serialise_ns;
+use crate::tcp::pipe::transmission_ns;
 use crate::tcp::thresholds::PACE_TENTHS;
 
-/// The data that a sender had to send if only its congestion window limited the flight.
+/// The data that a sender had to send, and what is known of its congestion window and path.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     /// Bytes to send.
     pub bytes: u64,
-    /// Congestion window before, bytes.
+    /// Congestion window before the data was sent, bytes.
     pub window: u64,
     /// Minimum round trip, ns.
     pub rtt_ns: u64,
@@ -22,9 +22,8 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Time that the sender waits for ACKs if its flight begins at the window and doubles with
-    /// each round trip (RFC 5681 §3.1) until it fills the path, plus its pacing of the last
-    /// flight, ns.
+    /// Time that the sender waits for ACKs, ns, if its flight begins at the window and doubles with
+    /// each round trip (RFC 5681 §3.1) until it fills the path; plus the pacing of its last flight.
     fn wait_ns(&self) -> u64 {
         let (waited_ns, last) = self.rounds();
         let Some((rest, flight)) = last.filter(|_| self.paced) else { return waited_ns };
@@ -33,14 +32,15 @@ impl Opening {
         waited_ns + (pace_ns as u64).saturating_sub(self.busy_ns_of(rest))
     }
 
-    /// Time that it waits for ACKs until its flight fills the path, ns; `None` if it never does.
+    /// Time that the sender waits for ACKs until its flight fills the path, ns; `None` if it never
+    /// does.
     fn full_after_ns(&self) -> Option<u64> {
         let (waited_ns, last) = self.rounds();
         last.is_none().then_some(waited_ns)
     }
 
-    /// Returns the time waited for ACKs round by round, ns, and for the last round the remaining
-    /// bytes and the flight; `None` if the flight fills the path before.
+    /// Returns the time waited for ACKs over all rounds, ns, and for the last round the remaining
+    /// bytes and the flight; `None` if the flight fills the path before that.
     fn rounds(&self) -> (u64, Option<(u64, u64)>) {
         let mut flight = self.window.max(1);
         let (mut sent, mut waited_ns) = (0, 0);
@@ -57,7 +57,7 @@ impl Opening {
 
     /// Time for which `bytes` keep the path busy, ns; 0 if the rate is unknown.
     fn busy_ns_of(&self, bytes: u64) -> u64 {
-        self.rate.map_or(0, |rate| serialise_ns(bytes, rate.max(1)))
+        self.rate.map_or(0, |rate| transmission_ns(bytes, rate.max(1)))
     }
 
     /// Time for which all bytes keep the path busy, ns, if the rate is known.
@@ -68,32 +68,32 @@ impl Opening {
 
 impl Exchange {
     /// Corrects the cost of a ceiling over the flight. Without the ceiling the sender would still
-    /// have had to open its congestion window, so the wait that this would have added is not lost
-    /// to the ceiling. If the sender waited longer for its window than it needed, and most for the
-    /// ceiling, the excess is attributed to the ceiling: a window that is not filled does not open
-    /// (RFC 7661 §4.4).
-    pub fn uncover_opening(&mut self, sender: Side, opening: &Opening) {
+    /// have had to open its congestion window, so the wait that this would have taken is not lost
+    /// to the ceiling. If the sender waited longer for its window than it needed, and longest for
+    /// the ceiling, the excess is attributed to the ceiling: a window that is not filled does not
+    /// open (RFC 7661 §4.4).
+    pub fn subtract_opening(&mut self, sender: Side, opening: &Opening) {
         let needed_ns = opening.wait_ns();
         let opened_ns = self.waited_ns(sender, Cause::SlowStart);
-        let mut uncovered_ns = needed_ns.saturating_sub(opened_ns);
+        let mut opening_ns = needed_ns.saturating_sub(opened_ns);
         for (cause, owner) in CEILINGS {
             let waited_ns = self.waited_ns(sender, cause);
             let more_ns = opened_ns.saturating_sub(needed_ns);
             if more_ns > 0 && waited_ns > more_ns {
-                return self.shift(sender, (Cause::SlowStart, cause), more_ns, owner);
+                return self.move_time(sender, (Cause::SlowStart, cause), more_ns, owner);
             }
-            let ns = uncovered_ns.min(waited_ns);
+            let ns = opening_ns.min(waited_ns);
             if let Some(chain) = self.chain_mut(sender, cause) {
                 chain.ns -= ns;
-                uncovered_ns -= ns;
+                opening_ns -= ns;
             }
         }
     }
 
     /// Attributes waits to the bottleneck: if the window fills the path before all data is sent,
-    /// the path is busy for as long as the bytes take. Time that `sender` waited beyond the need
-    /// of opening its window is moved to bandwidth, as far as that lacks it.
-    pub fn owe_to_rate(&mut self, sender: Side, opening: &Opening) {
+    /// the path is busy for as long as the bytes take. Time that `sender` waited beyond what
+    /// opening its window needs is moved to bandwidth, up to the time that the bytes take.
+    pub fn attribute_to_rate(&mut self, sender: Side, opening: &Opening) {
         let Some((needed_ns, least_ns)) = opening.full_after_ns().zip(opening.busy_ns()) else {
             return;
         };
@@ -117,8 +117,9 @@ impl Exchange {
         self.chains.iter_mut().find(|chain| chain.cause == cause && chain.sender == sender)
     }
 
-    /// Moves `ns` of what `sender` waited for one cause to another, if that is present.
-    fn shift(&mut self, sender: Side, (from, to): (Cause, Cause), ns: u64, owner: Owner) {
+    /// Moves `ns` of the time that `sender` waited for one cause to another cause, if that is
+    /// present.
+    fn move_time(&mut self, sender: Side, (from, to): (Cause, Cause), ns: u64, owner: Owner) {
         let ns = self.ledger.transfer(Owner::CongestionWindow, owner, ns);
         if let Some(chain) = self.chain_mut(sender, from) {
             chain.ns = chain.ns.saturating_sub(ns);

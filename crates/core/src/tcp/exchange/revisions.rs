@@ -1,4 +1,4 @@
-//! The one way to change the ledger of an exchange after its silences were judged, and the log of
+//! The only way to change the ledger of an exchange after its silences were judged, and the log of
 //! such changes for `--why`.
 
 use crate::app::Side;
@@ -8,24 +8,24 @@ use crate::tcp::Exchange;
 use std::collections::BTreeMap;
 use std::panic::Location;
 
-/// What turned out later, with what it changes: from one owner or cause to another.
+/// A fact that turned out later, with the time that it moves from one owner or cause to another.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// Slice `was` of the gap of `sender` that `frame` ended is `is`.
-    Slice { sender: Side, frame: FrameId, was: Slice, is: Slice },
-    /// Slice `was` of `sender` has no owner yet: the gap had not ended.
-    NotEnded { sender: Side, was: Slice },
-    /// Time of `sender` with cause `from` has cause `to`, of the same owner.
+    /// Slice `from` of the gap of `sender` that `frame` ended becomes `to`.
+    Slice { sender: Side, frame: FrameId, from: Slice, to: Slice },
+    /// The slice of `sender` has no owner yet: the gap had not ended.
+    NotEnded { sender: Side, slice: Slice },
+    /// The time of `sender` with cause `from` has cause `to`, of the same owner.
     Renamed { sender: Side, from: Cause, to: Cause },
     /// All time of an owner and cause has another owner and cause.
     Moved { from: (Owner, Cause), to: (Owner, Cause) },
-    /// Nothing shows who owned the time of this owner and cause.
+    /// Nothing shows which owner had the time of this owner and cause.
     Unknown { from: (Owner, Cause) },
-    /// The offered window limited the flight of `sender`, and no window or buffer of its own.
+    /// The offered window limited the flight of `sender`, not a window or buffer of its own.
     OfferedWindow { sender: Side },
     /// The reader that closes the window of `sender` also keeps it small.
     Reader { sender: Side },
-    /// The send buffer limited the flight, and no opening congestion window.
+    /// The send buffer limited the flight, not an opening congestion window.
     SendBuffer,
     /// `sender` does not use Nagle's algorithm: its application was busy.
     NoNagle { sender: Side },
@@ -34,7 +34,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What turned out, as a statement.
+    /// Statement of the fact, for the log.
     fn why(&self) -> &'static str {
         match self {
             Self::Slice { .. } => "what came later shows another owner of that silence",
@@ -51,33 +51,33 @@ impl Change {
     }
 }
 
-/// A later change of an exchange's ledger.
+/// A logged change of an exchange's ledger.
 #[derive(Clone, Debug)]
 pub struct Revision {
-    /// The place in the code that decided it.
+    /// Location in the code that decided the change.
     pub by: &'static Location<'static>,
     /// The reason for the change.
     pub why: &'static str,
-    /// Owners whose time changed, by how much, ns.
+    /// Owners whose time changed, with the difference, ns.
     pub owners: Vec<(Owner, i64)>,
-    /// Causes whose time changed, by how much, ns.
+    /// Causes whose time changed, with the difference, ns.
     pub causes: Vec<(Cause, i64)>,
 }
 
-/// The state of an exchange before a change.
+/// State of an exchange before a change.
 struct Before {
     ledger: Ledger,
     causes: BTreeMap<Cause, i64>,
 }
 
 impl Exchange {
-    /// Keeps a log of revisions from here on.
+    /// Begins to log revisions.
     pub(in crate::tcp) fn log_revisions(&mut self) {
         self.revisions = Some(Box::default());
     }
 
-    /// Changes the ledger by what turned out later, and logs that with the caller's place in the
-    /// code. Returns whether it applied to this exchange.
+    /// Applies `change` to the ledger, and logs it with the caller's location in the code. Returns
+    /// whether it applied to this exchange.
     #[track_caller]
     pub fn revise(&mut self, change: &Change) -> bool {
         let before = self.before();
@@ -86,7 +86,7 @@ impl Exchange {
         applied
     }
 
-    /// Begins an entry of the log; `None` where none is kept.
+    /// Begins an entry of the log; returns `None` if no log is kept.
     fn before(&self) -> Option<Before> {
         self.revisions.as_ref()?;
         Some(Before { ledger: self.ledger.ledger(), causes: self.by_cause() })
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::judge::Gap;
 
-    /// A gap of the server of 40 ns, taken for slow start.
+    /// Creates an exchange with a gap of the server of 40 ns that was judged as slow start.
     fn with_slow_start() -> (Exchange, Slice) {
         let mut exchange = Exchange::default();
         exchange.log_revisions();
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn a_revision_moves_time_and_is_logged_with_its_place() {
-        let (mut exchange, was) = with_slow_start();
-        let is = Slice::of(Owner::SendBuffer, Cause::SendBuffer, 40);
+        let (mut exchange, from) = with_slow_start();
+        let to = Slice::of(Owner::SendBuffer, Cause::SendBuffer, 40);
         let (sender, frame) = (Side::Server, FrameId::default());
-        assert!(exchange.revise(&Change::Slice { sender, frame, was, is }));
+        assert!(exchange.revise(&Change::Slice { sender, frame, from, to }));
         assert_eq!(exchange.ledger.of(Owner::SendBuffer), 40);
         assert_eq!([Cause::SlowStart, Cause::SendBuffer].map(|it| of(&exchange, it)), [0, 40]);
         let log = exchange.revisions.as_ref().expect("a log");
@@ -160,18 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_neither_moved_nor_logged() {
-        let (mut exchange, was) = with_slow_start();
-        let longer = Slice { ns: 50, ..was };
-        assert!(!exchange.revise(&Change::NotEnded { sender: Side::Server, was: longer }));
-        assert!(!exchange.revise(&Change::NotEnded { sender: Side::Client, was }));
+    fn a_change_that_does_not_apply_is_not_logged() {
+        let (mut exchange, from) = with_slow_start();
+        let longer = Slice { ns: 50, ..from };
+        assert!(!exchange.revise(&Change::NotEnded { sender: Side::Server, slice: longer }));
+        assert!(!exchange.revise(&Change::NotEnded { sender: Side::Client, slice: from }));
         assert!(exchange.revisions.as_ref().is_some_and(|log| log.is_empty()));
-        assert!(exchange.revise(&Change::NotEnded { sender: Side::Server, was }));
+        assert!(exchange.revise(&Change::NotEnded { sender: Side::Server, slice: from }));
         assert_eq!(exchange.wall_ns(), 0);
     }
 
     #[test]
-    fn only_what_was_provisional_becomes_the_buffers() {
+    fn only_provisional_time_moves_to_the_send_buffer() {
         let (mut exchange, _) = with_slow_start();
         assert!(exchange.revise(&Change::SendBuffer));
         assert_eq!(exchange.ledger.of(Owner::SendBuffer), 40);

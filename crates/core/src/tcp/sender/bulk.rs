@@ -16,14 +16,14 @@ use super::spacing::Spacing;
 /// The end of a direction at which the vantage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Near {
-    /// Neither, or both.
+    /// The vantage is at neither end, or at both.
     Neither,
-    /// The sender's: segments pass as they are sent.
+    /// The vantage is at the sender: segments pass when they are sent.
     Sender {
         /// Round trip to the receiver, ns.
         rtt_ns: u64,
     },
-    /// The receiver's: segments pass as they arrive.
+    /// The vantage is at the receiver: segments pass when they arrive.
     Receiver,
 }
 
@@ -36,61 +36,63 @@ pub struct Bulk {
     pub rounds: Rounds,
     /// The rounds before the last retransmission.
     pub(super) rounds_before: Rounds,
-    /// Last acknowledged position, SND.NXT and time, for rate samples.
+    /// Position acknowledged last, with SND.NXT and the time at that moment, for rate samples.
     pub(super) rate_mark: Option<(u64, u64, u64)>,
-    /// Time at which the last ACK passed, and at which the last data it covers was sent, ns.
+    /// Time at which the last ACK passed, and time at which the last data that it covers was sent,
+    /// ns.
     acked_ns: (u64, u64),
     /// The last round trip to the receiver measured while more data was in flight, so that no
     /// timer delayed the ACK, ns.
     pub rtt_clocked_ns: u64,
     /// Least flight that was taken for a full send buffer, bytes; 0 if none was.
     pub(super) ceiling: u64,
-    /// Number of times the sender went on, after more than ordinary host delay, as soon as the ACK
-    /// arrived, and number of times it did so later.
-    prompt_stands: u32,
-    late_stands: u32,
-    /// Number of times the sender went on, after waiting with data in flight, as data of its peer
-    /// arrived, and number of times it did so at another time.
-    pub went_on: [u32; 2],
-    /// Time at which it last acknowledged data of its peer, and time at which that data had
+    /// Number of times that the sender, after a silence longer than ordinary host delay, continued
+    /// as soon as the ACK arrived.
+    /// Number of times that the sender continued some time after the ACK instead.
+    prompt_continuations: u32,
+    late_continuations: u32,
+    /// Number of times that the sender, after waiting with data in flight, continued when data of
+    /// its peer arrived, and number of times it did so at another time.
+    pub continuations: [u32; 2],
+    /// Time at which the sender last acknowledged data of its peer, and time at which that data had
     /// passed, ns.
-    pub answered_ns: (u64, u64),
+    pub peer_acked_ns: (u64, u64),
     /// Right edge of the offered window when it last moved by more than a little, and the position
-    /// acknowledged then.
+    /// acknowledged at that time.
     pub(super) unread_since: (u64, u64),
-    /// Greatest window offered: bytes, or the header's field if the scale is unknown.
+    /// Greatest window offered, bytes, or the header's field if the scale is unknown.
     window_max: u64,
     /// The receiving application has not read most of its buffer.
     pub(super) reader_is_behind: bool,
-    /// The offered window, if its scale is unknown.
+    /// State of the offered window while its scale is unknown.
     pub(super) unscaled: Unscaled,
     /// Distances between arriving packets.
     pub(super) spacing: Spacing,
-    /// Its last silences and its pace.
+    /// The last silences of the sender and its pace.
     pub pacer: Pacer,
-    /// Sizes of its application's writes.
+    /// Sizes of the application's writes.
     pub(super) pieces: Pieces,
     /// Slices of silences since `unread_since`.
     pub(super) unread: Vec<Slice>,
 }
 
 impl Sender {
-    /// Returns three times, ns: for how long the pipe was busy between two times with what was
-    /// sent; for how much of that a question waited in it, whose ACK was `late_ns` late; and for
-    /// how long a message that began at the position and time of `asked_since` has kept it busy
-    /// itself.
+    /// Returns three times, ns: the time for which sent data kept the bottleneck busy between two
+    /// times; the part of it for which a request waited there, whose ACK was `late_ns` late; and
+    /// the time for which a message that began at the position and time of `began` has kept the
+    /// bottleneck busy itself.
     #[inline(never)]
     pub fn busy_ns(
         &mut self,
         (start_ns, end_ns): (u64, u64),
         late_ns: u64,
-        asked_since: Option<(u64, u64)>,
+        began: Option<(u64, u64)>,
     ) -> (u64, u64, u64) {
         let (nxt, last_ns) = (self.nxt, self.last.time_ns);
         let Some(bulk) = &mut self.bulk else { return (0, 0, 0) };
         let busy_ns = bulk.pipe.busy_ns(start_ns, end_ns);
         let rate = bulk.pipe.rate();
-        let own_ns = asked_since.map_or(0, |(from, at_ns)| {
+        let own_ns = began.map_or(0, |(from, at_ns)| {
             judge::own_ns(nxt.saturating_sub(from), last_ns.saturating_sub(at_ns), rate)
         });
         (busy_ns, late_ns.min(busy_ns), own_ns)
@@ -98,9 +100,10 @@ impl Sender {
 }
 
 impl Bulk {
-    /// Returns whether the sender, and not the path, made the distance of an ACK from the previous
-    /// one: it is no more than that between the departures they cover, and the path was not full.
-    /// The ACK covers data sent last at `sent_ns`, with a round trip of `rtt_ns` to the receiver.
+    /// Returns whether the sender, and not the path, set the distance of an ACK from the previous
+    /// one: it is no more than the distance between the departures that the two ACKs cover, and the
+    /// path was not full. The ACK covers data sent last at `sent_ns`, with a round trip of `rtt_ns`
+    /// to the receiver.
     pub(super) fn is_paced(&mut self, seen_ns: u64, sent_ns: u64, rtt_ns: u64) -> bool {
         let (seen_before_ns, sent_before_ns) =
             std::mem::replace(&mut self.acked_ns, (seen_ns, sent_ns));
@@ -108,12 +111,12 @@ impl Bulk {
             return false;
         }
         let apart_ns = seen_ns.saturating_sub(seen_before_ns);
-        let spread = 4 * sent_ns.saturating_sub(sent_before_ns) < 3 * apart_ns;
+        let is_spread = 4 * sent_ns.saturating_sub(sent_before_ns) < 3 * apart_ns;
         let queued_ns = seen_ns.saturating_sub(sent_ns).saturating_sub(rtt_ns);
-        !spread && 2 * queued_ns < apart_ns
+        !is_spread && 2 * queued_ns < apart_ns
     }
 
-    /// Takes the window that an ACK offers. While most of a buffer is unread, ACKs come at the
+    /// Records the window that an ACK offers. While most of a buffer is unread, ACKs come at the
     /// pace of the reader, not the path's.
     pub(super) fn note_reader(&mut self, ack: &Ack) {
         let window = match ack.offer {
@@ -124,33 +127,33 @@ impl Bulk {
         self.reader_is_behind = self.is_unread(window);
     }
 
-    /// Returns whether an offered `window` shows most of a buffer to be unread. An application
-    /// that reads what arrives keeps it as wide as before, since a receiver does not take back
+    /// Returns whether an offered `window` shows most of a buffer to be unread. An application that
+    /// reads what arrives keeps the window as wide as before, since a receiver does not take back
     /// what it has offered (RFC 9293 §3.8.6).
     pub(super) fn is_unread(&self, window: u64) -> bool {
         2 * window < self.window_max
     }
 
     /// Records that a flight of `bytes` was taken for a full send buffer in `gap`.
-    pub fn stand_at(&mut self, bytes: u64, gap: &Gap) {
+    pub fn note_ceiling(&mut self, bytes: u64, gap: &Gap) {
         self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };
         let prompt = gap.after_ack_ns() <= HOST_DELAY_MAX_NS + gap.rtt.sender_ns / 32;
         let long = gap.len_ns() >= HOST_DELAY_MAX_NS;
-        self.prompt_stands += u32::from(long && prompt);
-        self.late_stands += u32::from(long && !prompt);
+        self.prompt_continuations += u32::from(long && prompt);
+        self.late_continuations += u32::from(long && !prompt);
     }
 
-    /// Records that the buffer had been full in `gap`, as later data showed: it holds as much as
-    /// the greatest flight.
-    pub fn was_full(&mut self, gap: &Gap) {
+    /// Records that the buffer had been full in `gap`, as later data showed: the buffer holds as
+    /// much as the greatest flight.
+    pub fn note_full_buffer(&mut self, gap: &Gap) {
         let height = self.rounds.emptied();
         self.ceiling = self.ceiling.max(height).max(gap.flight.before);
-        self.stand_at(self.ceiling, gap);
+        self.note_ceiling(self.ceiling, gap);
     }
 
-    /// Returns whether the sender mostly went on some time after an ACK rather than at once: it is
-    /// driven by a clock of its own.
-    pub fn is_clocked(&self) -> bool {
-        self.late_stands > self.prompt_stands
+    /// Returns whether the sender mostly continued some time after an ACK rather than at once: a
+    /// clock of its own drives it.
+    pub fn has_own_clock(&self) -> bool {
+        self.late_continuations > self.prompt_continuations
     }
 }

@@ -6,28 +6,28 @@ use crate::tcp::thresholds::{
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Packets of one direction that are remembered. The kernel takes up to 64 from a queue before it
-/// serves another interface, where their copies are.
+/// Number of packets of one direction that are remembered. The kernel takes up to 64 from a queue
+/// before it serves another interface, where their copies are.
 const COPIES_MAX: usize = 64;
 
 /// The last packets of a direction of which some were captured twice.
 #[derive(Clone, Debug)]
 pub struct Copies {
-    /// Fingerprint, time, µs, and TTL; the oldest is at `next`.
+    /// Fingerprint, time in µs, and TTL of each packet; the oldest is at `next`.
     seen: [(u32, u32, u8); COPIES_MAX],
     next: usize,
 }
 
 impl Copies {
-    /// Begins after `first`, which was captured twice.
+    /// Creates the record after `first`, which was captured twice.
     pub fn after(first: &Segment) -> Box<Self> {
         let mut copies = Box::new(Self { seen: [(0, 0, 0); COPIES_MAX], next: 0 });
         copies.is_copy(first, true);
         copies
     }
 
-    /// Returns whether `segment` was captured before, and remembers it. `numbers`: identifications
-    /// distinguish packets.
+    /// Returns whether `segment` was captured before, and remembers it. If `numbers`, IP
+    /// identifications distinguish packets.
     pub fn is_copy(&mut self, segment: &Segment, numbers: bool) -> bool {
         let (print, now_us) = (fingerprint(segment), (segment.time_ns / 1_000) as u32);
         let late_ns = |ttl: u8| late_max_ns(segment, numbers, ttl != segment.ttl);
@@ -43,14 +43,14 @@ impl Copies {
     }
 }
 
-/// Returns whether the packet has an identification, so that a retransmission has another (RFC
-/// 6864 allows to leave it zero in packets that must not be fragmented).
+/// Returns whether the packet has an IP identification, so that a retransmission has another. (RFC
+/// 6864 allows to leave it zero in packets that must not be fragmented.)
 pub(super) fn is_numbered(segment: &Segment) -> bool {
     segment.facts.has(SegmentFlags::IPV4) && segment.ip_id != 0
 }
 
-/// Longest delay of a copy of `segment`, ns. `numbers`: identifications distinguish packets;
-/// `routed`: the TTLs differ.
+/// Longest delay of a copy of `segment`, ns. If `numbers`, IP identifications distinguish packets;
+/// if `routed`, the TTLs differ.
 fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
     match numbers && is_numbered(segment) {
         true if routed || segment.flags.has(TcpFlags::SYN) => ROUTED_COPY_DELAY_MAX_NS,
@@ -59,7 +59,7 @@ fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
     }
 }
 
-/// Hash of the fields that a copy shares with its original; routers change others.
+/// Hash of the fields that a copy shares with its original; routers change the other fields.
 fn fingerprint(segment: &Segment) -> u32 {
     let mut hasher = DefaultHasher::new();
     let sack = segment.sack.map(|block| (block.left, block.right));
@@ -72,7 +72,7 @@ fn fingerprint(segment: &Segment) -> u32 {
 /// The last packet of a direction, kept to recognise a copy that follows it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastPacket {
-    /// Lower half of the time in [`TICK_NS`]; only differences to near times are used.
+    /// Lower half of the time in [`TICK_NS`]; only differences between near times are used.
     time: u32,
     seq: u32,
     ack: u32,
@@ -86,7 +86,7 @@ pub struct LastPacket {
     pub ttl: u8,
 }
 
-/// Unit of `time`, ns; a power of two, because it is used for every packet.
+/// Unit of `time`, ns. It is a power of two because it is used for every packet.
 const TICK_NS: u64 = 1 << 10;
 
 fn ticks(segment: &Segment) -> u32 {
@@ -109,8 +109,9 @@ impl LastPacket {
         }
     }
 
-    /// Returns whether `segment` is a copy of this packet. Without an identification a pure ACK is
-    /// not, since duplicate ACKs are alike too. `numbers`: identifications distinguish packets.
+    /// Returns whether `segment` is a copy of this packet. A pure ACK without an IP identification
+    /// is none, since duplicate ACKs are alike too. If `numbers`, IP identifications distinguish
+    /// packets.
     #[inline]
     pub fn is(&self, segment: &Segment, numbers: bool) -> bool {
         (self.seq, self.ack, self.tsval) == (segment.seq, segment.ack, segment.tsval)
@@ -120,8 +121,8 @@ impl LastPacket {
             && (numbers && is_numbered(segment) || segment.seg_len() > 0)
     }
 
-    /// Returns whether the SYN `segment` is a copy of this one: it comes at once, or has the same
-    /// identification where SYNs have one, as on both sides of a slow link.
+    /// Returns whether the SYN `segment` is a copy of this one: it comes at once, or it has the
+    /// same IP identification, as on both sides of a slow link.
     pub fn is_same_syn(&self, segment: &Segment) -> bool {
         let same = self.ip_id == segment.ip_id;
         self.age_ns(segment) < late_max_ns(segment, same, false)

@@ -2,7 +2,7 @@
 
 use crate::capture::FrameId;
 
-/// Unit of `apart`, ns: any distance within a flight fits into 16 bits.
+/// Unit of `apart`, ns, in which any distance within a flight fits into 16 bits.
 const APART_UNIT_NS: u64 = 4_000;
 
 /// The last data segment that a sender sent.
@@ -10,13 +10,14 @@ const APART_UNIT_NS: u64 = 4_000;
 pub struct Departure {
     /// Time at which it passed the vantage, ns.
     pub time_ns: u64,
-    /// Its frame.
+    /// Frame of the segment.
     pub frame: FrameId,
-    /// Payload bytes.
+    /// Length of the payload, bytes.
     pub len: u32,
-    /// Its last segment was below the SMSS.
+    /// The segment, or the last one if the frame joins several, was below the SMSS.
     pub small: bool,
-    /// It emptied the sender's buffer, by its PSH flag (RFC 9293 §3.9.1.2, MUST-61) or FIN.
+    /// The segment emptied the sender's buffer, as its PSH flag (RFC 9293 §3.9.1.2, MUST-61) or FIN
+    /// shows.
     pub pushed: bool,
     /// Time since the previous departure of the same flight, in [`APART_UNIT_NS`]; 0 if it began a
     /// flight.
@@ -24,7 +25,7 @@ pub struct Departure {
 }
 
 impl Departure {
-    /// Time since the previous departure of the same flight, ns; 0 if it began one.
+    /// Time since the previous departure of the same flight, ns; 0 if this one began a flight.
     pub fn apart_ns(&self) -> u64 {
         u64::from(self.apart) * APART_UNIT_NS
     }

@@ -14,8 +14,9 @@ use crate::tcp::thresholds::{
 use crate::wire::{Segment, TcpFlags};
 
 /// Time by which an ACK may have reached the sender sooner than estimated, after a silence of
-/// `silent_ns`, ns: host delay; limited to a part of a short path unless chance is excluded.
-fn loose_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
+/// `silent_ns`, ns. It allows for host delay, and is limited to a part of a short path unless the
+/// silence is too long for chance.
+fn early_max_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
     let long = silent_ns > SILENCE_BY_CHANCE_FACTOR * rtt_sender_ns;
     (ACK_EARLY_MAX_NS + rtt_sender_ns / 16).min(if long {
         rtt_sender_ns
@@ -36,8 +37,8 @@ fn is_dsack(segment: &Segment) -> bool {
 
 impl Sender {
     /// Applies the ACKs that can have reached the sender by `now_ns`, and adds their effects to
-    /// `since`, the state since the last departure. `echoes`: the timestamp that the segment
-    /// leaving then echoes, if known.
+    /// `since`, the state since the last departure. `echoes` is the timestamp that the segment
+    /// leaving at `now_ns` echoes, if known.
     #[inline(always)]
     pub fn advance(
         &mut self,
@@ -50,22 +51,22 @@ impl Sender {
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             let echoed = echoes.is_some_and(|it| ack.is_echoed_by(it));
-            if !echoed && echoes.is_some() && self.misses(&ack, now_ns, rtt_sender_ns) {
+            if !echoed && echoes.is_some() && self.is_ack_lost(&ack, now_ns, rtt_sender_ns) {
                 since.acks.lost = true;
                 continue;
             }
             self.marks.note(Marks::ECHOES, echoed);
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
-        // The round trip may still be estimated too long. If a segment was sent after a silence
+        // The estimated round trip may still be too long. If a segment was sent after a silence
         // that nothing explains, the next ACK may have arrived a little sooner, unless the segment
         // shows by its echo that it had not. (An ACK that should have arrived long before and is
         // not echoed does not show a longer path: the segment may have been queued since.)
         let known_ns = since.acks.last.map_or(self.last.time_ns, |ack| ack.effect_ns);
         let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
-        if silent_ns > HOST_DELAY_MAX_NS && !self.is_unheard(echoes) {
-            let loose_ns = loose_ns(rtt_sender_ns, silent_ns);
-            let until_ns = (now_ns + loose_ns).saturating_sub(rtt_sender_ns);
+        if silent_ns > HOST_DELAY_MAX_NS && !self.is_none_echoed_by(echoes) {
+            let early_max_ns = early_max_ns(rtt_sender_ns, silent_ns);
+            let until_ns = (now_ns + early_max_ns).saturating_sub(rtt_sender_ns);
             if let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
                 self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
             }
@@ -73,12 +74,12 @@ impl Sender {
     }
 
     /// Returns whether `ack` was lost on its way to the sender. The segment that leaves now does
-    /// not echo it, though by its own timestamp it was sent when the ACK had long been due, and
-    /// after a silence longer than the timer that waits for ACKs (RFC 8985 §7.2). A segment that
-    /// has been queued since shows nothing about ACKs that arrived meanwhile.
+    /// not echo it, though by its own timestamp the segment was sent when the ACK had long been
+    /// due, and after a silence longer than the timer that waits for ACKs (RFC 8985 §7.2). A
+    /// segment that has been queued since then shows nothing about ACKs that arrived meanwhile.
     #[cold]
     #[inline(never)]
-    fn misses(&self, ack: &Ack, now_ns: u64, rtt_sender_ns: u64) -> bool {
+    fn is_ack_lost(&self, ack: &Ack, now_ns: u64, rtt_sender_ns: u64) -> bool {
         let rtt_ns = rtt_sender_ns + self.rtt_recent_ns();
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let sent_ns = now_ns.saturating_sub(self.clock.queued_ns());
@@ -86,27 +87,27 @@ impl Sender {
         self.marks.has(Marks::ECHOES)
             && ack.tsval != 0
             && silent_ns >= 2 * rtt_ns
-            && self.clock.tells_apart(rtt_ns / 2)
+            && self.clock.distinguishes(rtt_ns / 2)
             && sent_ns >= due_ns + rtt_ns / 2
     }
 
-    /// Returns whether a segment that echoes this timestamp left the sender before the next
-    /// pending ACK arrived.
+    /// Returns whether a segment that echoes this timestamp left the sender before the next pending
+    /// ACK arrived.
     #[inline]
-    fn is_unheard(&self, echoes: Option<u32>) -> bool {
-        self.marks.has(Marks::ECHOES) && echoes.is_some_and(|it| self.pending.is_unheard(it))
+    fn is_none_echoed_by(&self, echoes: Option<u32>) -> bool {
+        self.marks.has(Marks::ECHOES) && echoes.is_some_and(|it| self.pending.is_none_echoed_by(it))
     }
 
-    /// Returns whether an ACK that reports a loss may have reached the sender by `now_ns`, a
-    /// little sooner than the estimated round trip.
+    /// Returns whether an ACK that reports a loss may have reached the sender by `now_ns`, a little
+    /// sooner than after the estimated round trip.
     pub(super) fn loss_reported(&self, now_ns: u64, rtt_sender_ns: u64) -> bool {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
-        let early_ns = loose_ns(rtt_sender_ns, silent_ns);
+        let early_ns = early_max_ns(rtt_sender_ns, silent_ns);
         self.pending.reports_loss((now_ns + early_ns).saturating_sub(rtt_sender_ns))
     }
 
     /// Applies the ACKs that must have reached a bulk sender by `now_ns`.
-    pub fn take_in(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
+    pub fn apply_arrived_acks(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
         if self.bulk.is_none() {
             return;
         }
@@ -119,20 +120,20 @@ impl Sender {
         self.keep_since(since);
     }
 
-    /// Time of the last ACK and the last round-trip sample, ns; a sample far longer than the
-    /// previous one is limited, since it may include a repair. `None` if the sample says nothing
-    /// about the path: during recovery or a closed window, or if the flight is too small for
-    /// immediate ACKs.
+    /// Time of the last ACK and the last round-trip sample, ns. A sample far longer than the
+    /// previous one is limited, since it may include a repair. `None` if the sample shows nothing
+    /// about the path: during recovery or while the window is closed, or if the flight is too small
+    /// for immediate ACKs.
     pub fn clocked_ns(&self) -> Option<(u64, u64)> {
         let clocked = self.flight() > 4 * self.smss();
         let rtt_ns = self.rtts.last_ns();
-        let tells = clocked && rtt_ns > 0 && !self.in_recovery() && !self.closed();
-        tells.then_some((self.una_seen_ns, rtt_ns))
+        let is_sample = clocked && rtt_ns > 0 && !self.in_recovery() && !self.closed();
+        is_sample.then_some((self.una_seen_ns, rtt_ns))
     }
 
-    /// Returns whether an ACK of `position` may have reached the sender by now, with some
+    /// Returns whether an ACK of `position` may have reached the sender by `now_ns`, with some
     /// tolerance.
-    pub(super) fn ack_near(&self, position: u64, now_ns: u64) -> bool {
+    pub(super) fn may_have_ack_of(&self, position: u64, now_ns: u64) -> bool {
         self.pending.covers(position, now_ns)
     }
 
@@ -154,15 +155,15 @@ impl Sender {
             let acked_all = ack.una >= self.nxt;
             let last_ns = self.last.time_ns;
             let held_ns = ack.seen_ns.saturating_sub(last_ns);
-            let train = since
+            let in_train = since
                 .acks
                 .last
                 .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
-            if !train {
+            if !in_train {
                 since.flight_before = self.flight();
                 since.room_before = self.room();
                 since.window_before = self.window();
-                self.hold_field();
+                self.save_field();
             }
             if since.acks.count == 0 {
                 since.flight_first = self.flight();
@@ -187,7 +188,7 @@ impl Sender {
             }
             self.una = ack.una as u32;
             if ack.duplicate || self.history.is_some() {
-                self.move_on(u32::from(ack.duplicate));
+                self.advance_losses(u32::from(ack.duplicate));
             }
         } else if ack.duplicate {
             self.note_duplicate(&ack, rtt_sender_ns);
@@ -210,7 +211,7 @@ impl Sender {
     /// beyond it.
     #[cold]
     #[inline(never)]
-    fn move_on(&mut self, duplicate_acks: u32) {
+    fn advance_losses(&mut self, duplicate_acks: u32) {
         let una = self.una();
         let history = self.history_mut();
         history.losses.advance(una, duplicate_acks);
@@ -222,7 +223,7 @@ impl Sender {
             Offer::Edge(edge) => {
                 let window = edge.saturating_sub(ack.una);
                 self.sizes.note_window(window);
-                // With less room than a full segment a sender waits (RFC 9293 §3.8.6.2.1).
+                // With less room than for a full segment a sender waits (RFC 9293 §3.8.6.2.1).
                 window < self.smss()
             }
             // Zero is zero at any scale.
@@ -241,7 +242,7 @@ impl Sender {
         }
     }
 
-    /// Follows the closed window: it is now (almost) closed, or may have been until now.
+    /// Records that the window is now (almost) closed, or may have been until now.
     #[cold]
     #[inline(never)]
     fn note_closed(&mut self, since: &mut SinceDeparture, ack: &Ack, closed: bool) {
@@ -262,7 +263,7 @@ impl Sender {
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // A sender that never has more than a few segments in flight shows its own pace.
         let few = u64::from(self.flight_max) <= 3 * self.smss();
-        let timed = self.times(ack.payload_bytes == 0);
+        let timed = self.shows_arrival(ack.payload_bytes == 0);
         let in_recovery = self.history().losses.is_recovering();
         let Some(bulk) = &mut self.bulk else { return };
         bulk.note_reader(ack);
@@ -287,17 +288,18 @@ impl Sender {
         self.bulk.as_ref().is_some_and(|bulk| bulk.reader_is_behind)
     }
 
-    /// Returns whether an ACK shows when the data arrived. An ACK with data came when the
-    /// application sent it, unless pure ACKs are captured too: then one would have come before.
+    /// Returns whether the time of an ACK shows when the data arrived. An ACK with data is sent
+    /// when the application sends the data, unless pure ACKs are captured too: then a pure ACK
+    /// would have come before.
     #[inline]
-    pub fn times(&self, pure: bool) -> bool {
-        pure || self.marks.has(Marks::ACKED_ALONE)
+    pub fn shows_arrival(&self, is_pure: bool) -> bool {
+        is_pure || self.marks.has(Marks::ACKED_ALONE)
     }
 
     /// Processes an ACK for this direction that passes the vantage, which is `near` one of its
     /// ends. Returns the round-trip sample between the vantage and the receiver, if there is one,
-    /// and the time at which the last data newly acknowledged had passed (0 if that is not
-    /// remembered), ns. `tsval`: see [`Ack::tsval`].
+    /// and the time at which the last data newly acknowledged had passed, ns (0 if that is not
+    /// remembered). `tsval` is that of [`Ack::tsval`].
     pub fn acked(&mut self, segment: &Segment, near: Near, tsval: u32) -> (Option<u64>, u64) {
         let frame = segment.frame;
         let una = self.sequence.position(segment.ack, self.nxt);
@@ -317,7 +319,7 @@ impl Sender {
         self.sizes.acknowledge(longest);
         let advances = una > una_seen;
         let paced = advances && self.is_paced_ack(segment, near, sent_ns);
-        // A RST opens no window (RFC 9293 §3.10.7.4), whatever its field says.
+        // A RST opens no window (RFC 9293 §3.10.7.4), whatever its window field.
         if !segment.flags.has(TcpFlags::RST) {
             let ack = Ack {
                 seen_ns: segment.time_ns,
@@ -330,8 +332,8 @@ impl Sender {
                 tsval,
             };
             self.note_report(ack.duplicate, segment.sack_count > 0);
-            let again = una == una_seen || self.marks.has(Marks::FINISHED);
-            if !(again && self.changes_nothing(&ack)) {
+            let is_repeated = una == una_seen || self.marks.has(Marks::FINISHED);
+            if !(is_repeated && self.changes_nothing(&ack)) {
                 self.pending.push(&ack);
             }
         }
@@ -344,7 +346,7 @@ impl Sender {
         }
         if advances {
             self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
-            sample = self.move_seen(segment.time_ns, una, self.times(pure && !ends));
+            sample = self.advance_una_seen(segment.time_ns, una, self.shows_arrival(pure && !ends));
         } else if repeated && segment.window == self.acked_window && !ends {
             self.history_mut().counts.duplicate_acks += 1;
         }
@@ -352,8 +354,8 @@ impl Sender {
         (sample, sent_ns)
     }
 
-    /// Returns whether the time of the ACK `segment`, which is `near` one end of the path, does not
-    /// show the pace of the path. It covers data sent last at `sent_ns`.
+    /// Returns whether the time of the ACK `segment`, captured `near` one end of the path, does not
+    /// show the pace of the path. The ACK covers data sent last at `sent_ns`.
     #[inline]
     fn is_paced_ack(&mut self, segment: &Segment, near: Near, sent_ns: u64) -> bool {
         match near {
@@ -395,10 +397,10 @@ impl Sender {
         calm && open && (ended || self.pending.repeats(ack))
     }
 
-    /// Moves the highest ACK seen to `una`; `timed`: its time shows when the data arrived. Returns
-    /// its round-trip sample, ns.
+    /// Advances the highest ACK seen to `una`. If `timed`, its time shows when the data arrived.
+    /// Returns the round-trip sample of the ACK, ns.
     #[inline]
-    pub(super) fn move_seen(&mut self, now_ns: u64, una: u64, timed: bool) -> Option<u64> {
+    pub(super) fn advance_una_seen(&mut self, now_ns: u64, una: u64, timed: bool) -> Option<u64> {
         let sample = self.rtts.end(una, now_ns);
         if let Some(rtt_ns) = sample {
             if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.nxt) {
@@ -413,8 +415,8 @@ impl Sender {
         sample
     }
 
-    /// Recognises late packets by SACK (RFC 2018): if a hole was all that the receiver missed, and
-    /// it is filled without a retransmission, a packet was late.
+    /// Recognises late packets by SACK (RFC 2018): if the receiver missed only a hole, and this is
+    /// filled without a retransmission, a packet was late.
     #[inline(never)]
     fn follow_hole(&mut self, segment: &Segment, una: u64) {
         let nxt = self.nxt;
@@ -428,8 +430,8 @@ impl Sender {
         holes.follow_reports(una >= nxt, all && losses.has_recovered(una), segment.time_ns);
     }
 
-    /// Skips data that was acknowledged though never seen here, which the capture misses; returns
-    /// its length, bytes.
+    /// Skips data that was acknowledged though it is missing in the capture. Returns its length,
+    /// bytes.
     #[inline]
     pub fn skip_unseen(&mut self) -> Option<u64> {
         if self.una_seen() > self.in_order() { self.skip_to_acked() } else { None }
@@ -447,7 +449,7 @@ impl Sender {
             return None;
         }
         if una_seen > self.nxt {
-            self.go_to(una_seen);
+            self.extend_to(una_seen);
         }
         if let Some(history) = &mut self.history {
             history.holes.skip_to(una_seen);

@@ -1,5 +1,5 @@
-//! What a direction has been through: losses, closed windows and other faults. Most directions
-//! never need it.
+//! Losses, closed windows and other faults of a direction so far. Most directions never need this
+//! state.
 
 use super::copies::Copies;
 use super::holes::Holes;
@@ -10,7 +10,7 @@ use super::repeats::RepeatCounts;
 use super::restart::Restart;
 use super::window_history::WindowHistory;
 
-/// Marks of congestion on the path (RFC 3168).
+/// Counts of congestion marks (RFC 3168).
 #[derive(Clone, Copy, Debug)]
 pub struct EcnCounts {
     /// Packets that the path marked as Congestion Experienced (§5).
@@ -22,23 +22,23 @@ pub struct EcnCounts {
 /// Losses, holes, closed windows and other faults of a direction, by mechanism.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Ranges not seen.
+    /// Ranges of the stream that were not seen.
     pub holes: Holes,
     /// Losses and their repair.
     pub losses: LossState,
     /// Counts of repeated segments.
     pub counts: RepeatCounts,
-    /// Sizes that pass.
+    /// Segment sizes that pass the path.
     pub mtu: PathMtu,
-    /// Holding back of data.
+    /// Data that the sender held back.
     pub nagle: NagleHistory,
-    /// The offered window.
+    /// History of the offered window.
     pub window: WindowHistory,
-    /// Marks of congestion.
+    /// Counts of congestion marks.
     pub ecn: EcnCounts,
-    /// The fault that closed the congestion window again.
+    /// The fault that reset the congestion window, if there was one.
     pub restarted: Option<Restart>,
-    /// The last packets, if some were captured twice.
+    /// The last packets, if some packets were captured twice.
     pub copies: Option<Box<Copies>>,
 }
 
@@ -55,26 +55,26 @@ impl History {
         copies: None,
     };
 
-    /// The history without any fault.
+    /// Returns the history without any fault.
     pub fn none() -> &'static Self {
         static NONE: History = History::NONE;
         &NONE
     }
 
-    /// Number of retransmissions, and number of those that were needless (RFC 2883). A loss before
+    /// Number of retransmissions, and number of those that were spurious (RFC 2883). A loss before
     /// the vantage is counted by its timeout, since only the retransmission passed.
-    pub fn repetitions(&self) -> [u64; 2] {
-        let again = self.counts.rexmt_data_packets + u64::from(self.losses.unseen_timeouts);
-        [again, self.counts.dsacks.into()]
+    pub fn retransmissions(&self) -> [u64; 2] {
+        let all = self.counts.rexmt_data_packets + u64::from(self.losses.unseen_timeouts);
+        [all, self.counts.dsacks.into()]
     }
 
-    /// Returns whether most retransmissions were needless.
-    pub fn repeats_for_nothing(&self) -> bool {
-        let [again, needless] = self.repetitions();
-        2 * needless > again
+    /// Returns whether most retransmissions were spurious.
+    pub fn are_mostly_spurious(&self) -> bool {
+        let [all, spurious] = self.retransmissions();
+        2 * spurious > all
     }
 
-    /// Returns whether packets came out of order.
+    /// Returns whether packets arrived out of order.
     pub fn has_reordering(&self) -> bool {
         self.counts.out_of_order_packets > 0 || self.holes.late_arrivals > 0
     }
@@ -96,12 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retransmissions_are_for_nothing_where_the_receiver_reports_most_of_them() {
+    fn retransmissions_are_spurious_if_the_receiver_reports_most_of_them() {
         let mut history = History::default();
-        assert!(!history.repeats_for_nothing());
+        assert!(!history.are_mostly_spurious());
         (history.counts.rexmt_data_packets, history.counts.dsacks) = (3, 2);
-        assert!(history.repeats_for_nothing());
+        assert!(history.are_mostly_spurious());
         history.losses.unseen_timeouts = 1;
-        assert!(!history.repeats_for_nothing(), "a timeout before the vantage was needed");
+        assert!(!history.are_mostly_spurious(), "a timeout before the vantage was needed");
     }
 }

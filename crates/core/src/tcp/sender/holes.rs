@@ -1,6 +1,6 @@
 //! Ranges of a stream that were not seen at the vantage.
 
-/// A range of the stream that was not seen although later data was.
+/// A range of the stream that was not seen although later data was seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Hole {
     pub start: u64,
@@ -8,33 +8,33 @@ pub struct Hole {
     pub noticed_ns: u64,
     /// IP identification of the packet that revealed the hole.
     pub ip_id: u16,
-    /// Timestamp of that packet, if it had one.
+    /// Timestamp value of that packet, if it had one.
     pub tsval: Option<u32>,
 }
 
 impl Hole {
-    /// Length, bytes.
+    /// Length of the hole, bytes.
     pub fn len(&self) -> u64 {
         self.end - self.start
     }
 }
 
-/// Most holes remembered.
+/// Greatest number of holes remembered.
 const HOLES_MAX: usize = 64;
 
-/// Holes of a stream, and packets that filled them late.
+/// Holes of a stream, and counts of packets that filled them late.
 #[derive(Clone, Debug)]
 pub struct Holes {
-    /// In the order in which they were found.
+    /// The holes, in the order in which they were found.
     ranges: Vec<Hole>,
     /// Position up to which everything was seen at the vantage; valid while there are holes.
     in_order: u64,
-    /// Time at which the receiver reported that only a hole is missing, ns.
-    all_but_hole_ns: Option<u64>,
-    /// Time from then until the hole was filled without a retransmission, ns; 0 unless that just
-    /// happened.
+    /// Time at which the receiver first reported that only a hole is missing, ns.
+    only_hole_missing_ns: Option<u64>,
+    /// Time from that report until the hole was filled without a retransmission, ns; 0 unless the
+    /// last ACK reported that.
     pub filled_late_ns: u64,
-    /// Number of times that happened.
+    /// Number of times that a hole was filled without a retransmission.
     pub late_arrivals: u32,
 }
 
@@ -42,12 +42,12 @@ impl Holes {
     pub const NONE: Self = Self {
         ranges: Vec::new(),
         in_order: 0,
-        all_but_hole_ns: None,
+        only_hole_missing_ns: None,
         filled_late_ns: 0,
         late_arrivals: 0,
     };
 
-    /// Position up to which everything was seen; `None` without a hole.
+    /// Position up to which everything was seen at the vantage; `None` without a hole.
     pub fn in_order(&self) -> Option<u64> {
         (!self.ranges.is_empty()).then_some(self.in_order)
     }
@@ -57,25 +57,25 @@ impl Holes {
         self.in_order = position;
     }
 
-    /// The first hole that data from `start` to `end` would fill, at least in part.
+    /// Returns the first hole that data from `start` to `end` would fill, at least in part.
     pub fn overlapped(&self, start: u64, end: u64) -> Option<&Hole> {
         self.ranges.iter().find(|hole| start < hole.end && hole.start < end)
     }
 
-    /// The hole at position `start`.
+    /// Returns the hole that contains position `start`.
     pub fn at(&self, start: u64) -> Option<&Hole> {
         self.ranges.iter().find(|hole| hole.start <= start && start < hole.end)
     }
 
-    /// The first hole.
+    /// Returns the first hole.
     pub fn first(&self) -> Option<&Hole> {
         self.ranges.first()
     }
 
     /// Returns whether a hole of several whole segments of `full` bytes begins at `start`.
     pub fn is_of_full_segments(&self, start: u64, full: u64) -> bool {
-        let whole = |hole: &Hole| hole.len() >= 3 * full && hole.len().is_multiple_of(full);
-        self.ranges.iter().any(|hole| hole.start == start && whole(hole))
+        let is_whole = |hole: &Hole| hole.len() >= 3 * full && hole.len().is_multiple_of(full);
+        self.ranges.iter().any(|hole| hole.start == start && is_whole(hole))
     }
 
     /// Length of all holes, bytes.
@@ -95,9 +95,8 @@ impl Holes {
         }
     }
 
-    /// Fills holes between `start` and `end`. If that leaves two pieces of a hole and there is
-    /// room for one, the smaller is forgotten: data that fills it later counts as a
-    /// retransmission.
+    /// Fills holes between `start` and `end`. If that leaves two pieces of a hole and there is room
+    /// for one, the smaller piece is dropped: data that fills it later counts as a retransmission.
     pub fn fill(&mut self, start: u64, end: u64) {
         let apart = |hole: &Hole| end <= hole.start || hole.end <= start;
         let Some(first) = self.ranges.iter().position(|hole| !apart(hole)) else { return };
@@ -130,7 +129,7 @@ impl Holes {
         self.ranges.retain(|hole| hole.start < hole.end);
     }
 
-    /// Forgets what was not seen up to `position`, which was acknowledged.
+    /// Removes the holes before `position`, which was acknowledged.
     pub fn skip_to(&mut self, position: u64) {
         self.in_order = position;
         self.ranges.retain(|hole| hole.end > position);
@@ -144,24 +143,24 @@ impl Holes {
         }
     }
 
-    /// Processes what the receiver reports at `now_ns` (RFC 2018): it misses nothing any more
-    /// (`whole`), or only a hole (`all_but_hole`). A hole that is filled without a retransmission
-    /// was a late packet.
-    pub fn follow_reports(&mut self, whole: bool, all_but_hole: bool, now_ns: u64) {
+    /// Processes what the receiver reports at `now_ns` (RFC 2018): nothing is missing any more
+    /// (`is_complete`), or only a hole is (`only_hole_missing`). If a hole is filled without a
+    /// retransmission, its packet was late.
+    pub fn follow_reports(&mut self, is_complete: bool, only_hole_missing: bool, now_ns: u64) {
         self.filled_late_ns = 0;
-        if whole {
-            if let Some(since_ns) = self.all_but_hole_ns.take() {
+        if is_complete {
+            if let Some(since_ns) = self.only_hole_missing_ns.take() {
                 self.filled_late_ns = now_ns.saturating_sub(since_ns);
                 self.late_arrivals += 1;
             }
-        } else if all_but_hole {
-            self.all_but_hole_ns.get_or_insert(now_ns);
+        } else if only_hole_missing {
+            self.only_hole_missing_ns.get_or_insert(now_ns);
         }
     }
 
-    /// Processes a departure: it may fill the hole that the receiver reported.
+    /// Processes a departure, which may fill the hole that the receiver reported.
     pub fn depart(&mut self) {
-        self.all_but_hole_ns = None;
+        self.only_hole_missing_ns = None;
     }
 
     /// Bytes of memory beside the struct itself.
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_piece_of_a_hole_is_kept_where_there_is_room_for_one() {
+    fn the_larger_piece_of_a_hole_is_kept_if_there_is_room_for_one() {
         let mut holes = with_hole(0, 100_000);
         for index in 1..=100_u64 {
             holes.fill(100_000 - 20 * index, 100_000 - 20 * index + 10);
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_that_fills_itself_was_a_late_packet() {
+    fn a_hole_filled_without_a_retransmission_was_a_late_packet() {
         let mut holes = with_hole(0, 1_000);
         holes.follow_reports(false, true, 10);
         holes.follow_reports(false, true, 20);
@@ -220,6 +219,6 @@ mod tests {
         holes.follow_reports(false, true, 40);
         holes.depart();
         holes.follow_reports(true, false, 50);
-        assert_eq!((holes.filled_late_ns, holes.late_arrivals), (0, 1), "it was repeated");
+        assert_eq!((holes.filled_late_ns, holes.late_arrivals), (0, 1), "it was retransmitted");
     }
 }

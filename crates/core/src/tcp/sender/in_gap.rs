@@ -1,4 +1,4 @@
-//! A sender's knowledge in a gap, by mechanism.
+//! What a sender knew in a gap, in the groups of [`Gap`](crate::judge::Gap).
 
 use super::{Kind, Sender, SinceDeparture};
 use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};
@@ -10,8 +10,8 @@ impl Sender {
         if since.acks.last.is_none() { self.flight() } else { since.flight_before }
     }
 
-    /// Its flight; `continues`: the sender ends the gap itself. The congestion window has opened
-    /// since position `opens_from`.
+    /// Returns the sender's flight in the gap. If `continues`, the sender ends the gap itself. The
+    /// congestion window has opened since position `opens_from`.
     pub fn flight_in_gap(
         &self,
         since: &SinceDeparture,
@@ -35,7 +35,7 @@ impl Sender {
         }
     }
 
-    /// The window offered to it, up to `end_ns`.
+    /// Returns the window offered to the sender, up to `end_ns`.
     pub fn window_in_gap(&self, since: &SinceDeparture, end_ns: u64) -> OfferedWindow {
         let (bytes, room) = match since.acks.last {
             None => (self.window(), self.room()),
@@ -45,14 +45,16 @@ impl Sender {
         OfferedWindow {
             bytes,
             room,
-            met: bytes.is_some_and(|bytes| self.history().window.has_met(bytes)),
+            limited_before: bytes
+                .is_some_and(|bytes| self.history().window.is_at_last_level(bytes)),
             closed_ns,
             closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
             probes: since.probes,
         }
     }
 
-    /// Its losses; `may_have_occurred`: the capture began in the middle.
+    /// Returns the losses of the sender. `may_have_occurred`: the capture began in the middle of
+    /// the connection.
     pub fn losses_in_gap(&self, since: &SinceDeparture, may_have_occurred: bool) -> Losses {
         let history = self.history();
         Losses {
@@ -65,8 +67,8 @@ impl Sender {
         }
     }
 
-    /// How `segment` of `kind`, which ends a gap at `end_ns`, relates to earlier data; it begins at
-    /// position `start`.
+    /// Returns how `segment` of `kind`, which begins at position `start` and ends a gap at
+    /// `end_ns`, relates to earlier data.
     pub fn repair_in_gap(
         &self,
         segment: &Segment,

@@ -4,31 +4,31 @@ use super::stamp::Stamp;
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::Cause;
 
-/// The last retransmission, until it is known whether it was needed, and the state before it.
+/// The last retransmission, until it is known whether it was spurious, and the state before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeated {
     /// Position of its end.
     pub end: u64,
     /// Time of the retransmission, ns.
     pub time_ns: u64,
-    /// Its timestamp.
+    /// Timestamp of the retransmission.
     pub stamp: Stamp,
-    /// [`LossState::occurred`] before it.
+    /// [`LossState::occurred`] before the retransmission.
     occurred: bool,
-    /// [`LossState::flight_since`] before it.
+    /// [`LossState::flight_since`] before the retransmission.
     flight_since: u64,
 }
 
-/// The segment that a timer repeats over and over (RFC 6298 §5.5).
+/// The segment that a timer repeats again and again (RFC 6298 §5.5).
 #[derive(Clone, Copy, Debug)]
 pub struct Repeating {
-    /// Position of its begin.
+    /// Position of its first byte.
     start: u64,
     /// Time of its first transmission, as far as known, ns.
     pub first_ns: u64,
     /// Time of its last transmission, ns.
     last_ns: u64,
-    /// Wait before that, ns.
+    /// Wait before the last transmission, ns.
     waited_ns: u64,
     /// A wait was twice as long as the previous one.
     pub doubles: bool,
@@ -37,9 +37,9 @@ pub struct Repeating {
 impl Repeating {
     const NONE: Self = Self { start: 0, first_ns: 0, last_ns: 0, waited_ns: 0, doubles: false };
 
-    /// Records the segment at `start`, last sent at `before_ns`, as repeated at `now_ns`. Timer
-    /// granularity is small compared with its waits.
-    pub fn again(&mut self, start: u64, before_ns: u64, now_ns: u64) {
+    /// Records that the segment at `start`, last sent at `before_ns`, is repeated at `now_ns`. The
+    /// tolerance allows for the granularity of timers, which is small compared with the waits.
+    pub fn repeat(&mut self, start: u64, before_ns: u64, now_ns: u64) {
         let doubles = self.doubles;
         if self.start != start || self.waited_ns == 0 {
             let (first_ns, last_ns) = (before_ns, before_ns);
@@ -59,7 +59,7 @@ pub struct LossState {
     pub occurred: bool,
     /// Greatest flight since the last loss, bytes.
     pub flight_since: u64,
-    /// Duplicate ACKs known to the sender.
+    /// Duplicate ACKs that the sender knows.
     pub duplicates: DuplicateAcks,
     /// The receiver has reported missing data.
     pub reported: bool,
@@ -67,17 +67,17 @@ pub struct LossState {
     recovery: Option<Recovery>,
     /// Position below which the sender is in recovery.
     recovery_end: u64,
-    /// The last retransmission, until it is known whether it was needed.
+    /// The last retransmission, until it is known whether it was spurious.
     pub repeated: Option<Repeated>,
     /// Timestamp and IP identification of the last retransmitted segment.
     pub repair: Option<(u32, u16)>,
     /// The segment that the timer repeated last.
     pub repeating: Repeating,
-    /// Timeouts of losses before the vantage.
+    /// Number of timeouts after losses before the vantage.
     pub unseen_timeouts: u32,
-    /// Packets lost in these.
+    /// Number of packets lost before the vantage.
     pub unseen_packets: u32,
-    /// Cause that stands for the last repair.
+    /// Cause to which the last repair was attributed.
     pub cause: Option<Cause>,
 }
 
@@ -103,7 +103,8 @@ impl LossState {
         self.flight_since = 0;
     }
 
-    /// Begins a recovery by `trigger` up to `nxt`, unless one by duplicate ACKs goes on.
+    /// Begins a recovery by `trigger` up to `nxt`, unless a recovery by duplicate ACKs is in
+    /// progress.
     pub fn recover(&mut self, trigger: Recovery, una: u64, nxt: u64) {
         if self.has_recovered(una) || trigger == Recovery::Timer {
             self.recovery = Some(trigger);
@@ -111,36 +112,37 @@ impl LossState {
         }
     }
 
-    /// Trigger of the recovery that goes on while data from `una` is unacknowledged.
+    /// Returns the trigger of the recovery that is in progress while data from `una` on is
+    /// unacknowledged.
     pub fn recovery_at(&self, una: u64) -> Option<Recovery> {
         self.recovery.filter(|_| !self.has_recovered(una))
     }
 
-    /// Returns whether all that was in flight at the last loss is acknowledged up to `una`.
+    /// Returns whether all data that was in flight at the last loss is acknowledged, up to `una`.
     pub fn has_recovered(&self, una: u64) -> bool {
         una >= self.recovery_end
     }
 
-    /// Returns whether the last recovery has not ended as far as ACKs in effect show.
+    /// Returns whether the last recovery has not ended, as far as ACKs in effect show.
     pub fn is_recovering(&self) -> bool {
         self.recovery.is_some()
     }
 
-    /// SND.UNA advanced to `una`; the ACK reports `duplicate_acks` losses beyond it.
+    /// Records that SND.UNA advanced to `una`; the ACK reports `duplicate_acks` losses beyond it.
     pub fn advance(&mut self, una: u64, duplicate_acks: u32) {
-        self.duplicates.move_on(duplicate_acks);
+        self.duplicates.restart(duplicate_acks);
         if self.has_recovered(una) {
             self.recovery = None;
         }
     }
 
-    /// Records a retransmission that may be needless: up to `end`, at `time_ns`.
+    /// Records a retransmission up to `end` at `time_ns`, which may be spurious.
     pub fn repeat(&mut self, end: u64, time_ns: u64, stamp: Stamp) {
         let (occurred, flight_since) = (self.occurred, self.flight_since);
         self.repeated = Some(Repeated { end, time_ns, stamp, occurred, flight_since });
     }
 
-    /// Reverts the last retransmission: it was needless, so that nothing was lost.
+    /// Reverts the last retransmission: it was spurious, so that nothing was lost.
     pub fn revert(&mut self, repeated: &Repeated) {
         self.occurred = repeated.occurred;
         self.flight_since = repeated.flight_since;
@@ -153,10 +155,10 @@ impl LossState {
         self.unseen_packets += packets;
     }
 
-    /// Reverts a loss before the vantage; `first`: there had been no earlier loss.
-    pub fn find_again(&mut self, first: bool) {
+    /// Reverts a loss before the vantage. If `is_first`, there had been no earlier loss.
+    pub fn revoke_unseen(&mut self, is_first: bool) {
         self.unseen_timeouts = self.unseen_timeouts.saturating_sub(1);
-        self.occurred = !first;
+        self.occurred = !is_first;
     }
 }
 
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_needless_retransmission_leaves_no_trace() {
+    fn a_spurious_retransmission_is_reverted() {
         let mut losses = LossState { flight_since: 7_000, ..LossState::NONE };
         losses.repeat(2_000, 5, Stamp::default());
         losses.reduce_window();
@@ -194,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn waits_of_a_timer_double() {
+    fn the_waits_of_a_timer_double() {
         let mut repeating = Repeating::NONE;
-        repeating.again(0, 0, 200);
+        repeating.repeat(0, 0, 200);
         assert!(!repeating.doubles);
-        repeating.again(0, 200, 610);
+        repeating.repeat(0, 200, 610);
         assert!(repeating.doubles && repeating.first_ns == 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Losses of one direction, seen and unseen.
+//! Losses of one direction, before and behind the vantage.
 
 use super::stamp::{Stamp, too_early};
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, RTO_MIN_NS};
@@ -26,35 +26,36 @@ impl Sender {
             && self.una_seen() == una
     }
 
-    /// The frame that carried position `start` before, if remembered.
+    /// Returns the frame that carried position `start` before, if it is remembered.
     pub fn original(&self, start: u64) -> Option<Sighting> {
         self.sent.sighting(self.side, start)
     }
 
-    /// Segments sent, computed from the payload and the SMSS.
+    /// Number of segments sent, computed from the payload and the SMSS.
     pub fn segments_sent(&self) -> u64 {
         let counts = &self.history().counts;
         let by_size = (self.unique_bytes + counts.repeated_bytes).div_ceil(self.smss());
         by_size.max(counts.rexmt_data_packets)
     }
 
-    /// Returns whether lost packets show in the sender's IP identification.
-    pub fn counts_packets(&self) -> bool {
+    /// Returns whether lost packets show as jumps of the sender's IP identification.
+    pub fn has_packet_counter(&self) -> bool {
         self.packet_count.is_proven()
     }
 
     /// Follows the IP identification up to `segment`, and records packets that did not pass.
+    /// `peer_number` is the last identification of the other direction.
     #[inline]
-    pub(super) fn count_packet(&mut self, segment: &Segment, others: u16) {
+    pub(super) fn count_packet(&mut self, segment: &Segment, peer_number: u16) {
         let may_go_on = self.packets > 1 && u64::from(segment.payload_len) <= self.smss();
         if !(may_go_on && self.packet_count.take_next(segment)) {
-            self.count_jump(segment, others);
+            self.count_jump(segment, peer_number);
         }
     }
 
     #[inline(never)]
-    fn count_jump(&mut self, segment: &Segment, others: u16) {
-        self.packet_count.meet(segment, self.last_packet.ip_id, others);
+    fn count_jump(&mut self, segment: &Segment, peer_number: u16) {
+        self.packet_count.compare(segment, self.last_packet.ip_id, peer_number);
         let (len, smss) = (u64::from(segment.payload_len), self.smss());
         let packets = if len <= smss { 1 } else { len.div_ceil(smss) };
         let jump = self.packet_count.jump(segment);
@@ -69,8 +70,8 @@ impl Sender {
         }
     }
 
-    /// Returns whether a packet that was missing by its identification has just arrived, and
-    /// resets that.
+    /// Returns whether a packet that was missing by its identification has just arrived, and resets
+    /// that state.
     #[inline]
     pub fn take_late(&mut self) -> bool {
         self.packet_count.take_late()
@@ -78,7 +79,7 @@ impl Sender {
 
     /// Returns whether none of the `packets` missing before `segment` can have carried lost data:
     /// the segment continues the stream, and it comes too soon after the previous packet for a
-    /// retransmission, or more than a flight is missing.
+    /// retransmission, or more packets than a flight are missing.
     fn nothing_lost_before(&self, segment: &Segment, packets: u64) -> bool {
         let in_order = self.started() && self.sequence.position(segment.seq, self.nxt) == self.nxt;
         let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW_SEGMENTS);
@@ -86,8 +87,8 @@ impl Sender {
         in_order && (too_soon || packets > flight + REPETITIONS_MAX)
     }
 
-    /// Least time after the packet before `segment`, which continues the stream with `packets`
-    /// missing before it, at which one of these can have carried lost data, ns.
+    /// Least time from the packet before `segment` at which one of the `packets` missing in between
+    /// can have carried lost data, ns; `segment` continues the stream.
     fn repair_min_ns(&self, segment: &Segment, packets: u64) -> u64 {
         let all_acked = self.una_seen() >= self.nxt;
         let history = self.history();
@@ -101,16 +102,16 @@ impl Sender {
             _ if reported => RETRANSMISSION_MIN_NS,
             0 if rtt_ns == 0 => RTO_MIN_NS,
             0 => probe_ns,
-            // A probe for a lost flight repeats the last segment: a segment that continues the
-            // stream is the only one.
+            // A probe for a lost flight repeats the last segment; a segment that continues the
+            // stream is the only probe.
             _ if all_acked && packets > 1 => RTO_MIN_NS,
             _ if all_acked => probe_ns,
             _ => RETRANSMISSION_MIN_NS,
         }
     }
 
-    /// Greatest flight since the last loss, or ever without a loss, bytes: neither the congestion
-    /// window nor the sender's buffer was smaller.
+    /// Greatest flight since the last loss, or ever if there was none, bytes. Neither the
+    /// congestion window nor the sender's buffer was smaller.
     pub fn flight_reached(&self) -> u64 {
         let losses = &self.history().losses;
         if losses.occurred { losses.flight_since } else { u64::from(self.flight_max) }
@@ -119,39 +120,38 @@ impl Sender {
     /// Records that the timer repeats `segment`, which begins at `start`.
     pub fn follow_timer(&mut self, start: u64, segment: &Segment) {
         if let Some(before) = self.original(start) {
-            self.history_mut().losses.repeating.again(start, before.time_ns, segment.time_ns);
+            self.history_mut().losses.repeating.repeat(start, before.time_ns, segment.time_ns);
         }
     }
 
-    /// Returns whether the waits before retransmissions have doubled, as a timer's do (RFC 6298
-    /// §5.5).
+    /// Returns whether the waits before retransmissions have doubled, as those of a timer do (RFC
+    /// 6298 §5.5).
     pub fn timer_doubles(&self) -> bool {
         self.history().losses.repeating.doubles
     }
 
-    /// Returns whether the sender is repairing a loss, as far as it knows.
+    /// Returns whether the sender, as far as it knows, is repairing a loss.
     pub fn in_recovery(&self) -> bool {
         self.history().losses.recovery_at(self.una()).is_some()
     }
 
-    /// Time since the first packet that had overtaken the data at `start` passed, up to `now_ns`,
-    /// ns.
+    /// Time from the first packet that overtook the data at `start` to `now_ns`, ns.
     pub fn overtaken_ns(&self, start: u64, now_ns: u64) -> u64 {
         self.noticed_ns(start).map_or(0, |at_ns| now_ns.saturating_sub(at_ns))
     }
 
     /// Returns whether the stream continues at `start`, and only segments without data have
     /// overtaken that data.
-    pub fn goes_on_at(&self, start: u64) -> bool {
+    pub fn continues_at(&self, start: u64) -> bool {
         let first = self.history().holes.first();
         start == self.in_order() && first.is_some_and(|hole| hole.end == self.nxt)
     }
 
-    /// Timestamp of `segment`, a retransmission of `original`.
+    /// Returns the timestamp of `segment`, a retransmission of `original`.
     pub fn stamp(&self, segment: &Segment, original: Option<Sighting>) -> Stamp {
         let apart_ns = original.map_or(0, |it| segment.time_ns.saturating_sub(it.time_ns));
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let newer = self.clock.tells_apart(apart_ns) || stamped && self.is_stamped_later(segment);
+        let newer = self.clock.distinguishes(apart_ns) || stamped && self.is_stamped_later(segment);
         Stamp { tsval: stamped.then_some(segment.tsval), newer }
     }
 
@@ -163,7 +163,7 @@ impl Sender {
         at.is_some_and(|at| segment.tsval.wrapping_sub(at) as i32 > 0)
     }
 
-    /// Bytes that were sent and never seen.
+    /// Number of bytes that were sent and never seen.
     pub fn unseen_bytes(&self) -> u64 {
         self.history().holes.bytes()
     }
@@ -174,7 +174,7 @@ impl Sender {
     }
 
     /// Records that the timer repaired a loss of `packets` before the vantage.
-    pub fn lost_unseen(&mut self, packets: u32) {
+    pub fn note_unseen_loss(&mut self, packets: u32) {
         // A short message that passed whole was not too long for the path.
         let (last, passed) = (self.last, self.sizes.acked_max());
         let whole = last.pushed && last.len <= passed;
@@ -200,25 +200,20 @@ impl Sender {
         let due_ns = 2 * (rtt_sender_ns + self.rtt_recent_ns());
         self.flight() >= 2 * self.smss()
             && silent_ns.saturating_sub(self.queued_ns()) >= due_ns.max(RETRANSMISSION_MIN_NS)
-            && self.clock.agrees()
+            && self.clock.is_usable()
             && self.has_unsent()
     }
 
     /// Returns whether data from `start` to `end`, repeated at `now_ns`, had arrived: it was
     /// acknowledged, or sent too recently for a loss to be known, unless a router reported one.
-    pub fn repeats_needlessly(
-        &self,
-        (start, end): (u64, u64),
-        now_ns: u64,
-        rtt_base_ns: u64,
-    ) -> bool {
+    pub fn is_spurious(&self, (start, end): (u64, u64), now_ns: u64, rtt_base_ns: u64) -> bool {
         let first = self.original(start);
         end <= self.una_seen()
             || !self.history().mtu.reported
                 && first.is_some_and(|first| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 
-    /// Records a retransmission from `start` to `end` that may be needless.
+    /// Records a retransmission from `start` to `end` that may be spurious.
     pub(super) fn note_repeated(&mut self, segment: &Segment, (start, end): (u64, u64)) {
         if self.history().losses.repeated.is_some() {
             return;
@@ -230,18 +225,18 @@ impl Sender {
         }
     }
 
-    /// Decides with `ack` whether the last retransmission was needed. It was not if the ACK
-    /// answers the first transmission or carries a D-SACK (RFC 2883): then nothing was lost.
-    pub fn settle_repeated(&mut self, ack: &Segment, rtt_receiver_ns: u64, dsack: bool) {
+    /// Decides with `ack` whether the last retransmission was spurious. It was if the ACK answers
+    /// the first transmission or carries a D-SACK (RFC 2883, `has_dsack`): then nothing was lost.
+    pub fn settle_repeated(&mut self, ack: &Segment, rtt_receiver_ns: u64, has_dsack: bool) {
         let Some(repeated) = self.history().losses.repeated else { return };
         let of_first = repeated.stamp.is_first_answered(ack, repeated.time_ns, rtt_receiver_ns);
         let acked = self.una_seen() >= repeated.end;
-        if of_first && !acked && !dsack {
+        if of_first && !acked && !has_dsack {
             return;
         }
         let losses = &mut self.history_mut().losses;
         losses.repeated = None;
-        if dsack || of_first {
+        if has_dsack || of_first {
             losses.revert(&repeated);
             if let Some(bulk) = &mut self.bulk {
                 bulk.rounds = bulk.rounds_before;
@@ -249,8 +244,8 @@ impl Sender {
         }
     }
 
-    /// Reverts an unseen loss; `first`: there had been no earlier loss.
-    pub fn found_again(&mut self, first: bool) {
-        self.history_mut().losses.find_again(first);
+    /// Reverts a loss before the vantage. If `is_first`, there had been no earlier loss.
+    pub fn revoke_loss(&mut self, is_first: bool) {
+        self.history_mut().losses.revoke_unseen(is_first);
     }
 }

@@ -1,4 +1,4 @@
-//! What a sender has shown of holding data back that it has: Nagle's algorithm, late ACKs, a full
+//! Evidence that a sender held data back: by Nagle's algorithm, because of late ACKs, or by a full
 //! send buffer.
 
 use super::waits::Waits;
@@ -7,22 +7,22 @@ use crate::judge::{LateAcks, NagleEvidence};
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::Chain;
 
-/// Time in finished exchanges for which a sender held data back, ns; it may yet turn out to be the
-/// application's.
+/// Time in finished exchanges for which a sender held data back, ns. It may still turn out to be
+/// the application's time.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// Held by Nagle's algorithm.
+    /// Time held by Nagle's algorithm.
     nagle_ns: u64,
-    /// Held by a full send buffer.
+    /// Time held by a full send buffer.
     buffer_ns: u64,
-    /// Held until a late ACK.
+    /// Time held until a late ACK.
     late_ack_ns: u64,
 }
 
 impl Held {
     const NONE: Self = Self { nagle_ns: 0, buffer_ns: 0, late_ack_ns: 0 };
 
-    /// Time held for `owner`, if that is one of these causes.
+    /// Returns the time held for `owner`, if `owner` is one of these causes.
     pub fn of(&mut self, owner: Owner) -> Option<&mut u64> {
         match owner {
             Owner::NagleDelayedAck => Some(&mut self.nagle_ns),
@@ -32,7 +32,7 @@ impl Held {
         }
     }
 
-    /// Adds the time of `chain`.
+    /// Adds the time of `chain` to its cause.
     pub fn add(&mut self, chain: &Chain) {
         match chain.cause {
             Cause::NagleDelayedAck => self.nagle_ns += chain.ns,
@@ -48,16 +48,17 @@ impl Held {
 pub struct NagleHistory {
     /// Evidence for and against Nagle's algorithm.
     pub evidence: NagleEvidence,
-    /// Number of requests sent, while no response was awaited, at once with the late ACK of the
-    /// previous data, and number of those sent some time after it.
+    /// Number of requests that were sent, while no response was awaited, at once with the late ACK
+    /// of the previous data, and number of those sent some time after it.
     idle_holds: [u32; 2],
-    /// How it went on after late ACKs.
+    /// How the sender continued after late ACKs.
     pub late_acks: LateAcks,
-    /// Apparent waits for late ACKs.
+    /// Apparent waits of the sender for late ACKs.
     pub waits: Waits,
-    /// Number of times it continued a message after a pause of its application, without an ACK.
+    /// Number of times that the sender continued a message after a pause of its application,
+    /// without an ACK.
     pub own_pauses: u32,
-    /// Time held back.
+    /// Time for which data was held back.
     pub held: Held,
 }
 
@@ -71,13 +72,13 @@ impl NagleHistory {
         held: Held::NONE,
     };
 
-    /// Counts a request that was sent while no response was awaited; `held`: at once with the late
-    /// ACK of the previous data. Returns whether it is known to have waited for that: a request may
-    /// coincide with an ACK by chance.
+    /// Counts a request that was sent while no response was awaited. If `held`, it was sent at once
+    /// with the late ACK of the previous data. Returns whether the request is known to have waited
+    /// for that ACK: it may coincide with an ACK by chance.
     pub fn note_idle_request(&mut self, held: bool) -> bool {
-        let [met, missed] = self.idle_holds;
+        let [held_count, missed_count] = self.idle_holds;
         self.idle_holds[usize::from(!held)] += 1;
-        held && met >= KNOWN_HOLDS && met > missed
+        held && held_count >= KNOWN_HOLDS && held_count > missed_count
     }
 }
 

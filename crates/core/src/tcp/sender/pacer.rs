@@ -1,7 +1,7 @@
-//! Recognises the pace of a sender that paces its segments.
+//! Recognises senders that pace their segments.
 //!
-//! Linux sends a millisecond's worth of its pace at once, at least two segments, and then waits
-//! for as long as that takes at its pace (`tcp_tso_autosize`, `tcp_pacing_check`): the kernel
+//! Linux sends as much at once as its pace allows in a millisecond, at least two segments, and then
+//! waits for as long as that takes at its pace (`tcp_tso_autosize`, `tcp_pacing_check`): the kernel
 //! spaces data that the application wrote long before.
 
 use crate::judge::thresholds::HOST_DELAY_NS;
@@ -16,13 +16,13 @@ use crate::tcp::thresholds::{
 /// Number of silences remembered.
 const REMEMBERED: usize = 4;
 
-/// Length recorded for the silence before a message, ns: longer than any other.
+/// Length recorded for the silence before a message, ns. It is longer than any other.
 const BEFORE_NS: u64 = u64::MAX / PACE_ALIKE_PART;
 
-/// Bytes of a pace that are remembered; later steps count more.
+/// Number of bytes after which the counts of a pace are halved, so that later steps count more.
 const PACE_BYTES: u64 = 32_768;
 
-/// Rate at which a sender let data go that it spaced itself.
+/// Rate at which a sender sent data that it spaced itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     bytes: u64,
@@ -49,7 +49,7 @@ impl Pace {
         self.bytes >= PACE_SEGMENTS_MIN * smss
     }
 
-    /// Time at this pace of what took `ns` at the other, ns.
+    /// Returns the time that data takes at this pace if it takes `ns` at the pace `other`, ns.
     fn takes_ns(&self, ns: u64, other: &Self) -> u64 {
         let times = |one: u64, other: u64| u128::from(one) * u128::from(other);
         let this = u128::from(ns) * times(other.bytes, self.ns);
@@ -60,17 +60,17 @@ impl Pace {
 /// The last silences of a sender, and its pace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// Position of the stream and length of the silence, ns; the latest first.
+    /// Position of the stream and length of each silence, ns; the latest first.
     silences: [(u64, u64); REMEMBERED],
-    /// Steps of two full segments while Nagle's algorithm could hold nothing back; at most
-    /// [`u8::MAX`].
+    /// Number of steps of two full segments while Nagle's algorithm could hold nothing back; at
+    /// most [`u8::MAX`].
     steps: u8,
-    /// The last silence that may have been a step of its pace.
+    /// The last silence that may have been a step of the pace.
     step: Pace,
-    /// Its pace; after a loss, that since the loss.
+    /// The sender's pace; after a loss, its pace since the loss.
     pace: Pace,
     after_loss: bool,
-    /// The best pace: before any loss, or since then if that was faster.
+    /// The best pace: that before any loss, or that since a loss if it was faster.
     best: Pace,
 }
 
@@ -81,8 +81,8 @@ impl Pacer {
         self.silences[0] = (position, ns);
     }
 
-    /// Adds `bytes` spaced by the silence `gap`, if it is similar to the previous step: a busy
-    /// host pauses occasionally.
+    /// Adds `bytes` that the silence `gap` spaced, if the silence is similar to the previous step:
+    /// a busy host pauses occasionally.
     fn follow(&mut self, bytes: u64, gap: &Gap) {
         if gap.losses.occurred && !self.after_loss {
             (self.after_loss, self.pace) = (true, Pace::default());
@@ -92,20 +92,20 @@ impl Pacer {
             return;
         }
         self.pace.note(bytes, gap.len_ns());
-        let sure = self.best.ns > 0 && self.pace.bytes >= PACE_BYTES / 2;
-        let faster = || self.best.takes_ns(gap.len_ns(), &self.pace) > gap.len_ns();
-        if !gap.losses.occurred || sure && faster() {
+        let is_sure = self.best.ns > 0 && self.pace.bytes >= PACE_BYTES / 2;
+        let is_faster = || self.best.takes_ns(gap.len_ns(), &self.pace) > gap.len_ns();
+        if !gap.losses.occurred || is_sure && is_faster() {
             self.best = self.pace;
         }
     }
 
-    /// Returns whether it has spaced its data.
-    pub fn spaces(&self) -> bool {
+    /// Returns whether the sender has spaced its data.
+    pub fn is_pacing(&self) -> bool {
         self.best.ns > 0 || self.pace.ns > 0
     }
 
-    /// Length that the silence would have had at the best pace, ns: all of it if the present pace
-    /// is at least half as fast, since congestion control varies the pace in any case.
+    /// Length that the silence would have had at the best pace, ns. It is the whole silence if the
+    /// present pace is at least half as fast, since congestion control varies the pace in any case.
     fn own_ns(&self, gap: &Gap) -> u64 {
         if !self.after_loss || !self.pace.is_known(gap.smss) || !self.best.is_known(gap.smss) {
             return 0;
@@ -114,8 +114,8 @@ impl Pacer {
         if 2 * best_ns >= gap.len_ns() { gap.len_ns() } else { best_ns }
     }
 
-    /// Bytes sent at once before a silence of `ns` at `position`: those since the last similar
-    /// silence; `None` if that is no longer remembered.
+    /// Number of bytes sent at once before a silence of `ns` at `position`: those since the last
+    /// similar silence; `None` if that is no longer remembered.
     fn sent_at_once(&self, position: u64, ns: u64) -> Option<u64> {
         let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * PACE_ALIKE_PART >= ns)?;
         Some(position.saturating_sub(like.0))
@@ -123,8 +123,8 @@ impl Pacer {
 }
 
 impl Sender {
-    /// Follows the silence `gap`, which ends at `position` in a message that `began` at that
-    /// position.
+    /// Follows the silence `gap`, which ends at `position` in a message that began at the position
+    /// `began`.
     pub fn follow_pace(&mut self, gap: &mut Gap, position: u64, began: Option<u64>) {
         let (held, nxt) = (self.may_hold(gap, position), self.nxt);
         let Some(bulk) = &mut self.bulk else { return };
@@ -134,16 +134,17 @@ impl Sender {
         }
         let at_once = pacer.sent_at_once(position, gap.len_ns());
         gap.pace.in_pairs = at_once == Some(PACE_QUANTUM_SEGMENTS * gap.smss);
-        let few = at_once.is_some_and(|bytes| bytes <= PACE_QUANTUM_SEGMENTS * gap.smss);
+        let is_little = at_once.is_some_and(|bytes| bytes <= PACE_QUANTUM_SEGMENTS * gap.smss);
         let known =
             gap.pace.in_pairs && pacer.steps >= PACE_KNOWN_STEPS || pacer.pace.is_known(gap.smss);
-        gap.pace.is_step =
-            may_be_step(gap) && (few || gap.len_ns() <= PACE_QUANTUM_MAX_NS) && (!held || known);
+        gap.pace.is_step = may_be_step(gap)
+            && (is_little || gap.len_ns() <= PACE_QUANTUM_MAX_NS)
+            && (!held || known);
         if gap.pace.is_step && gap.pace.in_pairs && !held {
             pacer.steps = pacer.steps.saturating_add(1);
         }
-        // Single segments, or segments sent while the path is busy, may be spaced by the path; a
-        // kernel sends a millisecond's worth at once.
+        // The path may space single segments, or segments sent while it is busy; a kernel sends a
+        // millisecond's worth at once.
         let own = gap.spaced() && gap.len_ns() >= HOST_DELAY_NS.max(2 * gap.bottleneck.busy_ns);
         if let Some(bytes) = at_once.filter(|&it| own && it >= PACE_QUANTUM_SEGMENTS * gap.smss) {
             pacer.follow(bytes, gap);
@@ -151,7 +152,7 @@ impl Sender {
         if gap.pace.is_step && gap.losses.occurred {
             gap.pace.before_loss_ns = pacer.own_ns(gap);
         }
-        // Repeated data does not begin the data sent after it.
+        // Retransmitted data does not begin the data sent after it.
         pacer.note(position.max(nxt), gap.len_ns());
     }
 
@@ -165,8 +166,8 @@ impl Sender {
     /// Returns whether the measured rate is not the path's, but that of a sender limited by the
     /// receiver's window or its own buffer, whose data is spread over the round trip by earlier
     /// ACKs. The path has been shown to take less time for two segments than at that rate: by the
-    /// round trip of the second one beyond that of an empty path, and by their distance on
-    /// arrival. `known`: the round trip was measured in the handshake.
+    /// round trip of the second one beyond that of an empty path, and by their distance on arrival.
+    /// If `known`, the round trip was measured in the handshake.
     pub fn paced_by_limit(&mut self, gap: &Gap, position: u64, rtt_ns: u64, known: bool) -> bool {
         let (smss, recent_ns) = (self.smss(), self.rtt_recent_ns());
         let Some(bulk) = &mut self.bulk else { return false };
@@ -184,18 +185,19 @@ impl Sender {
             }
             _ => false,
         };
-        let limited = gap.window.limits(gap.next_segment()) || gap.window.met || ceiling;
+        let limited = gap.window.limits(gap.next_segment()) || gap.window.limited_before || ceiling;
         known && limited && at_once == PACE_QUANTUM_SEGMENTS * smss && arrives_so && passes
     }
 }
 
-/// Returns whether the silence may be a step of its sender's pace: shorter than a round trip,
-/// after a full segment. A writer in pieces ends each with a small segment.
+/// Returns whether the silence may be a step of its sender's pace: it is shorter than a round trip
+/// and follows a full segment. An application that writes in pieces ends each piece with a small
+/// segment.
 fn may_be_step(gap: &Gap) -> bool {
     gap.turn == Turn::Continues
         && !gap.repair.is_retransmission()
         && !gap.losses.missing.any()
-        && !gap.holed
+        && !gap.misses_data
         && !gap.last_small
         && gap.flight.before > 0
         && gap.len_ns() < gap.rtt.base_ns

@@ -1,23 +1,24 @@
-//! Path MTU of a direction: sizes that are reported or found not to pass (RFC 1191, RFC 2923).
+//! Path MTU of a direction: segment sizes that are reported or found not to pass (RFC 1191, RFC
+//! 2923).
 
 use super::Sender;
 use crate::tcp::sequence::{ORIGIN, widen};
 use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES};
 
-/// What losses and ICMP errors show of the sizes that pass.
+/// What losses and ICMP errors show of the segment sizes that pass.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMtu {
-    /// An ICMP error reported a packet too big to the sender, and the data in flight then is not
-    /// all acknowledged.
+    /// An ICMP error reported to the sender that a packet was too big, and not all data that was in
+    /// flight at that time is acknowledged.
     pub reported: bool,
     /// Position of the end of that data.
     reported_end: u64,
-    /// Greatest payload of a segment lost and repeated by timer, bytes.
+    /// Greatest payload of a segment that was lost and repeated by timer, bytes.
     timed_out_len_max: u32,
     /// Length of a full segment before the first loss, bytes; 0 without a loss.
     full_bytes: u64,
-    /// Several full segments never arrived, and were repeated by timer in shorter ones.
-    cut_down: bool,
+    /// Several full segments never arrived, and the timer repeated their data in shorter ones.
+    shortened: bool,
 }
 
 impl PathMtu {
@@ -26,20 +27,21 @@ impl PathMtu {
         reported_end: 0,
         timed_out_len_max: 0,
         full_bytes: 0,
-        cut_down: false,
+        shortened: false,
     };
 
-    /// An ICMP error reports a packet too big, with data in flight up to `nxt`.
+    /// Records an ICMP error which reports that a packet was too big, with data in flight up to
+    /// `nxt`.
     pub fn report(&mut self, nxt: u64) {
         (self.reported, self.reported_end) = (true, nxt);
     }
 
-    /// SND.UNA advanced to `una`.
+    /// Records that SND.UNA advanced to `una`.
     pub fn advance(&mut self, una: u64) {
         self.reported &= una < self.reported_end;
     }
 
-    /// Records a segment of `len` bytes that the timer repeats.
+    /// Records that the timer repeats a segment of `len` bytes.
     pub fn time_out(&mut self, len: u32) {
         self.timed_out_len_max = self.timed_out_len_max.max(len);
     }
@@ -64,19 +66,19 @@ impl Sender {
         self.history_mut().mtu.note_full(full);
     }
 
-    /// Recognises a sender that shortens its segments: a hole of several full segments from
-    /// `start` is filled by timer, beginning with `len` bytes.
-    pub(super) fn note_cut_down(&mut self, start: u64, len: u64) {
+    /// Recognises a sender that shortens its segments: a timer fills a hole of several full
+    /// segments from `start` on, beginning with `len` bytes.
+    pub(super) fn note_shortened(&mut self, start: u64, len: u64) {
         let history = self.history_mut();
         let full = history.mtu.full_bytes.max(1);
-        history.mtu.cut_down |=
+        history.mtu.shortened |=
             history.mtu.is_shorter(len) && history.holes.is_of_full_segments(start, full);
     }
 
     /// Returns whether segments above a certain size time out repeatedly and only smaller ones
-    /// arrive: a path MTU that is not reported (RFC 2923 §2.1). Segments of the default size are
-    /// excluded.
-    pub fn sizes_stop_short(&self) -> bool {
+    /// arrive: the path MTU is smaller, and no router reports it (RFC 2923 §2.1). Segments of the
+    /// default size are excluded.
+    pub fn has_mtu_black_hole(&self) -> bool {
         let Some(history) = &self.history else { return false };
         let (mtu, losses) = (&history.mtu, &history.losses);
         let lost = mtu.timed_out_len_max;
@@ -84,20 +86,21 @@ impl Sender {
             && u64::from(lost) > MSS_DEFAULT_BYTES
             && history.counts.rto_count >= 2
             && self.size_is_known(lost.into())
-            && !self.misses_small_ones(lost.into());
-        // Behind the loss only the retransmissions are seen: all shorter than the earlier
-        // segments, after packets that never arrived.
+            && !self.lacks_report_for_shorter(lost.into());
+        // Behind the loss only the retransmissions are seen: all are shorter than the earlier
+        // segments, and follow packets that never arrived.
         let longest = u64::from(self.sizes.acked_max());
         let never_full = longest * 20 < mtu.full_bytes * 19;
         let much = longest >= FULL_SEGMENT_MIN_BYTES || self.unseen_bytes() >= self.smss();
         let vanished = losses.unseen_timeouts >= 1 && losses.unseen_packets >= 3;
-        let cut_down =
-            (vanished || mtu.cut_down) && never_full && much && mtu.full_bytes > MSS_DEFAULT_BYTES;
-        seen_lost || cut_down
+        let shortened =
+            (vanished || mtu.shortened) && never_full && much && mtu.full_bytes > MSS_DEFAULT_BYTES;
+        seen_lost || shortened
     }
 
     /// Returns whether `lost` bytes were one packet and the size of acknowledged packets is known.
-    /// If the capture joins segments (receive offload), they are several of a size that arrives.
+    /// If the capture joins segments (receive offload), the bytes are several segments of a size
+    /// that arrives.
     fn size_is_known(&self, lost: u64) -> bool {
         let passed = u64::from(self.sizes.acked_max());
         let joined = passed >= FULL_SEGMENT_MIN_BYTES && lost.is_multiple_of(passed);
@@ -105,17 +108,17 @@ impl Sender {
         !joined && !acked_unsized
     }
 
-    /// Returns whether a shorter segment was sent after the `lost` bytes and its receiver reported
+    /// Returns whether a shorter segment was sent after the `lost` bytes and the receiver reported
     /// nothing: then their size is not the reason for the loss.
-    fn misses_small_ones(&self, lost: u64) -> bool {
+    fn lacks_report_for_shorter(&self, lost: u64) -> bool {
         let behind = self.una_seen() + lost;
         let small = self.small_end.is_some_and(|end| widen(end.get(), self.nxt) > behind);
         let closes = self.fin().is_some_and(|fin| fin >= behind);
         (small || closes) && !self.history().losses.reported
     }
 
-    /// Size limit of the path: the greatest payload that arrived and the least known to be lost,
-    /// bytes.
+    /// Bounds of the size limit of the path: the greatest payload that arrived and the least that
+    /// is known to be lost, bytes.
     pub fn size_bracket(&self) -> (u64, u64) {
         let passed = u64::from(self.sizes.acked_max());
         let lost = u64::from(self.history().mtu.timed_out_len_max);
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_shortened_by_an_option_are_not_cut_down() {
+    fn segments_shortened_by_an_option_are_no_sign_of_a_smaller_mtu() {
         let mut mtu = PathMtu::NONE;
         mtu.note_full(1_460);
         mtu.note_full(1_000);

@@ -7,7 +7,7 @@ use crate::tcp::sequence::{Numbers, ORIGIN, Sequence, widen};
 use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 
 impl Sender {
-    /// Position of its FIN, if one was sent.
+    /// Position of the sender's FIN, if one was sent.
     pub fn fin(&self) -> Option<u64> {
         self.marks.has(Marks::FINISHED).then(|| widen(self.fin, self.nxt))
     }
@@ -28,7 +28,7 @@ impl Sender {
         self.marks.has(Marks::STARTED)
     }
 
-    /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).
+    /// Number of bytes sent and, as the sender knows, not acknowledged (RFC 5681, FlightSize).
     pub fn flight(&self) -> u64 {
         self.nxt.saturating_sub(self.una())
     }
@@ -45,7 +45,8 @@ impl Sender {
         widen(self.una, self.nxt)
     }
 
-    /// Position of a header's sequence number; the first one sets the origin.
+    /// Returns the position of the sequence number `seq` of a header; the first one sets the
+    /// origin.
     pub fn position(&mut self, seq: u32) -> u64 {
         if !self.started() {
             self.marks.note(Marks::STARTED, true);
@@ -56,22 +57,23 @@ impl Sender {
         self.sequence.position(seq, self.nxt)
     }
 
-    /// Returns whether data beginning with this number was sent and not yet acknowledged.
+    /// Returns whether data that begins with this sequence number was sent and is not yet
+    /// acknowledged.
     pub fn is_under_way(&self, seq: u32) -> bool {
         let position = self.sequence.position(seq, self.nxt);
         self.started() && position >= self.una_seen() && position < self.nxt
     }
 
-    /// Returns whether data before this number may have been sent; up to one unscaled window (RFC
-    /// 7323 §2.2) of it may not have been seen.
+    /// Returns whether data before this sequence number may have been sent; up to one unscaled
+    /// window (RFC 7323 §2.2) of it may not have been seen.
     pub fn may_have_sent(&self, seq: u32) -> bool {
         let position = self.sequence.position(seq, self.nxt);
         (self.una_seen()..=self.nxt + u64::from(u16::MAX)).contains(&position)
     }
 
-    /// Moves the stream to `position`. The acknowledged position is no further behind than the
+    /// Extends the stream to `position`. The acknowledged position is no further behind than the
     /// greatest window, even if no ACK was captured.
-    pub(super) fn go_to(&mut self, position: u64) {
+    pub(super) fn extend_to(&mut self, position: u64) {
         let [una, una_seen] = [self.una(), self.una_seen()];
         let right_edge = self.right_edge().unwrap_or(una);
         self.nxt = position;
@@ -86,14 +88,15 @@ impl Sender {
     /// Sets the position at which the data of the stream begins, after the SYN.
     pub fn begin_data(&mut self, position: u64) {
         if position > self.nxt {
-            self.go_to(position);
+            self.extend_to(position);
             if let Some(history) = &mut self.history {
                 history.holes.begin_at(position);
             }
         }
     }
 
-    /// Range of the sequence numbers that it sent; the first is known only if `seen_begin`.
+    /// Range of the sequence numbers that the sender used; the first one is known only if
+    /// `seen_begin`.
     pub fn numbers(&self, seen_begin: bool) -> Numbers {
         let first = self.sequence.first;
         let next = self.fin().map_or(self.nxt, |fin| self.nxt.max(fin + 1));
@@ -101,7 +104,7 @@ impl Sender {
         Numbers::new(first.wrapping_add(next as u32), known.then_some(first))
     }
 
-    /// Header sequence number at the origin.
+    /// Sequence number in the header of the first segment seen.
     pub fn first_number(&self) -> Option<u32> {
         self.started().then_some(self.sequence.first)
     }

@@ -9,15 +9,15 @@ pub struct RepeatCounts {
     pub repeated_bytes: u64,
     /// Number of retransmitted segments.
     pub rexmt_data_packets: u64,
-    /// Number of these by timer.
+    /// Number of retransmissions by timer.
     pub rto_count: u64,
-    /// Number of these by duplicate ACKs or SACK.
+    /// Number of retransmissions by duplicate ACKs or SACK.
     pub fast_retransmissions: u64,
     /// Number of fast retransmissions in finished exchanges.
     fast_counted: u64,
     /// Number of retransmissions of data that had arrived.
     pub spurious_retransmissions: u64,
-    /// D-SACKs received (RFC 2883), which report needless retransmissions.
+    /// D-SACKs received (RFC 2883), which report spurious retransmissions.
     pub dsacks: u32,
     /// Segments out of order.
     pub out_of_order_packets: u64,
@@ -41,7 +41,7 @@ impl RepeatCounts {
         keep_alives: 0,
     };
 
-    /// Counts a retransmission; if the data had `arrived`, it was needless, whatever caused it.
+    /// Counts a retransmission. If the data had `arrived`, it was spurious, whatever caused it.
     pub fn retransmit(&mut self, trigger: Recovery, arrived: bool) {
         self.rexmt_data_packets += 1;
         match trigger {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_retransmission_of_what_had_arrived_is_spurious_whatever_its_trigger() {
+    fn a_retransmission_of_data_that_had_arrived_is_spurious_whatever_its_trigger() {
         let mut counts = RepeatCounts::NONE;
         counts.retransmit(Recovery::Timer, true);
         counts.retransmit(Recovery::Timer, false);

@@ -10,8 +10,7 @@ const UNIT_NS: u64 = 16;
 pub struct RttSamples {
     /// The last samples, in [`UNIT_NS`].
     last: [u32; 3],
-    /// The segment being timed: lower half of its end, and its time, ns; 0 if there is none
-    /// (Karn's algorithm: reset by a retransmission).
+    /// Lower half of the end of the segment being timed.
     timed_end: u32,
     timed_ns: u64,
 }
@@ -25,16 +24,18 @@ impl RttSamples {
         }
     }
 
-    /// Times the segment up to `end`, which passed at `time_ns`, instead of any other; `None`: its
-    /// round trip is already known.
+    /// Times the segment up to `end`, which passed at `time_ns`, instead of any other. `None` means
+    /// that its round trip is already known.
     #[inline]
     pub fn time_only(&mut self, end: u64, time_ns: Option<u64>) {
         (self.timed_end, self.timed_ns) = (end as u32, time_ns.unwrap_or(0));
     }
+    /// Time of the segment being timed, ns; 0 if there is none (Karn's algorithm: a retransmission
+    /// resets it).
 
     /// Returns whether the segment up to `end`, which passed at `time_ns`, is being timed.
     #[inline]
-    pub fn times(&self, end: u64, time_ns: u64) -> bool {
+    pub fn is_timing(&self, end: u64, time_ns: u64) -> bool {
         (self.timed_end, self.timed_ns) == (end as u32, time_ns)
     }
 
@@ -44,19 +45,20 @@ impl RttSamples {
         self.timed_ns == 0
     }
 
-    /// Times no segment until the next departure.
+    /// Stops timing until the next departure.
     pub fn stop(&mut self) {
         self.timed_ns = 0;
     }
 
-    /// Data from `start` is repeated: its ACK cannot be assigned to one transmission (RFC 6298 §3).
+    /// Records that data from `start` is retransmitted: its ACK cannot be assigned to one
+    /// transmission (RFC 6298 §3).
     pub fn repeat(&mut self, start: u64) {
         if start < widen(self.timed_end, start) {
             self.stop();
         }
     }
 
-    /// The round trip of the timed segment, ns, if the ACK of `una` at `now_ns` covers it.
+    /// Returns the round trip of the timed segment, ns, if the ACK of `una` at `now_ns` covers it.
     #[inline]
     pub fn end(&mut self, una: u64, now_ns: u64) -> Option<u64> {
         if self.is_idle() || una < widen(self.timed_end, una) {
@@ -79,8 +81,8 @@ impl RttSamples {
         u64::from(self.last.into_iter().min().unwrap_or(0)) * UNIT_NS
     }
 
-    /// The last sample, ns; one far longer than the previous one is limited, since it may include a
-    /// repair.
+    /// The last sample, ns. A sample far longer than the previous one is limited, since it may
+    /// include a repair.
     pub fn last_ns(&self) -> u64 {
         let [last, before, _] = self.last;
         u64::from(last.min(before.saturating_mul(2))) * UNIT_NS
@@ -97,7 +99,7 @@ mod tests {
         rtts.time(1_000, 5);
         rtts.time(2_000, 6);
         rtts.repeat(1_000);
-        assert!(!rtts.is_idle(), "the timed one was not repeated");
+        assert!(!rtts.is_idle(), "the timed segment was not retransmitted");
         rtts.repeat(0);
         assert_eq!(rtts.end(2_000, 50), None);
     }

@@ -1,5 +1,5 @@
-//! Inference of the window scale (RFC 7323 §2.2) if the SYNs were not captured: from the sender's
-//! behaviour under the offered windows.
+//! Inference of the window scale (RFC 7323 §2.2) from the sender's behaviour under the offered
+//! windows, if the SYNs were not captured.
 
 use crate::judge::{Gap, Turn};
 use crate::tcp::acks::SCALE_MAX;
@@ -7,40 +7,40 @@ use crate::tcp::sender::Sender;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::thresholds::{ROUND_NUMBER_MAX, SCALE_MET_MIN, SCALED_FIELD_MIN};
 
-/// Returns whether `bytes` is no round number: a flight that fills such a window exactly does not
-/// do so by chance.
+/// Returns whether `bytes` is no round number: a flight does not fill such a window exactly by
+/// chance.
 fn is_odd(bytes: u64) -> bool {
     bytes > 0 && bytes >> bytes.trailing_zeros() >= ROUND_NUMBER_MAX
 }
 
-/// The offered window while its scale is unknown.
+/// State of the offered window while its scale is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unscaled {
-    /// Window field, as known to the sender.
+    /// Window field of the last ACK that took effect at the sender.
     field: u16,
     /// Window field before the last train of ACKs.
     field_before: u16,
-    /// Least scale by which the windows were as great as the flight.
+    /// Least scale at which the windows were as great as the flight.
     scale: u8,
-    /// Consecutive silences in which the flight filled a window of that scale.
-    met: u8,
-    /// Window field in the last of them.
+    /// Number of consecutive silences in which the flight filled a window of that scale.
+    met_count: u8,
+    /// Window field in the last of these silences.
     field_met: u16,
-    /// `true` if that became the connection's scale.
-    settled: bool,
+    /// `scale` became the connection's scale.
+    is_inferred: bool,
 }
 
 impl Sender {
     /// Records an offered window of unknown scale.
     pub(super) fn offer_field(&mut self, field: u16) {
-        self.marks.take_back(Marks::HAS_WINDOW);
+        self.marks.clear(Marks::HAS_WINDOW);
         if let Some(bulk) = &mut self.bulk {
             bulk.unscaled.field = field;
         }
     }
 
-    /// Keeps the window field as a train of ACKs begins.
-    pub(super) fn hold_field(&mut self) {
+    /// Saves the window field at the start of a train of ACKs.
+    pub(super) fn save_field(&mut self) {
         if self.window_scale.is_none()
             && let Some(bulk) = &mut self.bulk
         {
@@ -50,40 +50,41 @@ impl Sender {
 
     /// Infers the scale from a gap in which a sender with more to send waited for an ACK. If its
     /// flight is repeatedly at the edge of the window, at the least scale that allows such a
-    /// flight, that is the scale and the window was the limit. Returns whether the scale was found
-    /// by this gap.
+    /// flight, that is the scale, and the window was the limit. Returns whether this gap completed
+    /// the inference.
     pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
         let Some(bulk) = &mut self.bulk else { return false };
         if !gap.ack_triggered() || gap.repair.is_retransmission() {
             return false;
         }
-        if self.window_scale.is_some() && !bulk.unscaled.settled {
+        if self.window_scale.is_some() && !bulk.unscaled.is_inferred {
             return false;
         }
-        let known = &mut bulk.unscaled;
+        let unscaled = &mut bulk.unscaled;
         let flight = gap.flight.before;
-        // The further away the sender is, the less exactly its flight is known.
+        // The longer the path to the sender, the less exactly its flight is known.
         let far_ns = gap.rtt.sender_ns.min(gap.rtt.base_ns);
         let loose =
             u128::from(flight) * u128::from(far_ns) / (8 * u128::from(gap.rtt.base_ns)).max(1);
         let loose = loose as u64;
         if self.window_scale.is_some() {
-            // Senders keep to their windows: the window was greater.
+            // A sender does not exceed the window: the window was greater than with the inferred
+            // scale.
             let beyond = gap.window.room.is_some_and(|room| -room > (gap.smss + loose) as i64);
             if beyond {
-                self.doubt_scale();
+                self.discard_scale();
             }
             return false;
         }
-        // A sender that answers had waited for the question, and one with nothing more to send for
-        // no window.
+        // A sender that answers had waited for the request, and one with nothing more to send did
+        // not wait for the window.
         if gap.turn == Turn::Answers || gap.unsent.drained {
             return false;
         }
-        let Some((least, height)) = known.fit(flight, loose, gap.next_segment()) else {
+        let Some((least, height)) = unscaled.fit(flight, loose, gap.next_segment()) else {
             return false;
         };
-        if !known.settled {
+        if !unscaled.is_inferred {
             return false;
         }
         bulk.ceiling = 0;
@@ -96,10 +97,10 @@ impl Sender {
         true
     }
 
-    /// Takes the inferred scale back.
-    fn doubt_scale(&mut self) {
+    /// Discards the inferred scale.
+    fn discard_scale(&mut self) {
         self.window_scale = None;
-        self.marks.take_back(Marks::HAS_WINDOW);
+        self.marks.clear(Marks::HAS_WINDOW);
         if let Some(bulk) = &mut self.bulk {
             bulk.unscaled = Unscaled { scale: bulk.unscaled.scale, ..Unscaled::default() };
         }
@@ -107,9 +108,9 @@ impl Sender {
 }
 
 impl Unscaled {
-    /// Follows a flight that waited for an ACK before a `segment` more: counts it if it fills the
-    /// window at the least scale that allows it. The flight is known up to `loose` bytes. Returns
-    /// that scale and the window's height.
+    /// Processes a flight that waited for an ACK before a `segment` more could be sent: counts it
+    /// if it fills the window at the least scale that allows it. The flight is known to within
+    /// `loose` bytes. Returns that scale and the height of the window.
     fn fit(&mut self, flight: u64, loose: u64, segment: u64) -> Option<(u8, u64)> {
         let field = self.field_before;
         let window = |scale| u64::from(field) << scale;
@@ -119,18 +120,18 @@ impl Unscaled {
         let fills = room < segment as i64 && room <= flight as i64 / 4;
         // A constant flight under a constant window may have another reason if the window field is
         // smaller than its scale suggests.
-        let tells = least == 0
+        let is_evidence = least == 0
             || field >= SCALED_FIELD_MIN
             || room == 0 && is_odd(flight)
-            || self.met == 0
+            || self.met_count == 0
             || field.abs_diff(self.field_met) > field / 8;
         if !fills || least != self.scale {
-            self.met = 0;
+            self.met_count = 0;
         }
-        if fills && tells {
-            (self.met, self.field_met) = (self.met + 1, field);
+        if fills && is_evidence {
+            (self.met_count, self.field_met) = (self.met_count + 1, field);
         }
-        (self.scale, self.settled) = (least, self.met >= SCALE_MET_MIN);
+        (self.scale, self.is_inferred) = (least, self.met_count >= SCALE_MET_MIN);
         Some((least, window(least)))
     }
 }
@@ -140,32 +141,32 @@ mod tests {
     use super::*;
     use crate::judge::AckTrigger;
 
-    /// The scale inferred when a sender has 939 bytes in flight before each of four silences that
-    /// an ACK ends, while its peer's windows vary.
-    fn shown(turn: Turn, drained: bool) -> Option<u8> {
-        let mut half = Sender { bulk: Some(Box::default()), ..Sender::default() };
+    /// Returns the scale that is inferred when a sender has 939 bytes in flight before each of four
+    /// silences that an ACK ends, while its peer's windows vary.
+    fn inferred_scale(turn: Turn, drained: bool) -> Option<u8> {
+        let mut sender = Sender { bulk: Some(Box::default()), ..Sender::default() };
         for field_before in [470, 560, 470, 560] {
-            let bulk = half.bulk.as_mut().expect("a sender of bulk");
+            let bulk = sender.bulk.as_mut().expect("a sender of bulk");
             bulk.unscaled.field_before = field_before;
             let mut gap =
                 Gap { turn, next_len: 939, smss: 939, end_ns: 1_000_000, ..Gap::default() };
             gap.acks.last = Some(AckTrigger { effect_ns: 1_000_000, ..AckTrigger::default() });
             gap.flight.before = 939;
             gap.unsent.drained = drained;
-            half.infer_scale(&mut gap);
+            sender.infer_scale(&mut gap);
         }
-        half.window_scale
+        sender.window_scale
     }
 
     #[test]
     fn a_wait_at_the_windows_edge_shows_the_window_scale() {
-        assert_eq!(shown(Turn::Continues, false), Some(1));
+        assert_eq!(inferred_scale(Turn::Continues, false), Some(1));
     }
 
     #[test]
     fn answers_of_one_size_and_messages_that_are_complete_show_no_scale() {
-        assert_eq!(shown(Turn::Answers, false), None);
-        assert_eq!(shown(Turn::Answers, true), None);
-        assert_eq!(shown(Turn::Continues, true), None);
+        assert_eq!(inferred_scale(Turn::Answers, false), None);
+        assert_eq!(inferred_scale(Turn::Answers, true), None);
+        assert_eq!(inferred_scale(Turn::Continues, true), None);
     }
 }

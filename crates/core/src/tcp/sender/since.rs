@@ -8,7 +8,7 @@ use crate::wire::Segment;
 /// Effects of ACKs, and other events, since the sender's last departure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SinceDeparture {
-    /// ACKs that moved SND.UNA or the window's right edge.
+    /// The ACKs that advanced SND.UNA or the right edge of the window.
     pub acks: Acks,
     /// Flight just before the first ACK, bytes.
     pub flight_first: u64,
@@ -20,26 +20,26 @@ pub struct SinceDeparture {
     pub window_before: Option<u64>,
     /// Time for which the receiver kept the window (almost) closed, ns.
     pub closed_ns: u64,
-    /// Window probes.
+    /// Window probes that the sender sent.
     pub probes: WindowProbes,
-    /// Packets of this sender that are missing.
+    /// Packets of the sender that did not pass the vantage.
     pub missing: MissingPackets,
-    /// The capture has a hole here.
-    pub holed: bool,
+    /// Data in between is missing in the capture.
+    pub misses_data: bool,
     /// Time at which the timer last repeated acknowledged data, ns; 0 if it did not.
     pub repeated_ns: u64,
-    /// Timestamp of the peer's last packet at the vantage.
+    /// Timestamp value of the peer's last packet at the vantage.
     pub peer_tsval: u32,
-    /// The sender sent a tail loss probe with old data, for want of new.
+    /// The sender sent a tail loss probe with old data, because it had no new data.
     pub probed_tail: bool,
 }
 
 impl SinceDeparture {
-    /// Discards missing packets: the capture itself has a hole, so that they show nothing about
-    /// the path.
+    /// Discards missing packets: data is missing in the capture itself, so that they show nothing
+    /// about the path.
     pub fn excuse_missing(&mut self) {
         self.missing.count = 0;
-        self.holed = true;
+        self.misses_data = true;
     }
 
     /// Records a probe of a closed window.

@@ -18,22 +18,22 @@ pub const fn smss_of(mss: u16, timestamps: bool) -> u16 {
 pub struct SegmentSizes {
     /// MSS announced by the peer, less timestamps; 0 if unknown.
     announced: u16,
-    /// Length of consecutive full segments, below the announced size.
-    seen: u16,
-    /// SMSS that follows from both; 0 before either is known.
+    /// Length of consecutive full segments, if it is below the announced size.
+    observed: u16,
+    /// SMSS that follows from `announced` and `observed`; 0 before either is known.
     smss: u16,
-    /// Half of the greatest window that the receiver has offered, saturating.
+    /// Half of the greatest window that the receiver has offered, bytes, saturating.
     half_window: u16,
-    /// Greatest payload of one acknowledged segment, bytes, up to [`u16::MAX`]; no path has a
+    /// Greatest payload of one acknowledged segment, bytes, up to [`u16::MAX`]. No path has a
     /// greater MTU.
     acked_max: u16,
 }
 
 impl SegmentSizes {
-    /// Takes the MSS that the peer announces; `timestamps`: the option is in use.
+    /// Records the MSS that the peer announces. If `timestamps`, that option is in use.
     pub fn announce(&mut self, mss: u16, timestamps: bool) {
         self.announced = smss_of(mss, timestamps).max(1);
-        self.settle();
+        self.update_smss();
     }
 
     /// Assumes Ethernet's MSS if the peer has announced none.
@@ -44,24 +44,24 @@ impl SegmentSizes {
     }
 
     /// Updates the SMSS after one of its inputs has changed.
-    fn settle(&mut self) {
-        self.smss = match (self.seen, self.announced) {
+    fn update_smss(&mut self) {
+        self.smss = match (self.observed, self.announced) {
             (0, announced) => announced,
-            (seen, 0) => seen,
-            (seen, announced) => seen.min(announced),
+            (observed, 0) => observed,
+            (observed, announced) => observed.min(announced),
         };
         if self.half_window >= HALF_WINDOW_MIN_BYTES && self.half_window < self.smss {
             self.smss = self.half_window;
         }
     }
 
-    /// Takes an offered window of `bytes`: half of the greatest counts as a full segment (RFC 9293
-    /// §3.8.6.2.1), and Linux sends none longer.
+    /// Records an offered window of `bytes`: half of the greatest window counts as a full segment
+    /// (RFC 9293 §3.8.6.2.1), and Linux sends no longer one.
     pub fn note_window(&mut self, bytes: u64) {
         let half = u16::try_from(bytes / 2).unwrap_or(u16::MAX);
         if half > self.half_window {
             self.half_window = half;
-            self.settle();
+            self.update_smss();
         }
     }
 
@@ -88,7 +88,8 @@ impl SegmentSizes {
         self.announced.into()
     }
 
-    /// Greatest segment that the receiver accepts, bytes; as seen if it was not announced.
+    /// Greatest payload of a segment that the receiver accepts, bytes, as announced, or else as
+    /// observed.
     fn segment_max(&self) -> u64 {
         match self.announced {
             0 => self.smss(),
@@ -96,13 +97,13 @@ impl SegmentSizes {
         }
     }
 
-    /// Greatest segment that is not a result of offload, bytes: some senders ignore the room that
-    /// options take.
+    /// Greatest payload of a captured segment that is not a result of offload, bytes. Some senders
+    /// ignore the room that options take.
     pub fn captured_max(&self) -> u64 {
         self.segment_max() + u64::from(TIMESTAMPS_BYTES)
     }
 
-    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
+    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or observed.
     #[inline]
     pub fn smss(&self) -> u64 {
         u64::from(if self.smss == 0 { SMSS_DEFAULT } else { self.smss })
@@ -114,23 +115,24 @@ impl SegmentSizes {
         if len <= smss { len < smss } else { !len.is_multiple_of(smss) }
     }
 
-    /// Learns the SMSS from a segment of `len` bytes that directly follows one as long, which was
-    /// cut from more data (RFC 9293 §3.9.1.2); `stamped`: they have timestamps. Below the announced
-    /// size that is the path's, unless a longer one has arrived.
-    pub fn learn(&mut self, len: u32, stamped: bool) {
-        // Some fill segments up to the announced size and ignore the room for options (against RFC
-        // 6691 §2).
+    /// Learns the SMSS from a segment of `len` bytes that directly follows one of the same length,
+    /// so that both were cut from more data (RFC 9293 §3.9.1.2). If `has_timestamps`, the segments
+    /// carry that option. A length below the announced size is that of the path, unless a longer
+    /// segment has arrived.
+    pub fn learn(&mut self, len: u32, has_timestamps: bool) {
+        // Some senders fill segments up to the announced size and ignore the room for options
+        // (against RFC 6691 §2).
         let filled = self.announced.saturating_add(TIMESTAMPS_BYTES);
-        if stamped && self.announced > 0 && len == u32::from(filled) {
+        if has_timestamps && self.announced > 0 && len == u32::from(filled) {
             self.announce(filled, false);
         }
         if let Ok(len) = u16::try_from(len)
-            && len <= self.announced.max(smss_of(SMSS_ETHERNET_BYTES, stamped))
+            && len <= self.announced.max(smss_of(SMSS_ETHERNET_BYTES, has_timestamps))
             && u64::from(len) >= FULL_SEGMENT_MIN_BYTES
         {
             let passed = if self.acked_max <= self.announced { self.acked_max } else { 0 };
-            self.seen = self.seen.max(len).max(passed);
-            self.settle();
+            self.observed = self.observed.max(len).max(passed);
+            self.update_smss();
         }
     }
 }
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamps_take_room_unless_a_sender_ignores_that() {
+    fn timestamps_take_room_unless_the_sender_ignores_them() {
         let mut sizes = SegmentSizes::default();
         sizes.announce(1_460, true);
         assert_eq!(sizes.smss(), 1_448);
@@ -149,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_segments_below_the_announced_size_are_the_paths() {
+    fn equal_segments_below_the_announced_size_show_the_size_of_the_path() {
         let mut sizes = SegmentSizes::default();
         sizes.announce(1_460, false);
         sizes.learn(1_380, false);
         assert_eq!((sizes.smss(), sizes.ends_small(2 * 1_380)), (1_380, false));
         sizes.acknowledge(1_400);
         sizes.learn(1_380, false);
-        assert_eq!(sizes.smss(), 1_400, "a longer one has arrived");
+        assert_eq!(sizes.smss(), 1_400, "a longer segment has arrived");
     }
 
     #[test]

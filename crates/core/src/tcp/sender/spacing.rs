@@ -1,6 +1,6 @@
-//! Finds out whether the path or the sender made the distances between arriving packets.
+//! Determines whether the path or the sender set the distances between arriving packets.
 //!
-//! At the receiver both look alike. But a pacing sender timestamps its packets as it sends them
+//! At the receiver both look alike. But a pacing sender timestamps its packets when it sends them
 //! (RFC 7323 §5.4): if its own clock shows the same distances, no queue made them. Then only
 //! segments sent at once show how long the path takes for a segment.
 
@@ -12,40 +12,43 @@ use crate::tcp::thresholds::{
 };
 use crate::wire::{Segment, SegmentFlags};
 
-/// Distances between a sender's packets, at the vantage and by its own clock.
+/// Distances between a sender's packets, at the vantage and by the sender's own clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spacing {
     last_tsval: u32,
-    /// Sums of both, ns.
-    here_ns: u64,
-    there_ns: u64,
+    /// Sum of the distances at the vantage, ns.
+    apart_here_ns: u64,
+    /// Sum of the distances by the sender's clock, ns.
+    sent_apart_ns: u64,
     /// A queue has spread the packets.
-    spread: bool,
-    /// The last distance, ns.
+    is_spread_by_queue: bool,
+    /// The last distance at the vantage, ns.
     last_ns: u64,
-    /// Sum, ns, and number of the similar distances since a longer one.
+    /// Sum, ns, and number of the similar distances since a longer distance.
     at_once: (u64, u64),
 }
 
 impl Spacing {
-    /// Adds a packet that arrived `here_ns` after the previous one and was sent `there_ns` after
+    /// Adds a packet that arrived `apart_here_ns` after the previous one and was sent `sent_apart_ns` after
     /// it.
-    fn note(&mut self, here_ns: u64, there_ns: u64) {
-        self.here_ns += here_ns;
-        self.there_ns += there_ns;
-        if self.here_ns > SPACING_REMEMBERED_NS {
-            (self.here_ns, self.there_ns) = (self.here_ns / 2, self.there_ns / 2);
+    fn note(&mut self, apart_here_ns: u64, sent_apart_ns: u64) {
+        self.apart_here_ns += apart_here_ns;
+        self.sent_apart_ns += sent_apart_ns;
+        if self.apart_here_ns > SPACING_REMEMBERED_NS {
+            (self.apart_here_ns, self.sent_apart_ns) =
+                (self.apart_here_ns / 2, self.sent_apart_ns / 2);
         }
-        self.spread |= self.here_ns >= SPACING_MIN_NS && 2 * self.there_ns < self.here_ns;
+        self.is_spread_by_queue |=
+            self.apart_here_ns >= SPACING_MIN_NS && 2 * self.sent_apart_ns < self.apart_here_ns;
     }
 
-    /// Returns whether the sender made the distances, by its own clock.
+    /// Returns whether the sender set the distances, by its own clock.
     fn is_senders(&self) -> bool {
-        self.here_ns >= SPACING_MIN_NS && 4 * self.there_ns >= 3 * self.here_ns
+        self.apart_here_ns >= SPACING_MIN_NS && 4 * self.sent_apart_ns >= 3 * self.apart_here_ns
     }
 
-    /// The segments before the one that arrives now, if they came at once between longer
-    /// distances: their number, without the first, and the time that they took, ns.
+    /// Returns, if the segments before the one that arrives now came at once between longer
+    /// distances, the number of these segments without the first, and the time that they took, ns.
     fn at_once(&mut self, apart_ns: u64) -> Option<(u64, u64)> {
         let before_ns = std::mem::replace(&mut self.last_ns, apart_ns);
         let (sum_ns, count) = self.at_once;
@@ -61,13 +64,14 @@ impl Spacing {
 }
 
 impl Sender {
-    /// Returns whether the sender is known, at the receiver, to have made the distances between
-    /// its packets.
+    /// Returns whether the sender is known, with the vantage at the receiver, to have set the
+    /// distances between its packets.
     pub fn is_spaced_by_sender(&self) -> bool {
         self.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender())
     }
 
-    /// Processes data of a bulk sender at its receiver, with a round trip of `rtt_ns`.
+    /// Processes data of a bulk sender with the vantage at its receiver; the round trip is
+    /// `rtt_ns`.
     pub fn space(&mut self, segment: &Segment, rtt_ns: u64) {
         let apart_ns = segment.time_ns.saturating_sub(self.last.time_ns);
         let smss = self.smss();
@@ -78,13 +82,13 @@ impl Sender {
         let spacing = &mut bulk.spacing;
         let stamped =
             apart_ns < rtt_ns / PACE_WITHIN_PART && segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let there_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
-        if let Some(there_ns) = there_ns.filter(|_| stamped) {
-            // Packets that leave only as fast as a queue allows are spaced by that queue.
+        let sent_apart_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
+        if let Some(sent_apart_ns) = sent_apart_ns.filter(|_| stamped) {
+            // Packets that leave a queue one by one are spaced by that queue.
             let queued = self.clock.queued_ns() > 0;
             spacing.note(
                 apart_ns,
-                if queued { 0 } else { there_ns.min(apart_ns + TIMESTAMP_TICK_NS) },
+                if queued { 0 } else { sent_apart_ns.min(apart_ns + TIMESTAMP_TICK_NS) },
             );
         }
         spacing.last_tsval = segment.tsval;
@@ -95,7 +99,7 @@ impl Sender {
         if let Some((count, ns)) = at_once {
             let knew = bulk.pipe.knows_at_once();
             bulk.pipe.sample_at_once(count * smss, ns);
-            if !knew && bulk.pipe.knows_at_once() && !spacing.spread {
+            if !knew && bulk.pipe.knows_at_once() && !spacing.is_spread_by_queue {
                 bulk.pipe.forget();
             }
         }
@@ -115,7 +119,7 @@ mod tests {
     use crate::tcp::sender::{Kind, SinceDeparture};
 
     /// Returns whether a sender is known to space its packets, if they arrive `apart_ns` apart,
-    /// over and over, with timestamps by time of arrival.
+    /// again and again, with timestamps that `tsval` computes from the time of arrival.
     fn is_spaced(apart_ns: &[u64], tsval: impl Fn(u64) -> u32) -> bool {
         let mut sender = Sender { bulk: Some(Box::default()), ..Sender::default() };
         let mut time_ns = 1_000_000_000;
@@ -136,17 +140,17 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn pairs_that_the_sender_lets_go_by_its_own_clock() {
+    fn pairs_spaced_by_the_clock_of_the_sender() {
         assert!(is_spaced(&PAIRS, |ns| (ns / MS) as u32));
     }
 
     #[test]
-    fn a_queue_that_lets_go_what_was_sent_at_once() {
+    fn pairs_sent_at_once_and_spaced_by_a_queue() {
         assert!(!is_spaced(&PAIRS, |_| 7));
     }
 
     #[test]
-    fn a_link_that_takes_as_long_for_each() {
+    fn equal_distances_of_a_slow_link() {
         assert!(!is_spaced(&[800_000], |ns| (ns / MS) as u32));
     }
 

@@ -1,5 +1,5 @@
-//! Whether a retransmission was needed, by the timestamp of its answer (the Eifel algorithm, RFC
-//! 3522).
+//! Decides by the timestamp of its answer whether a retransmission was spurious (the Eifel
+//! algorithm, RFC 3522).
 
 use crate::tcp::thresholds::RTT_MARGIN_NS;
 use crate::wire::Segment;
@@ -22,7 +22,7 @@ pub struct Stamp {
 impl Stamp {
     /// Returns whether `ack` answers the first transmission: it echoes an earlier timestamp (the
     /// Eifel algorithm, RFC 3522), or comes too early for the retransmission at `repeated_ns`. An
-    /// ACK that echoes the retransmission does not, however little is known of the path.
+    /// ACK that echoes the retransmission answers that, however little is known of the path.
     pub fn is_first_answered(self, ack: &Segment, repeated_ns: u64, rtt_receiver_ns: u64) -> bool {
         match self.age(ack) {
             Some(age) if age < 0 => true,
@@ -37,7 +37,7 @@ impl Stamp {
         self.tsval.is_none()
     }
 
-    /// Ticks by which the timestamp that `ack` echoes is later.
+    /// Returns by how many ticks the timestamp that `ack` echoes is later.
     fn age(self, ack: &Segment) -> Option<i32> {
         self.tsval.zip(ack.echoes()).map(|(tsval, tsecr)| tsecr.wrapping_sub(tsval) as i32)
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::wire::{SegmentFlags, TcpFlags};
 
-    /// An ACK one round trip after the retransmission that echoes `tsecr`.
+    /// Returns an ACK that echoes `tsecr`, one round trip after the retransmission.
     fn ack(tsecr: u32) -> Segment {
         let (flags, mut facts) = (TcpFlags(TcpFlags::ACK), SegmentFlags::default());
         facts.0 |= SegmentFlags::TIMESTAMPS;
@@ -56,12 +56,12 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_of_nothing_does_not_answer_the_first_sending() {
+    fn an_echo_of_zero_does_not_answer_the_first_transmission() {
         let stamp = Stamp { tsval: Some(7_000), newer: true };
         let is_first = |tsecr| stamp.is_first_answered(&ack(tsecr), 10_000_000, 20_000_000);
         assert_eq!([0, 6_800, 7_000].map(is_first), [false, true, false]);
-        // An ACK too early for the retransmission answers the first transmission, whatever it
-        // echoes.
+        // An ACK too early for the retransmission answers the first transmission, whatever
+        // timestamp it echoes.
         assert!(stamp.is_first_answered(&ack(0), 25_000_000, 20_000_000));
     }
 }

@@ -1,7 +1,7 @@
 //! Fast path of a sender for an expected segment: one small segment with nothing else in flight,
-//! and no loss ever before. Its effects are the same as without the fast path, but no other case
-//! is considered (header prediction: V. Jacobson, "4BSD TCP header prediction", 1990; RFC 7323
-//! appendix D.2).
+//! after which no loss has ever occurred. Its effects are the same as without the fast path, but no
+//! other case is considered (header prediction: V. Jacobson, "4BSD TCP header prediction", 1990;
+//! RFC 7323 appendix D.2).
 
 use crate::capture::FrameId;
 use crate::tcp::acks::{Ack, Offer, PendingAcks, scaled};
@@ -11,23 +11,23 @@ use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::num::NonZeroU32;
 
-/// A segment with nothing else in flight.
+/// Record of a segment with nothing else in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct LoneSegment {
     /// Time at which it passed the vantage, ns.
     pub time_ns: u64,
-    /// The frame.
+    /// Frame of the segment.
     pub frame: FrameId,
-    /// Position of its end in its sender's stream.
+    /// Position of its end in the stream of its sender.
     pub end: u64,
-    /// Payload bytes.
+    /// Length of the payload, bytes.
     pub len: u32,
     /// Window field of its header.
     pub window: u16,
 }
 
 impl LoneSegment {
-    /// The record of `segment`, which ends at position `end`.
+    /// Creates the record of `segment`, which ends at position `end`.
     #[inline]
     pub fn of(segment: &Segment, end: u64) -> Self {
         let &Segment { time_ns, frame, payload_len: len, window, .. } = segment;
@@ -39,7 +39,7 @@ impl LoneSegment {
         self.end - u64::from(self.len)
     }
 
-    /// The segment again, with the fields that matter.
+    /// Recreates the segment, with the fields that matter.
     pub fn segment(&self) -> Segment {
         let &Self { time_ns, frame, len: payload_len, window, .. } = self;
         let flags = TcpFlags(TcpFlags::ACK | TcpFlags::PSH);
@@ -55,7 +55,7 @@ impl Sender {
         simple && self.last.pushed && knows_window
     }
 
-    /// Returns whether all data but `segment`, a single small one, is acknowledged, and the
+    /// Returns whether all data but `segment`, a single small segment, is acknowledged, and the
     /// sender's window is known.
     pub(in crate::tcp) fn has_sent_alone(&self, segment: &Segment) -> bool {
         let start = self.nxt - u64::from(segment.payload_len);
@@ -65,30 +65,30 @@ impl Sender {
             && self.last.frame == segment.frame
             && (self.last.small, self.last.apart) == (true, 0)
             && (self.una(), self.una_seen()) == (start, start)
-            && self.rtts.times(self.nxt, segment.time_ns)
+            && self.rtts.is_timing(self.nxt, segment.time_ns)
             && self.small_end.is_some_and(|small_end| small_end.get() == end)
             && self.sent.is_one()
             && self.pending.is_unused()
     }
 
-    /// Returns whether `segment` acknowledges all data in flight, which has not yet taken effect
-    /// at the sender.
+    /// Returns whether `segment` acknowledges all data in flight, and this ACK has not yet taken
+    /// effect at the sender.
     pub(in crate::tcp) fn is_cleared_by(&self, segment: &Segment) -> bool {
-        let heard = |ack: Ack| ack.frame == segment.frame && ack.una == self.nxt;
+        let acks_all = |ack: Ack| ack.frame == segment.frame && ack.una == self.nxt;
         let plain = |ack: &Ack| !(ack.duplicate || ack.paced);
         self.is_plain()
             && self.una() < self.nxt
             && self.una_seen() == self.nxt
             && self.rtts.is_idle()
             && self.sent.is_unused()
-            && self.pending.only(self.nxt).filter(plain).is_some_and(heard)
+            && self.pending.only(self.nxt).filter(plain).is_some_and(acks_all)
     }
 
-    /// Returns whether `segment` is one more small segment of this sender, in answer to `last`,
-    /// and exceeds earlier ones in nothing. The right edge is that of the window known to the
-    /// sender, if the scale is known.
+    /// Returns whether `segment` is one more small segment of this sender, in answer to `last`, and
+    /// exceeds earlier ones in nothing. `right_edge` is that of the window as the sender knows it,
+    /// if the scale is known.
     #[inline]
-    pub(in crate::tcp) fn goes_on_with(
+    pub(in crate::tcp) fn expects(
         &self,
         segment: &Segment,
         start: u64,
@@ -108,10 +108,11 @@ impl Sender {
         has_room
             && u64::from(len) < self.smss()
             && u64::from(len) <= u64::from(self.flight_max).min(self.sizes.acked_max().into())
-            && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.goes_on(segment))
+            && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.is_expected(segment))
     }
 
-    /// Right edge of the window as known to this sender after the ACK of `una` in `last`.
+    /// Returns the right edge of the window as this sender knows it after the ACK of `una` in
+    /// `last`.
     #[inline]
     pub(in crate::tcp) fn right_edge_after(
         &self,
@@ -123,8 +124,8 @@ impl Sender {
         right_edge.map(|edge| edge.max(una + scaled(last.window, scale)))
     }
 
-    /// Returns whether `segment`, new data, was queued according to its timestamp. The timestamp
-    /// is recorded; a second time makes no difference.
+    /// Returns whether the timestamp of `segment`, which carries new data, shows that it was
+    /// queued. Records the timestamp; to record it twice makes no difference.
     #[inline]
     pub(in crate::tcp) fn has_queued(&mut self, segment: &Segment) -> bool {
         self.observe(segment);
@@ -139,7 +140,7 @@ impl Sender {
         }
     }
 
-    /// Records the packet of [`goes_on_with`](Self::goes_on_with), except for its timestamp.
+    /// Counts the packet that [`expects`](Self::expects) recognised, except for its timestamp.
     #[inline]
     pub(in crate::tcp) fn pass(&mut self, segment: &Segment) {
         self.packets += 1;
@@ -149,17 +150,17 @@ impl Sender {
         self.last_packet = self.last_packet.after(segment);
     }
 
-    /// Records a round-trip sample of its data.
+    /// Records a round-trip sample of this sender's data.
     #[inline]
-    pub(in crate::tcp) fn note_round(&mut self, rtt_ns: u64) {
-        if self.times(false) {
+    pub(in crate::tcp) fn note_rtt_sample(&mut self, rtt_ns: u64) {
+        if self.shows_arrival(false) {
             self.rtts.take(rtt_ns);
         }
     }
 
-    /// Sets the state to: `alone` is in flight, and the window is known up to `right_edge`.
-    /// `noted`: its round trip is already recorded.
-    pub(in crate::tcp) fn stand_at(
+    /// Sets the state in which `alone` is in flight and the window is known up to `right_edge`. If
+    /// `noted`, the round trip of `alone` is already recorded.
+    pub(in crate::tcp) fn set_in_flight(
         &mut self,
         alone: &LoneSegment,
         right_edge: Option<u64>,
@@ -178,17 +179,17 @@ impl Sender {
         self.last = Departure { time_ns, frame, len, small: true, pushed: true, apart: 0 };
     }
 
-    /// Records `before` as the last segment of its receiver.
-    pub(in crate::tcp) fn hear(&mut self, before: &LoneSegment) {
+    /// Records `before` as the last segment of the receiver.
+    pub(in crate::tcp) fn note_peer_segment(&mut self, before: &LoneSegment) {
         self.una_seen_ns = before.time_ns;
         self.acked_window = before.window;
     }
 
-    /// Processes the ACK of [`is_cleared_by`](Self::is_cleared_by). Its sender had received the
-    /// data that it answers, so the round trip is no shorter than known, and no sample of the
-    /// path.
+    /// Processes the ACK in `segment` that [`is_cleared_by`](Self::is_cleared_by) recognised. It
+    /// answers data that had arrived, so the round trip is no shorter than known, and no sample of
+    /// the path.
     #[inline]
-    pub(in crate::tcp) fn take_clearing(&mut self, segment: &Segment) {
+    pub(in crate::tcp) fn take_full_ack(&mut self, segment: &Segment) {
         let una = self.nxt;
         let (longest, _) = self.sent.arrived(una);
         self.sizes.acknowledge(longest);
@@ -203,11 +204,11 @@ impl Sender {
             tsval: 0,
         });
         self.acked_window = segment.window;
-        self.move_seen(segment.time_ns, una, self.times(false));
+        self.advance_una_seen(segment.time_ns, una, self.shows_arrival(false));
     }
 
-    /// Applies the ACK of [`take_clearing`](Self::take_clearing) at the sender.
-    pub(in crate::tcp) fn clear(
+    /// Applies the ACK of [`take_full_ack`](Self::take_full_ack) at the sender.
+    pub(in crate::tcp) fn apply_full_ack(
         &mut self,
         since: &mut SinceDeparture,
         rtt_sender_ns: u64,
@@ -218,8 +219,8 @@ impl Sender {
         }
     }
 
-    /// Adds the data of `segment` as [`depart`](Self::depart) does, for a new, small segment with
-    /// nothing else in flight.
+    /// Adds the data of `segment` in the same way as [`depart`](Self::depart), for a new, small
+    /// segment with nothing else in flight.
     #[inline]
     pub(in crate::tcp) fn depart_alone(&mut self, segment: &Segment) {
         let len = u64::from(segment.payload_len);

@@ -1,4 +1,4 @@
-//! Classifies segments by their place in the stream: new, repeated, overtaken or a probe.
+//! Classifies segments by their position in the stream: new, retransmitted, overtaken or a probe.
 
 use crate::judge::Recovery;
 use crate::judge::thresholds::{RTO_MIN_NS, tail_probe_ns};
@@ -18,9 +18,9 @@ use std::num::NonZeroU32;
 /// Minimum round trips as far as known, ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Rtts {
-    /// Between the vantage and the sender.
+    /// Round trip between the vantage and the sender.
     pub sender_ns: u64,
-    /// Between both ends.
+    /// Round trip between both ends.
     pub base_ns: u64,
 }
 
@@ -43,17 +43,21 @@ impl Sender {
             return Kind::Probe;
         }
         if probed_to.is_some_and(|to| self.nxt <= to) {
-            // The data of a probe was not accepted, and is sent again with more data.
+            // The receiver did not accept the data of the probe; it is sent again with more data.
             return Kind::New;
         }
         if end > self.nxt && start >= self.in_order() {
-            // Partly new (the sender joined segments): counted as new.
-            return if self.retransmits(start) { self.repeats(segment, rtts) } else { Kind::New };
+            // The data is partly new, since the sender joined segments: it counts as new.
+            return if self.retransmits(start) {
+                self.retransmission_kind(segment, rtts)
+            } else {
+                Kind::New
+            };
         }
         match self.history().holes.overlapped(start, end) {
-            Some(hole) => self.fills(hole, segment, rtts),
+            Some(hole) => self.fill_kind(hole, segment, rtts),
             None if self.sent_before_repair(segment) => Kind::Late,
-            None => self.repeats(segment, rtts),
+            None => self.retransmission_kind(segment, rtts),
         }
     }
 
@@ -75,10 +79,10 @@ impl Sender {
         start < self.nxt && self.history().holes.at(start).is_none()
     }
 
-    pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
+    pub(super) fn fill_kind(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
         let rtt_base_ns = rtts.base_ns;
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
-        // A repair takes a whole round trip from the vantage's ACK; an overtaken packet comes
+        // A repair follows the vantage's ACK by a whole round trip; an overtaken packet comes
         // sooner.
         let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(REORDERING_MAX_NS);
         let overtaken = self.sent_before_hole(hole, segment).unwrap_or_else(at_once);
@@ -90,37 +94,38 @@ impl Sender {
     }
 
     /// Returns whether the sender sent `segment` before the packet that revealed `hole`; `None` if
-    /// neither timestamps (RFC 7323 §5.4) nor identifications show it.
+    /// neither timestamps (RFC 7323 §5.4) nor IP identifications show that.
     fn sent_before_hole(&self, hole: &Hole, segment: &Segment) -> Option<bool> {
-        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let age = hole.tsval.filter(|_| stamped).map(|at| segment.tsval.wrapping_sub(at) as i32);
+        let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let age =
+            hole.tsval.filter(|_| has_timestamp).map(|at| segment.tsval.wrapping_sub(at) as i32);
         if let Some(age) = age.filter(|&age| age != 0) {
             return Some(age < 0);
         }
         let number = segment.ip_id.wrapping_sub(hole.ip_id) as i16;
-        let numbered = segment.facts.has(SegmentFlags::IPV4)
+        let is_numbered = segment.facts.has(SegmentFlags::IPV4)
             && number != 0
-            && self.packet_count.tells_apart()
-            && (self.counts_packets() || number.unsigned_abs() <= IDENTIFICATIONS_NEAR);
-        numbered.then_some(number < 0)
+            && self.packet_count.distinguishes()
+            && (self.has_packet_counter() || number.unsigned_abs() <= IDENTIFICATIONS_NEAR);
+        is_numbered.then_some(number < 0)
     }
 
     /// Returns whether the sender sent `segment` before its last retransmission: its timestamps
     /// (RFC 7323 §5.4) and packet count never go backward.
     fn sent_before_repair(&self, segment: &Segment) -> bool {
         let Some((tsval, ip_id)) = self.history().losses.repair else { return false };
-        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let counted = segment.facts.has(SegmentFlags::IPV4) && self.counts_packets();
-        stamped && (segment.tsval.wrapping_sub(tsval) as i32) < 0
-            || counted && (segment.ip_id.wrapping_sub(ip_id) as i16) < 0
+        let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let has_counter = segment.facts.has(SegmentFlags::IPV4) && self.has_packet_counter();
+        has_timestamp && (segment.tsval.wrapping_sub(tsval) as i32) < 0
+            || has_counter && (segment.ip_id.wrapping_sub(ip_id) as i16) < 0
     }
 
-    pub(super) fn repeats(&self, segment: &Segment, rtts: Rtts) -> Kind {
+    pub(super) fn retransmission_kind(&self, segment: &Segment, rtts: Rtts) -> Kind {
         Kind::Retransmission(self.recovery_kind(segment.time_ns, rtts))
     }
 
-    /// Returns how a retransmission was triggered: by duplicate ACKs or an ICMP error if the sender
-    /// got any since SND.UNA last advanced, or is still in such a recovery; otherwise by timer.
+    /// Returns what triggered a retransmission: duplicate ACKs or an ICMP error if the sender got
+    /// any since SND.UNA last advanced, or is still in such a recovery; otherwise the timer.
     pub(super) fn recovery_kind(&self, now_ns: u64, rtts: Rtts) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
@@ -130,7 +135,7 @@ impl Sender {
             || self.loss_reported(now_ns, rtts.sender_ns);
         match history.losses.recovery_at(self.una()) {
             Some(recovery) => {
-                // A lost retransmission needs the timer after all.
+                // A lost retransmission is repeated only by the timer.
                 if recovery == Recovery::Fast && silent_ns > rto_ns {
                     Recovery::Timer
                 } else {
@@ -145,9 +150,9 @@ impl Sender {
         }
     }
 
-    /// Adds the data of `segment` to the stream: `kind` is the result of [`Self::kind`], `since`
-    /// the state since the last departure. A needless retransmission (`arrived`) repairs nothing
-    /// and, like a probe, does not count as a departure: `since` is kept.
+    /// Adds the data of `segment` to the stream. `kind` is the result of [`Self::kind`], and
+    /// `since` the state since the last departure. A spurious retransmission (`arrived`) repairs
+    /// nothing and, like a probe, does not count as a departure: `since` is kept.
     pub fn depart(
         &mut self,
         segment: &Segment,
@@ -170,8 +175,8 @@ impl Sender {
             let back_to_back =
                 since.acks.count == 0 && segment.payload_len == self.last.len && !self.last.pushed;
             if back_to_back {
-                let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-                self.sizes.learn(segment.payload_len, stamped);
+                let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
+                self.sizes.learn(segment.payload_len, has_timestamp);
             }
             if since.acks.count == 0 && !self.last.small {
                 self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
@@ -203,13 +208,13 @@ impl Sender {
     /// Returns whether a retransmission from `start` to `end` is a tail loss probe, which is sent
     /// with old data only if there is no new data (RFC 8985 §7.3). An RTO repeats the first
     /// unacknowledged segment, and then perhaps the rest.
-    fn probes_with_old(&self, start: u64, end: u64) -> bool {
+    fn is_tail_loss_probe(&self, start: u64, end: u64) -> bool {
         let room = self.right_edge().is_some_and(|edge| edge > self.nxt);
         let last = self.original(start).is_some_and(|first| first.frame == self.last.frame);
         start > self.una() && end == self.nxt && last && room
     }
 
-    /// Handles a departure of data that is not new. Returns whether it counts as a departure.
+    /// Processes a departure of data that is not new. Returns whether it counts as a departure.
     #[inline(never)]
     fn depart_again(
         &mut self,
@@ -225,9 +230,9 @@ impl Sender {
             Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
                 self.rtts.repeat(start);
                 // Unacknowledged data waits for its ACK; no ACK was lost.
-                let unheard = recovery == Recovery::Timer && end <= self.una_seen();
-                let repeated_ns = if unheard { segment.time_ns } else { since.repeated_ns };
-                let probed_tail = since.probed_tail || self.probes_with_old(start, end);
+                let is_ack_lost = recovery == Recovery::Timer && end <= self.una_seen();
+                let repeated_ns = if is_ack_lost { segment.time_ns } else { since.repeated_ns };
+                let probed_tail = since.probed_tail || self.is_tail_loss_probe(start, end);
                 self.keep_since(SinceDeparture { repeated_ns, probed_tail, ..*since });
                 self.fill_pipe(segment.time_ns, len);
                 return false;
@@ -235,7 +240,7 @@ impl Sender {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
                 self.rtts.repeat(start);
                 if kind == Kind::Fill(Recovery::Timer) {
-                    self.note_cut_down(start, len);
+                    self.note_shortened(start, len);
                 }
                 self.note_repeated(segment, (start, end));
                 self.repair(start, recovery);
@@ -255,7 +260,7 @@ impl Sender {
         true
     }
 
-    /// Follows a new, small segment.
+    /// Processes a new, small segment.
     #[inline]
     fn follow_small(&mut self, segment: &Segment, (start, end): (u64, u64), peer_tsval: u32) {
         let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
@@ -268,23 +273,28 @@ impl Sender {
         }
     }
 
-    /// Counts a small segment sent while another one, up to `small_end`, is unacknowledged. Held
-    /// data is also sent when the tail loss probe is due. A segment that echoes a later timestamp
-    /// than any captured of its peer answers a packet that the capture missed (RFC 7323 §4.3),
-    /// which may be the ACK.
+    /// Counts a small segment that was sent while another one, up to `small_end`, was
+    /// unacknowledged: this refutes Nagle's algorithm. It does not if the tail loss probe was due,
+    /// which also sends held data. Nor does it if the segment echoes a later timestamp than any
+    /// captured of its peer: it then answers a packet that is missing in the capture (RFC 7323
+    /// §4.3), which may be the ACK.
     #[cold]
     #[inline(never)]
     fn refute_nagle(&mut self, small_end: u64, segment: &Segment, peer_tsval: u32) {
         let now_ns = segment.time_ns;
-        let missed = segment.echoes().is_some_and(|it| it.wrapping_sub(peer_tsval) as i32 > 0);
-        if !missed && !self.ack_near(small_end, now_ns) && !self.probes_tail(now_ns) {
+        let misses_packet =
+            segment.echoes().is_some_and(|it| it.wrapping_sub(peer_tsval) as i32 > 0);
+        if !misses_packet
+            && !self.may_have_ack_of(small_end, now_ns)
+            && !self.may_be_tail_loss_probe(now_ns)
+        {
             self.history_mut().nagle.evidence.refuted += 1;
         }
     }
 
     /// Returns whether a segment sent at `now_ns` may be a tail loss probe, which carries new data
     /// if there is some (RFC 8985 §7.3).
-    fn probes_tail(&self, now_ns: u64) -> bool {
+    fn may_be_tail_loss_probe(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last.time_ns) >= tail_probe_ns(self.rtt_recent_ns())
     }
 
@@ -295,7 +305,7 @@ impl Sender {
         end.is_some_and(|end| end + flight > self.nxt && end <= self.una())
     }
 
-    /// Records a probe, which is not a departure.
+    /// Records a probe, which is no departure.
     fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
         let mut since = *since;
         let closed = self.closed();
@@ -313,8 +323,8 @@ impl Sender {
         self.rtts.time(end, segment.time_ns);
     }
 
-    /// Processes the position of a segment without data: earlier data that was not seen was lost
-    /// or overtaken before the vantage. The position that a FIN takes carries no data.
+    /// Processes the position of a segment without data: earlier data that was not seen was lost or
+    /// overtaken before the vantage. The position of a FIN carries no data.
     pub fn announce(&mut self, segment: &Segment) {
         if !self.started() {
             self.sequence = Sequence::new(segment.seq);
@@ -322,14 +332,14 @@ impl Sender {
         }
         let position = self.sequence.position(segment.seq, self.nxt);
         if position == self.nxt + 1 && self.fin() == Some(self.nxt) {
-            self.go_to(position);
+            self.extend_to(position);
         } else if position > self.nxt && position - self.nxt < WINDOW_MAX_BYTES {
             self.reach(segment, position, position);
         }
     }
 
-    /// Starts a stream of which only ACKs were captured at their position: a byte before that is a
-    /// keep-alive and no data (RFC 9293 §3.8.4).
+    /// Starts a stream of which only ACKs were captured, at the position of these: a byte before
+    /// that is a keep-alive and no data (RFC 9293 §3.8.4).
     #[inline]
     pub fn begin_behind_keep_alive(&mut self, segment: &Segment) {
         let end = segment.seq.wrapping_add(segment.payload_len);
@@ -345,7 +355,7 @@ impl Sender {
             self.notice_hole(segment, start);
         }
         if end > self.nxt {
-            self.go_to(end);
+            self.extend_to(end);
         }
     }
 
@@ -353,8 +363,8 @@ impl Sender {
     #[inline(never)]
     fn notice_hole(&mut self, segment: &Segment, end: u64) {
         let (start, ip_id, noticed_ns) = (self.nxt, segment.ip_id, segment.time_ns);
-        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let tsval = stamped.then_some(segment.tsval);
+        let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let tsval = has_timestamp.then_some(segment.tsval);
         let hole = Hole { start, end, noticed_ns, ip_id, tsval };
         self.note_full_segment();
         self.history_mut().holes.notice(hole);
@@ -399,7 +409,7 @@ impl Sender {
         }
     }
 
-    /// Counts `len` bytes up to `end`, `unique` of them for the first time.
+    /// Counts `len` bytes up to `end`, of which `unique` are sent for the first time.
     #[inline]
     fn count(&mut self, len: u64, unique: u64, end: u64) {
         if unique < len {

@@ -1,5 +1,5 @@
-//! Waits for a receiver whose application does not read: it first delays its ACKs, then closes the
-//! window.
+//! Waits for a receiver whose application does not read: the receiver first delays its ACKs, then
+//! closes the window.
 
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Slice, Slices};
@@ -7,16 +7,16 @@ use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Bulk;
 
 impl Sender {
-    /// Keeps the slices of gaps while the window's right edge does not move: until it does, the
-    /// receiving application may have read nothing.
+    /// Keeps the slices of gaps while the right edge of the window does not move. Until it moves,
+    /// the receiving application may have read nothing.
     pub fn note_unread(&mut self, gap: &Gap, slices: &Slices) {
         if self.bulk.is_none() {
             return;
         }
         let (edge, una, smss) = (self.right_edge(), self.una(), self.smss());
         let Some(bulk) = &mut self.bulk else { return };
-        // It moves a little even if nothing is read: windows are offered in units (RFC 7323 §2.2),
-        // and a kernel that merges segments finds room for more.
+        // The edge moves a little even if nothing is read: windows are offered in units (RFC 7323
+        // §2.2), and a kernel that merges segments finds room for more.
         let (edge_then, una_then) = bulk.unread_since;
         let little = (una - una_then) / 8 + 2 * smss;
         let moved = edge.is_none_or(|edge| edge > edge_then + little);
@@ -30,15 +30,17 @@ impl Sender {
         }
     }
 
-    /// Takes the slices that were kept, which belong to the reader: the window has closed.
+    /// Removes and returns the slices that were kept. They belong to the reader, since the window
+    /// has closed.
     pub fn take_unread(&mut self) -> Vec<Slice> {
         self.bulk.as_mut().map(|bulk| std::mem::take(&mut bulk.unread)).unwrap_or_default()
     }
 }
 
-/// Causes that gaps seem to have while the receiver delays its ACKs (RFC 9293 §3.8.6.3 asks for an
-/// immediate ACK of every second full segment; Linux sends it as long as the application reads). A
-/// sender that sends new data as a probe meanwhile (RFC 8985 §7.3) seems to have been busy.
+/// Returns whether gaps may seem to have `cause` while the receiver delays its ACKs. (RFC 9293
+/// §3.8.6.3 asks for an immediate ACK of every second full segment; Linux sends it as long as the
+/// application reads.) A sender that sends new data as a probe meanwhile (RFC 8985 §7.3) seems to
+/// have been busy.
 fn may_be_a_reader(cause: Cause) -> bool {
     matches!(
         cause,
@@ -53,7 +55,7 @@ fn may_be_a_reader(cause: Cause) -> bool {
 impl Bulk {
     fn add_unread(&mut self, slice: &Slice) {
         if slice.cause == Some(Cause::SendBuffer) {
-            // A ceiling takes over time attributed to an opening window.
+            // A ceiling also takes the time that was attributed to an opening window.
             for earlier in self.unread.iter_mut().filter(|it| it.cause == Some(Cause::SlowStart)) {
                 (earlier.owner, earlier.cause) = (slice.owner, slice.cause);
             }

@@ -3,45 +3,46 @@
 
 use crate::model::Sighting;
 
-/// A height of the window, and the number of times it limited the sender.
+/// A height of the window, and the number of times that it limited the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     /// Height, bytes.
     bytes: u64,
-    /// Number of times.
+    /// Number of times that the window limited the sender at this height.
     times: u32,
 }
 
 impl Level {
     const NONE: Self = Self { bytes: 0, times: 0 };
 
-    /// Returns whether the window has opened to `end` bytes in the end, twice this height.
+    /// Returns whether the window opened to `end` bytes in the end, which is at least twice this
+    /// height.
     fn has_opened(&self, end: u64) -> bool {
         end >= 2 * self.bytes
     }
 }
 
-/// Closed and limiting windows of a direction.
+/// History of closed and limiting windows of a direction.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowHistory {
     /// Time at which the ACK that closed the window passed, ns; `None` if the window is open.
     closed_since_ns: Option<u64>,
     /// The ACK that closed the window last.
     closed_by: Option<Sighting>,
-    /// Zero windows offered to the sender.
+    /// Number of zero windows offered to the sender.
     pub zero_advertisements: u64,
-    /// Window probes sent.
+    /// Number of window probes sent.
     pub probes: u64,
-    /// Positions between which data was sent beyond a closed window.
+    /// Range of positions in which data was sent beyond a closed window.
     probed: (u64, u64),
     /// Height of the last limiting window, with the number of consecutive times.
     level: Level,
-    /// The height that was limiting most often.
+    /// Height that limited the sender most often.
     level_max: Level,
-    /// Height that the limiting window has not exceeded since.
-    stands: Level,
-    /// Number of times the window was limiting, and of those after it had been more than twice as
-    /// great.
+    /// Height that no later limiting window has exceeded.
+    not_exceeded: Level,
+    /// Number of times that the window limited the sender, and number of those after it had been
+    /// more than twice as great.
     waits: [u32; 2],
 }
 
@@ -54,7 +55,7 @@ impl WindowHistory {
         probed: (0, 0),
         level: Level::NONE,
         level_max: Level::NONE,
-        stands: Level::NONE,
+        not_exceeded: Level::NONE,
         waits: [0; 2],
     };
 
@@ -91,24 +92,25 @@ impl WindowHistory {
         self.probed = (if to >= start { from } else { start }, to.max(end));
     }
 
-    /// End of the data sent beyond a closed window, if position `start` is among it.
+    /// Returns the end of the data sent beyond a closed window, if position `start` is in that
+    /// data.
     pub fn probed_to(&self, start: u64) -> Option<u64> {
         let (from, to) = self.probed;
         (from <= start && start < to).then_some(to)
     }
 
     /// Returns whether the last limiting window was about `bytes`.
-    pub fn has_met(&self, bytes: u64) -> bool {
+    pub fn is_at_last_level(&self, bytes: u64) -> bool {
         self.level.times > 0 && bytes.abs_diff(self.level.bytes) <= self.level.bytes / 5
     }
 
-    /// Records that a window of `bytes` limited the sender; `unread`: it had been more than twice
-    /// as great.
+    /// Records that a window of `bytes` limited the sender. If `unread`, the window had been more
+    /// than twice as great.
     pub fn limit(&mut self, bytes: u64, unread: bool) {
         let [waits, of_reader] = &mut self.waits;
         *waits += 1;
         *of_reader += u32::from(unread);
-        if self.has_met(bytes) {
+        if self.is_at_last_level(bytes) {
             self.level.times += 1;
         } else {
             self.level = Level { bytes, times: 1 };
@@ -116,12 +118,11 @@ impl WindowHistory {
         if self.level.times >= self.level_max.times {
             self.level_max = self.level;
         }
-        // The window of a slow reader is sometimes smaller; only a greater one means that it
-        // opens.
-        if bytes > self.stands.bytes + self.stands.bytes / 5 {
-            self.stands = Level { bytes, times: 1 };
+        // The window of a slow reader is sometimes smaller; only a greater one means that it opens.
+        if bytes > self.not_exceeded.bytes + self.not_exceeded.bytes / 5 {
+            self.not_exceeded = Level { bytes, times: 1 };
         } else {
-            self.stands.times += 1;
+            self.not_exceeded.times += 1;
         }
     }
 
@@ -131,15 +132,15 @@ impl WindowHistory {
         2 * of_reader > waits
     }
 
-    /// Number of times the window limited the sender without opening meanwhile: at one height, and
-    /// at any. A window that was twice as great in the end (`end` bytes) is not limited by a
-    /// buffer, and moves with unread data, unless it was so great before as well or nothing more
-    /// was sent by then: the greatest flight was `flight_max`.
-    pub fn stands(&self, end: u64, flight_max: u64, smss: u64) -> [u32; 2] {
+    /// Number of times that the window limited the sender without opening meanwhile: at one height,
+    /// and at any height. A window that was twice as great in the end (`end` bytes) is not limited
+    /// by a buffer, and moves with unread data. It counts nevertheless if it was as great before,
+    /// or if nothing more was sent by then: the greatest flight was `flight_max`.
+    pub fn limits(&self, end: u64, flight_max: u64, smss: u64) -> [u32; 2] {
         if self.is_read_slowly() {
             return [0, self.waits[1]];
         }
-        let (level, any) = (self.level_max, self.stands);
+        let (level, any) = (self.level_max, self.not_exceeded);
         let used = flight_max > any.bytes + any.bytes / 5 + 2 * smss;
         let at_level = if level.has_opened(end) { 0 } else { level.times };
         [at_level, if any.has_opened(end) && used { 0 } else { any.times }]
@@ -173,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_one_height_stands_until_it_opens() {
+    fn a_window_of_one_height_limits_until_it_opens() {
         let mut window = WindowHistory::NONE;
         (0..3).for_each(|_| window.limit(10_000, false));
-        assert!(window.has_met(11_000) && !window.has_met(15_000));
-        assert_eq!(window.stands(10_000, 10_000, 1_460), [3, 3]);
-        assert_eq!(window.stands(20_000, 10_000, 1_460), [0, 3], "no more was sent by then");
-        assert_eq!(window.stands(20_000, 20_000, 1_460), [0, 0]);
+        assert!(window.is_at_last_level(11_000) && !window.is_at_last_level(15_000));
+        assert_eq!(window.limits(10_000, 10_000, 1_460), [3, 3]);
+        assert_eq!(window.limits(20_000, 10_000, 1_460), [0, 3], "no more was sent by then");
+        assert_eq!(window.limits(20_000, 20_000, 1_460), [0, 0]);
     }
 
     #[test]
@@ -187,6 +188,6 @@ mod tests {
         let mut window = WindowHistory::NONE;
         [9_000, 6_000, 3_000].into_iter().for_each(|bytes| window.limit(bytes, true));
         assert!(window.is_read_slowly());
-        assert_eq!(window.stands(3_000, 9_000, 1_460), [0, 3]);
+        assert_eq!(window.limits(3_000, 9_000, 1_460), [0, 3]);
     }
 }

@@ -11,29 +11,29 @@ pub(super) enum Step {
     Syn,
     /// The first SYN-ACK.
     SynAck,
-    /// The client's first ACK after it.
+    /// The client's first ACK after the SYN-ACK.
     Ack,
 }
 
-/// First sighting of each step; every open connection has these.
+/// First frame of each step. Every open connection stores them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steps {
     frames: [FrameId; 3],
     times_ns: [u64; 3],
-    /// Saturates at [`u16::MAX`].
+    /// Payload length of each frame, saturated at [`u16::MAX`].
     payload_bytes: [u16; 3],
-    /// By side: its SYN offered SACK.
+    /// The SYN of each side offered SACK.
     pub offers_sack: [bool; 2],
 }
 
 impl Steps {
-    /// The first sighting of `step`, if it was seen.
+    /// Returns the first frame of `step`, if it was seen.
     pub fn get(&self, step: Step) -> Option<Sighting> {
-        let place = step as usize;
+        let index = step as usize;
         let sighting = Sighting {
-            frame: self.frames[place],
-            time_ns: self.times_ns[place],
-            payload_bytes: self.payload_bytes[place].into(),
+            frame: self.frames[index],
+            time_ns: self.times_ns[index],
+            payload_bytes: self.payload_bytes[index].into(),
             from: if matches!(step, Step::SynAck) { Side::Server } else { Side::Client },
         };
         sighting.known()
@@ -49,22 +49,22 @@ impl Steps {
         self.frames[step as usize] != FrameId::default()
     }
 
-    /// Forgets all steps but the SYN.
+    /// Removes all steps but the SYN.
     pub fn forget_answer(&mut self) {
         for step in [Step::SynAck, Step::Ack] {
-            let place = step as usize;
-            self.frames[place] = FrameId::default();
-            (self.times_ns[place], self.payload_bytes[place]) = (0, 0);
+            let index = step as usize;
+            self.frames[index] = FrameId::default();
+            (self.times_ns[index], self.payload_bytes[index]) = (0, 0);
         }
     }
 
     /// Records `step`, unless it was seen before.
     pub fn note(&mut self, step: Step, here: Sighting) {
         if !self.has(step) {
-            let place = step as usize;
-            self.frames[place] = here.frame;
-            self.times_ns[place] = here.time_ns;
-            self.payload_bytes[place] = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
+            let index = step as usize;
+            self.frames[index] = here.frame;
+            self.times_ns[index] = here.time_ns;
+            self.payload_bytes[index] = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
         }
     }
 }

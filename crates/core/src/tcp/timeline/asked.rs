@@ -7,26 +7,26 @@ use crate::tcp::exchange::Exchange;
 use crate::tcp::setup::Setup;
 
 impl Timeline {
-    /// Returns whether every exchange under way has its complete request and waits for its
+    /// Returns whether every exchange in progress has its complete request and waits for its
     /// response to begin.
     pub fn all_asked(&self) -> bool {
         let last = self.open.back().filter(|it| it.is_awaiting());
         last.is_some_and(|it| it.response_end.is_none())
     }
 
-    /// Returns whether every response under way is complete, though possibly not yet at the
+    /// Returns whether every response in progress is complete, though possibly not yet at the
     /// client.
     pub fn all_answered(&self) -> bool {
         self.open.back().is_none_or(|exchange| exchange.response_end.is_some())
     }
 
-    /// Time since which the oldest exchange under way waits for its response to begin, ns.
+    /// Time since which the oldest exchange in progress waits for its response to begin, ns.
     pub fn unanswered_since(&self) -> Option<u64> {
         let oldest = self.open.iter().find(|exchange| exchange.response_end.is_none())?;
         (oldest.asked && oldest.answered_ns == 0).then_some(oldest.first.time_ns)
     }
 
-    /// Adds an exchange for a server that spoke first, if its data was not captured: the client
+    /// Adds an exchange for a server that sent the first data, if this was not captured: the client
     /// has waited since the connection was established.
     pub fn await_greeting(&mut self, at: &At, setup: &mut Setup) {
         let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
@@ -46,8 +46,8 @@ impl Timeline {
     }
 
     /// Reopens the last response: it is not known to have reached the client, which has waited
-    /// since.
-    pub fn lose_answer(&mut self) {
+    /// since then.
+    pub fn reopen_response(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.response_end = None;
             self.cursor_ns = exchange.end_ns;

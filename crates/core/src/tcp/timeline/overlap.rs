@@ -1,6 +1,6 @@
-//! Messages that overlap one of the other side, in protocols that do not show which messages are
-//! requests: SSH and HTTP/2 in TLS send window updates during transfers. Data that the other side
-//! then continues to send is no response to them.
+//! Messages that overlap a message of the other side, in protocols that do not show which messages
+//! are requests: SSH and HTTP/2 in TLS send window updates during transfers. Data that the other
+//! side then continues to send is no response to them.
 
 use crate::app::Side;
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
@@ -8,13 +8,13 @@ use crate::model::Owner;
 use crate::tcp::exchange::Outcome;
 use crate::tcp::timeline::Timeline;
 
-/// State of a message of the client that may overlap a message of the server.
+/// Whether a message of the client overlaps a message of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverlappingMessage {
     /// The client has received the whole response, so its message does not overlap.
     #[default]
     None,
-    /// The client's message may overlap the response: the server's next data decides.
+    /// The client's message may overlap the response; the server's next data decides.
     Possible,
     /// A request has begun that may overlap a response; that exchange is kept open until the
     /// server sends.
@@ -25,33 +25,33 @@ pub enum OverlappingMessage {
 
 /// Progress of one side's stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Passed {
-    /// Position sent.
+pub struct StreamProgress {
+    /// Position up to which data was sent.
     pub sent: u64,
-    /// Position acknowledged.
+    /// Position up to which data was acknowledged.
     pub acked: u64,
 }
 
-impl Passed {
-    /// Returns whether more than a message was sent since position `begun`: a transfer, on which
-    /// the receiver may send updates.
+impl StreamProgress {
+    /// Returns whether more than a message was sent since position `begun`. It is then a transfer,
+    /// during which the receiver may send updates.
     fn is_transfer(self, begun: u64) -> bool {
         self.sent.saturating_sub(begun) > INITIAL_WINDOW_BYTES
     }
 
-    /// Returns whether more than a message of it is unacknowledged.
+    /// Returns whether more than a message of the data since `begun` is unacknowledged.
     fn is_under_way(self, begun: u64) -> bool {
         self.sent.saturating_sub(self.acked.max(begun)) > INITIAL_WINDOW_BYTES
     }
 }
 
 impl Timeline {
-    /// Handles data of the client at `now_ns`, when the server's stream had `passed` so far, the
+    /// Processes data of the client at `now_ns`, when the server's stream had `passed` so far, the
     /// last of it at `last_ns`. Returns whether it certainly overlaps a response.
     pub fn request_overlaps(
         &mut self,
         now_ns: u64,
-        passed: Passed,
+        passed: StreamProgress,
         last_ns: u64,
         rtt_server_ns: u64,
     ) -> bool {
@@ -60,31 +60,31 @@ impl Timeline {
         if !passed.is_transfer(begun) {
             return false;
         }
-        let goes_on = now_ns.saturating_sub(last_ns) < rtt_server_ns;
-        if goes_on && !passed.is_under_way(begun) && self.done.is_empty() {
+        let continues = now_ns.saturating_sub(last_ns) < rtt_server_ns;
+        if continues && !passed.is_under_way(begun) && self.done.is_empty() {
             self.overlap = OverlappingMessage::Possible;
         }
         passed.is_under_way(begun)
     }
 
-    /// Returns whether data of the server, when the client's stream had `passed` so far, overlaps
-    /// the request.
-    pub fn response_overlaps(&self, passed: Passed) -> bool {
+    /// Returns whether data of the server, sent when the client's stream had `passed` so far,
+    /// overlaps the request.
+    pub fn response_overlaps(&self, passed: StreamProgress) -> bool {
         let asked = self.open.only().filter(|it| {
             it.request_seen && !it.response_seen && !it.in_handshake && it.response_end.is_none()
         });
         asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client as usize]))
     }
 
-    /// Handles data of the client at `now_ns`, when its stream had `passed` so far. If it cannot
-    /// have received the server's data yet, it continues its request, and that data was no
+    /// Processes data of the client at `now_ns`, when its stream had `passed` so far. If the client
+    /// cannot have received the server's data yet, it continues its request, and that data was no
     /// response.
-    pub fn continues_request(&mut self, now_ns: u64, passed: Passed, rtt_client_ns: u64) {
+    pub fn continues_request(&mut self, now_ns: u64, passed: StreamProgress, rtt_client_ns: u64) {
         if self.active != Some(Side::Server) || !self.may_be_over() {
             return;
         }
-        let heard_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / 8;
-        let Some(exchange) = self.open.back_mut().filter(|_| now_ns < heard_ns) else { return };
+        let reached_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / 8;
+        let Some(exchange) = self.open.back_mut().filter(|_| now_ns < reached_ns) else { return };
         if exchange.request_seen && passed.is_transfer(exchange.began_at[Side::Client as usize]) {
             (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
             self.active = Some(Side::Client);
@@ -92,7 +92,7 @@ impl Timeline {
         }
     }
 
-    /// Ends the handling of the client's data.
+    /// Ends the processing of the client's data.
     #[inline]
     pub fn end_overlap(&mut self) {
         if self.overlap != OverlappingMessage::Undecided {
@@ -100,7 +100,7 @@ impl Timeline {
         }
     }
 
-    /// Handles a request that seems to begin during a response: the response is over only if the
+    /// Processes a request that seems to begin during a response: the response is over only if the
     /// server's next data can be the answer to the request. Returns whether that is left open.
     pub(super) fn interrupt(&mut self) -> bool {
         let is_open = self.overlap == OverlappingMessage::Possible;
@@ -117,17 +117,18 @@ impl Timeline {
         self.overlap == OverlappingMessage::Undecided
     }
 
-    /// Decides about an interrupted response as the server sends at `now_ns` (`None`: it never
-    /// does); `rtts_ns`: round trips between the vantage and both ends. Data sooner than a round
-    /// trip after the client's continues the response: the client had not asked for more.
+    /// Decides about an interrupted response when the server sends at `now_ns` (`None`: it never
+    /// does). `rtts_ns` are the round trips between the vantage and both ends. Data that follows
+    /// the client's sooner than a round trip continues the response: the client's message was no
+    /// request.
     #[inline(never)]
     pub fn settle_interrupted(&mut self, now_ns: Option<u64>, rtts_ns: [u64; 2]) {
         self.overlap = OverlappingMessage::None;
         let Some(mut answer) = self.done.pop_front() else { return };
         let [rtt_client_ns, rtt_server_ns] = rtts_ns;
         let request = self.open.front().map(|it| (it.first.time_ns, it.began_at));
-        let (spoke_ns, positions) = request.unwrap_or((answer.end_ns, answer.began_at));
-        let answered_ns = spoke_ns + rtt_server_ns - rtt_server_ns / 8;
+        let (client_data_ns, positions) = request.unwrap_or((answer.end_ns, answer.began_at));
+        let answered_ns = client_data_ns + rtt_server_ns - rtt_server_ns / 8;
         if now_ns.is_some_and(|now_ns| now_ns < answered_ns) && self.open.len() == 1 {
             self.open.pop_front();
             (self.cursor_ns, self.active) = (answer.end_ns, Some(Side::Server));
@@ -135,7 +136,7 @@ impl Timeline {
             return;
         }
         let position = positions[Side::Server as usize];
-        answer.settle_pauses(Some(spoke_ns), rtt_client_ns, position, &mut self.pattern);
+        answer.settle_pauses(Some(client_data_ns), rtt_client_ns, position, &mut self.pattern);
         answer.outcome = Outcome::Complete;
         answer.ledger.add(Owner::Path, rtt_client_ns);
         self.done.push_back(answer);

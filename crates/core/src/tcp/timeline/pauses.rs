@@ -1,12 +1,13 @@
-//! Pauses of a server in what may be its response: the client waits, or the data is unasked.
+//! Pauses of a server in what may be its response: either the client waits, or the data is
+//! unsolicited.
 
 use crate::tcp::pause::Saved;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
 
 impl Timeline {
-    /// Handles a silence of the server of `all_ns` since `since_ns`, `own_ns` of it the server's
-    /// own, after which it continues from `position`.
+    /// Processes a silence of the server of `all_ns` since `since_ns`, of which `own_ns` was the
+    /// server's own time, and after which it continues from `position`.
     pub fn pause(&mut self, (own_ns, all_ns): (u64, u64), since_ns: u64, position: u64) {
         let is_over = self.may_be_over();
         self.paused_now = own_ns >= STREAM_PAUSE_MIN_NS && is_over;
@@ -18,7 +19,7 @@ impl Timeline {
         }
     }
 
-    /// Begin of the last pause of the exchange under way, ns.
+    /// Start of the last pause of the exchange in progress, ns.
     pub fn paused_since_ns(&self) -> Option<u64> {
         let pauses = self.open.back()?.pauses.as_ref()?;
         Some(pauses.last_since_ns)
@@ -28,11 +29,11 @@ impl Timeline {
     pub fn end_before_pause(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.end_before_pause();
-            self.pattern.unasked = self.pattern.unasked.saturating_add(1);
+            self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
         }
     }
 
-    /// Copies the state of the exchange under way, if that may be over.
+    /// Copies the state of the exchange in progress, if that may be over.
     #[cold]
     #[inline(never)]
     pub fn save(&self) -> Option<Box<Saved>> {
@@ -40,26 +41,27 @@ impl Timeline {
         Some(Box::new(Saved::of(exchange)))
     }
 
-    /// Sets the exchange under way back to `saved`: later data belongs to none.
+    /// Restores the state `saved` of the exchange in progress: later data belongs to no exchange.
     #[cold]
     #[inline(never)]
     pub fn end_at(&mut self, saved: Saved) {
         if let Some(exchange) = self.open.back_mut() {
             saved.restore(exchange);
-            self.pattern.unasked = self.pattern.unasked.saturating_add(1);
+            self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
         }
     }
 
-    /// Decides about the pauses once the client went on at `next_ns` (`None`: never); the server's
-    /// stream is at `position`.
+    /// Decides about the pauses once the client continues at `next_ns` (`None`: it never does); the
+    /// server's stream is at `position`.
     pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
         let Self { open, pattern, open_ended, .. } = self;
         let paused = open.iter_mut().filter(|it| *open_ended || it.endless);
         paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, pattern));
     }
 
-    /// At the end of a connection on which nothing was answered: returns whether its client only
-    /// sent data as it had some. Nothing waits then, neither in between nor at the end.
+    /// Decides at the end of a connection on which nothing was answered: returns whether its client
+    /// only sent data when it had some. Nothing waits then, neither between the data nor at the
+    /// end.
     pub fn is_one_way(&mut self) -> bool {
         if let Some(exchange) = self.open.front_mut() {
             let unanswered = exchange.request_seen && !exchange.response_seen;

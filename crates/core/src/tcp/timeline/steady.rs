@@ -1,4 +1,4 @@
-//! Fast path of the timeline: requests and responses of one segment, with nothing else under way.
+//! Fast path of the timeline: requests and responses of one segment, with nothing else in progress.
 
 use crate::app::{Label, Side};
 use crate::judge::{self, Gap};
@@ -8,7 +8,7 @@ use crate::tcp::timeline::Timeline;
 use std::num::NonZeroU64;
 
 impl Timeline {
-    /// Returns whether the only exchange under way has a complete response, which ends at `end`
+    /// Returns whether the only exchange in progress has a complete response, which ends at `end`
     /// and is on its way to the client.
     #[inline]
     pub fn is_answered_up_to(&self, end: u64) -> bool {
@@ -18,15 +18,15 @@ impl Timeline {
             && self.done.is_empty()
     }
 
-    /// Ends the exchange of [`is_answered_up_to`](Self::is_answered_up_to), whose response has
-    /// arrived without delay.
+    /// Ends the exchange that [`is_answered_up_to`](Self::is_answered_up_to) found, whose response
+    /// has arrived without delay.
     #[inline]
     pub fn retire_only(&mut self, rtt_client_ns: u64) -> Option<Box<Exchange>> {
         self.retire_at = u64::MAX;
         self.take_front(rtt_client_ns, Outcome::Complete)
     }
 
-    /// Adds an exchange of this `kind`: its whole request came with the ACK of the last response.
+    /// Adds an exchange of this `kind`, whose whole request came with the ACK of the last response.
     #[inline]
     pub fn ask(&mut self, seen: Sighting, positions: [u64; 2], kind: &Label) {
         self.request_began = true;
@@ -37,25 +37,25 @@ impl Timeline {
         self.open.push_back(exchange);
     }
 
-    /// Removes the exchange that was [asked](Self::ask): it is recorded by the fast path again.
-    pub fn fold(&mut self) {
+    /// Removes the exchange that [`ask`](Self::ask) added: the fast path records it again.
+    pub fn remove_request(&mut self) {
         self.open.pop_front();
     }
 
-    /// Attributes `gap`, in which the exchange of [`ask`](Self::ask) waited for its response, to
-    /// the path and the server's application.
+    /// Attributes `gap`, in which the exchange added by [`ask`](Self::ask) waited for its response,
+    /// to the path and the server's application.
     #[inline]
     pub fn wait(&mut self, gap: &Gap) {
         if let Some(exchange) = self.open.front_mut() {
-            let way_ns = gap.rtt.way_ns.min(gap.len_ns());
-            exchange.ledger.add(Owner::Path, way_ns);
-            exchange.note_way(gap);
-            exchange.attribute(&judge::busy(gap.sender, gap.len_ns() - way_ns), gap);
+            let path_ns = gap.rtt.known_ns.min(gap.len_ns());
+            exchange.ledger.add(Owner::Path, path_ns);
+            exchange.note_rtt(gap);
+            exchange.attribute(&judge::busy(gap.sender, gap.len_ns() - path_ns), gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
         }
     }
 
-    /// Records the whole response at `now_ns`, which ends at `end`.
+    /// Records that the whole response passed at `now_ns`; it ends at `end`.
     #[inline]
     pub fn answer(&mut self, now_ns: u64, end: u64) {
         self.retire_at = self.retire_at.min(end);
@@ -66,7 +66,7 @@ impl Timeline {
         }
     }
 
-    /// Moves the cursor to data of `side` that was expected.
+    /// Moves the cursor to expected data of `side`.
     #[inline]
     pub fn pass(&mut self, side: Side, now_ns: u64) {
         self.move_to(now_ns);

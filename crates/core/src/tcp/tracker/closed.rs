@@ -1,7 +1,7 @@
 //! Closed connections, kept for a while for late segments: in full if the report may still change,
-//! otherwise only their addresses and sequence numbers, once both sides have closed and both know
-//! it. Otherwise thousands of short connections per second would take the memory of thousands of
-//! open ones.
+//! otherwise, once both sides have closed and both FINs are acknowledged, only their addresses and
+//! sequence numbers. If all were kept in full, thousands of short connections per second would take
+//! the memory of thousands of open ones.
 
 use crate::capture::{FrameId, STEP_NS};
 use crate::tcp::connection::Connection;
@@ -11,18 +11,18 @@ use crate::wire::{FlowKey, Segment, TcpFlags};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// Time for which a closed connection is kept in full, ns. The order of captured frames of one
-/// host differs from that of sending by at most a tenth of it ([`STEP_NS`]).
+/// Time for which a closed connection is kept in full, ns. The order of captured frames of one host
+/// differs from the order of sending by at most a tenth of it ([`STEP_NS`]).
 const SETTLE_NS: u64 = 10 * STEP_NS;
 
-/// Most connections of one shard kept in full, and most of which only addresses and numbers are
-/// kept. Beyond that the oldest are dropped, as with coarse timestamps or a scan of thousands of
-/// closed ports.
+/// Greatest number of connections of one shard that are kept in full. Beyond it the oldest are
+/// dropped, as with coarse timestamps or a scan of thousands of closed ports.
 const WHOLE_MAX: usize = 1 << 11;
+/// Greatest number of connections of one shard of which addresses and sequence numbers are kept.
 const PAST_MAX: usize = 1 << 14;
 
-/// Returns whether a segment at `now_ns` no longer concerns `connection`. A connection lasts until
-/// both FINs are acknowledged, since unacknowledged data is repeated.
+/// Returns whether a segment at `now_ns` no longer belongs to `connection`. A connection lasts
+/// until both FINs are acknowledged, since unacknowledged data is retransmitted.
 pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
     let Some(over_ns) = connection.over_ns() else { return false };
     if connection.is_unacknowledged() {
@@ -31,7 +31,7 @@ pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
     is_forgotten(over_ns, now_ns)
 }
 
-/// Returns whether a segment at `now_ns` no longer concerns a connection that was over at
+/// Returns whether a segment at `now_ns` no longer belongs to a connection that was over at
 /// `over_ns`.
 pub fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
     now_ns >= over_ns.saturating_add(CLOSED_LINGER_NS)
@@ -41,24 +41,24 @@ pub fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
 /// frames are not.
 #[derive(Clone, Copy)]
 pub struct Over {
-    /// Time at which it was over, ns.
+    /// Time at which the connection was over, ns.
     pub over_ns: u64,
-    /// Its hash in the table.
+    /// Hash of the connection in the table.
     pub hash: u64,
-    /// Its key.
+    /// Key of the connection.
     pub key: FlowKey,
-    /// Its first frame.
+    /// First frame of the connection.
     pub first_frame: FrameId,
 }
 
 impl Over {
-    /// The entry for `connection`, which was over at `over_ns`.
+    /// Creates the entry for `connection`, which was over at `over_ns`.
     pub fn of(connection: &Connection, hash: u64, over_ns: u64) -> Self {
         let (key, first_frame) = (connection.key, connection.first_frame);
         Self { over_ns, hash, key, first_frame }
     }
 
-    /// Returns whether this is `connection`.
+    /// Returns whether this entry identifies `connection`.
     pub fn is(&self, connection: &Connection) -> bool {
         self.key == connection.key && self.first_frame == connection.first_frame
     }
@@ -72,28 +72,28 @@ impl Over {
 #[derive(Clone)]
 struct Past {
     key: FlowKey,
-    /// Its hash in the table.
+    /// Hash of the connection in the table.
     hash: u64,
     over_ns: u64,
-    /// Sequence numbers of both sides, those of `key.high` second.
+    /// Ranges of the sequence numbers of both sides, that of `key.high` second.
     numbers: [Numbers; 2],
 }
 
-/// Result of a segment for the closed connections.
-pub enum Meeting {
-    /// It belongs to none.
+/// Relation of a segment to the closed connections.
+pub enum ClosedMatch {
+    /// The segment belongs to none of them.
     None,
-    /// It is a late segment of one.
+    /// The segment is a late one of a closed connection.
     Late,
-    /// It begins another connection with the same addresses and ports.
+    /// The segment begins another connection with the same addresses and ports.
     Reuse,
 }
 
 /// A closed connection whose full state may be freed.
 pub enum Due {
-    /// All segments sent before its end have arrived.
+    /// All segments sent before the end of the connection have arrived.
     Settled(Over),
-    /// Later segments no longer concern it.
+    /// Later segments no longer belong to the connection.
     Forgotten(Over),
 }
 
@@ -154,23 +154,24 @@ impl Closed {
         self.past.insert_unique(hash, Past { key, hash, over_ns, numbers }, |it| it.hash);
     }
 
-    /// Result of `segment`, which belongs to no connection in the table and may begin one, for the
-    /// closed connections.
+    /// Returns the relation of `segment`, which belongs to no connection in the table and may begin
+    /// one, to the closed connections.
     #[inline]
-    pub fn meet(&mut self, hash: u64, segment: &Segment) -> Meeting {
+    pub fn classify(&mut self, hash: u64, segment: &Segment) -> ClosedMatch {
         let Ok(entry) = self.past.find_entry(hash, |it| it.key == segment.flow) else {
-            return Meeting::None;
+            return ClosedMatch::None;
         };
         let past = entry.get();
-        let begins = segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
+        let is_syn = segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
         let forgotten = is_forgotten(past.over_ns, segment.time_ns);
         let sender = &past.numbers[segment.from_high() as usize];
         // A segment that only ends a connection belongs to the earlier one.
-        let late = if begins { sender.began_with(segment.seq) } else { sender.holds(segment.seq) };
-        if !forgotten && late || segment.only_ends() {
-            return Meeting::Late;
+        let is_late =
+            if is_syn { sender.began_with(segment.seq) } else { sender.contains(segment.seq) };
+        if !forgotten && is_late || segment.only_ends() {
+            return ClosedMatch::Late;
         }
         entry.remove();
-        if forgotten { Meeting::None } else { Meeting::Reuse }
+        if forgotten { ClosedMatch::None } else { ClosedMatch::Reuse }
     }
 }

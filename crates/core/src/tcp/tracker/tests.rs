@@ -55,7 +55,7 @@ impl Feed {
 /// A port is reused before many others were used once: the new connection is not the attempt that
 /// was dropped long ago.
 #[test]
-fn a_port_that_is_used_again_is_no_attempt_of_before() {
+fn a_reused_port_is_not_the_earlier_attempt() {
     let mut feed = Feed::default();
     for port in 0..HALF_OPEN_MAX as u32 {
         feed.connection(port);
@@ -64,10 +64,10 @@ fn a_port_that_is_used_again_is_no_attempt_of_before() {
     assert_eq!((feed.tracker.evicted, feed.tracker.port_reuses), (0, 1));
 }
 
-/// Of a cleanly closed connection only addresses and numbers are kept: they distinguish late
-/// segments from those of another connection, whose SYN was not captured.
+/// Only addresses and sequence numbers are kept of a cleanly closed connection. They distinguish
+/// late segments from those of another connection, whose SYN was not captured.
 #[test]
-fn what_comes_after_a_clean_close_is_known_by_its_numbers() {
+fn sequence_numbers_distinguish_late_segments_after_a_clean_close() {
     let data = (TcpFlags::ACK, 1);
     let is_followed = |port, from_high, numbers| {
         let mut feed = Feed::default();

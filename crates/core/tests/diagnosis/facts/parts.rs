@@ -26,7 +26,7 @@ pub fn segment(case: &Case<'_>, flow: &Flow, at: usize) -> Answer {
     }
     let Some(index) = flow.index(link.frame) else {
         // Another attempt from the same port, or an earlier one.
-        let others = ["went_on", "syn", "syn_again"];
+        let others = ["continuations", "syn", "syn_again"];
         return holds(others.contains(&link.part), "is not of that connection");
     };
     let seg = &flow.segs[index];
@@ -40,7 +40,7 @@ pub fn segment(case: &Case<'_>, flow: &Flow, at: usize) -> Answer {
             let before = flow.by(seg.from, index).any(is_syn_ack);
             holds(is_syn_ack(seg) && before, "is no SYN-ACK that was sent before")
         }
-        (_, "went_on") => Ok(()),
+        (_, "continuations") => Ok(()),
         (_, "fin") => holds(seg.has(TcpFlags::FIN), "is no FIN"),
         (_, "reset") => holds(seg.has(TcpFlags::RST), "is no RST"),
         (Cause::SynRetransmit | Cause::AcceptQueueOverflow | Cause::PathRtt, "ack") => {

@@ -13,9 +13,9 @@ pub struct Ceilings {
 
 impl Ceilings {
     /// Counts a connection with flights of constant height.
-    pub(super) fn add(&mut self, is_clocked: bool, own_pauses: u32) {
+    pub(super) fn add(&mut self, has_own_clock: bool, own_pauses: u32) {
         self.connections += 1;
-        self.clocked += u64::from(is_clocked);
+        self.clocked += u64::from(has_own_clock);
         self.own_pauses += u64::from(own_pauses);
     }
 

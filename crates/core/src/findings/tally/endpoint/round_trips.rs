@@ -30,11 +30,11 @@ pub struct RoundTrips {
 impl RoundTrips {
     pub(super) fn connection(&mut self, connection: &Connection) {
         let path = &connection.path;
-        self.leg_known |= path.is_settled(Side::Server);
-        if path.knows(Side::Server) {
+        self.leg_known |= path.is_known(Side::Server);
+        if path.has_sample(Side::Server) {
             self.bound_leg(path.rtt_ns(Side::Server));
         }
-        self.record(path.base_way_ns());
+        self.record(path.known_base_rtt_ns());
     }
 
     pub(super) fn exchange(&mut self, exchange: &Exchange, drained: bool) {

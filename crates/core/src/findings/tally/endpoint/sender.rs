@@ -4,7 +4,7 @@ use super::ceilings::Ceilings;
 use super::nagle::NagleSums;
 use super::prompts::Prompts;
 use super::repeats::Repeats;
-use super::window_stands::WindowStands;
+use super::window_limits::WindowLimits;
 use crate::app::Side;
 use crate::findings::notes::Noticed;
 use crate::model::Histogram;
@@ -22,7 +22,7 @@ pub struct SenderTally {
     /// Flights of constant height.
     pub ceilings: Ceilings,
     /// Sizes of the offered window that limited the senders.
-    pub window: WindowStands,
+    pub window: WindowLimits,
     /// Segments sent again.
     pub repeats: Repeats,
     /// Events at which senders continued.
@@ -40,18 +40,18 @@ impl SenderTally {
             return;
         }
         let (bulk, history) = (sender.bulk.as_ref(), sender.history());
-        if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
+        if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.last_rate()) {
             self.rates.record(rate);
         }
         self.nagle.add(connection.nagle(side).is_refuted(), history.nagle.evidence.missed);
         self.late_acks_refuted += u64::from(history.nagle.waits.are_chance());
         if sender.stood_at_ceiling() {
-            let is_clocked = bulk.is_some_and(|bulk| bulk.is_clocked());
-            self.ceilings.add(is_clocked, history.nagle.own_pauses);
+            let has_own_clock = bulk.is_some_and(|bulk| bulk.has_own_clock());
+            self.ceilings.add(has_own_clock, history.nagle.own_pauses);
         }
-        self.window.add(sender.window_stands());
-        self.repeats.add(history.repetitions());
-        self.prompts.add(bulk.map_or([0; 2], |bulk| bulk.went_on));
+        self.window.add(sender.window_limits());
+        self.repeats.add(history.retransmissions());
+        self.prompts.add(bulk.map_or([0; 2], |bulk| bulk.continuations));
         self.noticed.merge(&Noticed::of(sender));
     }
 

@@ -19,7 +19,7 @@ pub struct SetUps {
 impl SetUps {
     pub(super) fn connection(&mut self, connection: &Connection) {
         let setup = &connection.setup;
-        if setup.half_open() && !setup.refused || setup.answers_alone() {
+        if setup.half_open() && !setup.refused || setup.has_only_syn_acks() {
             self.flood.add(connection);
         }
         self.established += u64::from(setup.established_ns().is_some());

@@ -1,5 +1,5 @@
-//! Messages on the fast path that do not repeat known bytes: the connection stays on it while each
-//! segment is one whole message.
+//! Parsing of messages on the fast path that do not repeat known bytes: the connection stays on the
+//! fast path while each segment is one whole message.
 
 use crate::app::{Framer, Label, Mark, Side};
 use crate::judge::Gap;
@@ -8,23 +8,23 @@ use crate::tcp::connection::Connection;
 use crate::tcp::shared::Shared;
 use crate::wire::Segment;
 
-/// The parsed parts of a segment that should be one whole message.
+/// The parts of a segment parsed so far; the segment should be one whole message.
 #[derive(Clone, Default)]
 struct Reading {
-    /// Position of its first byte.
+    /// Position of the first byte of the segment.
     start: u64,
-    /// A message begins at its first byte.
+    /// A message begins at the first byte.
     begun: bool,
     /// Kind of the request, if known.
     kind: Label,
-    /// The message ends with its last byte.
+    /// The message ends with the last byte.
     ended: bool,
 }
 
 impl Reading {
-    /// Takes a mark of `side` at `offset` of `len` bytes; returns whether it fits one whole
-    /// message.
-    fn takes(&mut self, side: Side, offset: u32, mark: &Mark<'_>, len: u32) -> bool {
+    /// Processes a mark of `side` at `offset` of `len` bytes. Returns whether the mark is
+    /// consistent with one whole message.
+    fn accepts(&mut self, side: Side, offset: u32, mark: &Mark<'_>, len: u32) -> bool {
         let is_within = self.begun && !self.ended;
         match (side, mark) {
             (Side::Client, Mark::RequestStart) | (Side::Server, Mark::ResponseStart) => {
@@ -52,7 +52,7 @@ impl Connection {
     /// Parses an expected segment that does not repeat known bytes. The connection stays on the
     /// fast path if the segment is one whole message.
     #[inline(never)]
-    pub(super) fn read(
+    pub(super) fn parse_message(
         &mut self,
         side: Side,
         start: u64,
@@ -68,10 +68,10 @@ impl Connection {
                 return names.add(&mut self.software, side, name);
             }
             if self.steady.is_some() {
-                if reading.takes(side, offset, &mark, segment.payload_len) {
+                if reading.accepts(side, offset, &mark, segment.payload_len) {
                     return;
                 }
-                self.leave(side, segment, &reading, silence);
+                self.leave_within(side, segment, &reading, silence);
             }
             self.mark(side, start + u64::from(offset), segment, mark);
         });
@@ -87,16 +87,16 @@ impl Connection {
                 }
                 return;
             }
-            Some(_) => self.leave(side, segment, &reading, silence),
+            Some(_) => self.leave_within(side, segment, &reading, silence),
             None => {}
         }
         self.streams[side as usize].pass(start + u64::from(segment.payload_len));
         self.timeline.touch(Sighting::of(side, segment));
     }
 
-    /// Leaves the fast path: `segment` of `side` turned out not to be one whole message.
+    /// Leaves the fast path: `segment`, which `side` sends, turned out not to be one whole message.
     #[cold]
-    fn leave(&mut self, side: Side, segment: &Segment, reading: &Reading, gap: &mut Gap) {
+    fn leave_within(&mut self, side: Side, segment: &Segment, reading: &Reading, gap: &mut Gap) {
         self.replay(false, gap);
         self.steady = None;
         let &Reading { start, begun, ref kind, ended } = reading;

@@ -1,7 +1,7 @@
-//! Matches the two sightings of each packet of one direction.
+//! Matches both sightings of each packet of one direction.
 //!
-//! A packet seen at one place waits for the other. Data is compared by bytes, because offload
-//! splits and joins segments differently at both ends.
+//! A packet seen at one place is kept until it is seen at the other. Data is compared by bytes,
+//! because offload splits and joins segments differently at both ends.
 
 use crate::join::thresholds::REORDERING_DEPTH_MAX;
 use crate::model::{Crossing, Place};
@@ -9,11 +9,12 @@ use crate::tcp::Copies;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::VecDeque;
 
-/// Maximum number of packets of one direction that wait to be seen at the other place: the packets
-/// in flight with the widest usual window.
+/// Maximum number of packets of one direction that are kept until the other place sees them: the
+/// packets in flight with the widest usual window.
 pub(super) const WAITING_MAX: usize = 8192;
-/// One miss in this number is looked for further back, as after a hole in a capture.
-const FAR_LOOK: u32 = 64;
+/// One in this number of packets without a match is searched for further back, as after missing
+/// packets in a capture.
+const FAR_SEARCH: u32 = 64;
 /// Maximum difference between the IP identifications of segments that offload made of one packet.
 const OFFLOAD_IDS: u16 = 64;
 
@@ -25,13 +26,13 @@ struct Waiting {
     end: u32,
     ack: u32,
     tsval: u32,
-    /// Bytes that the other place has not seen; 0 only for packets without data.
+    /// Number of bytes that the other place has not seen; 0 only for packets without data.
     left: u32,
     ip_id: u16,
     window: u16,
     flags: u8,
     is_timed: bool,
-    /// `true` if the other capture had begun when it passed.
+    /// The other capture had begun when the packet passed.
     is_covered: bool,
     passed: u16,
 }
@@ -59,13 +60,13 @@ impl Waiting {
         self.seq != self.end
     }
 
-    /// Returns whether it is a pure ACK.
+    /// Returns whether the packet is a pure ACK.
     fn is_plain(&self) -> bool {
         !self.has_data() && self.flags == 0
     }
 
-    /// Returns the number of bytes that both contain, as the same packet or as offload split it;
-    /// `None` if they are different packets. Packets without data share 0 bytes.
+    /// Returns the number of bytes that both packets contain, either as the same packet or as
+    /// offload split it; `None` if they are different packets. Packets without data share 0 bytes.
     fn shares(&self, other: &Self) -> Option<u32> {
         if self.has_data() != other.has_data() || self.tsval != other.tsval {
             return None;
@@ -89,20 +90,21 @@ impl Waiting {
 
 /// One direction of a flow.
 #[derive(Default)]
-pub(super) struct Lane {
+pub(super) struct FlowDirection {
     waiting: [VecDeque<Waiting>; 2],
     copies: [Option<Box<Copies>>; 2],
-    /// Packets that the other place has seen too, by the place that counted them.
+    /// Number of packets that the other place has seen too, by the place that counted them.
     pub matched: [u64; 2],
-    /// Packets that had no match at once.
+    /// Number of packets that had no match at once.
     misses: u32,
-    /// Packets, bytes and pure ACKs that the other place has not seen.
+    /// Counts of packets, bytes and pure ACKs that the other place has not seen.
     pub only: [Crossing; 2],
-    /// Time and difference of the first pair, until it is known which place is nearer the client.
+    /// Time of the first pair and difference between its capture times, until it is known which
+    /// place is nearer the client.
     pub first: Option<(u64, i64)>,
 }
 
-impl Lane {
+impl FlowDirection {
     /// Returns whether `segment` was seen at `place` before, because it was captured twice.
     pub fn is_copy(&mut self, place: Place, segment: &Segment) -> bool {
         match &mut self.copies[place] {
@@ -119,9 +121,9 @@ impl Lane {
         self.waiting.iter().map(VecDeque::len).sum()
     }
 
-    /// Takes a sighting; returns the time of the earliest sighting at the other place that matches
-    /// it and begins with the same byte.
-    pub fn see(
+    /// Processes a sighting. Returns the time of the earliest sighting at the other place that
+    /// matches it and begins with the same byte.
+    pub fn sighting(
         &mut self,
         place: Place,
         segment: &Segment,
@@ -131,7 +133,7 @@ impl Lane {
         let other = 1 - place;
         let (mut new, mut twin_ns) = (Waiting { is_covered, ..Waiting::of(segment) }, None);
         let (mut index, mut last) = (0, None);
-        let is_far_look = self.misses.is_multiple_of(FAR_LOOK);
+        let is_far_look = self.misses.is_multiple_of(FAR_SEARCH);
         let depth = if is_far_look { WAITING_MAX } else { REORDERING_DEPTH_MAX.into() };
         while index < self.waiting[other].len().min(depth) {
             let old = &mut self.waiting[other][index];
@@ -172,7 +174,8 @@ impl Lane {
         twin_ns
     }
 
-    /// Counts a later packet for those before `index`, and gives up those passed too often.
+    /// Counts a later packet for the packets before `index`, and gives up those that too many later
+    /// packets have passed.
     fn pass(&mut self, place: Place, index: usize) {
         let queue = &mut self.waiting[place];
         for waiting in queue.drain(..index.saturating_sub(REORDERING_DEPTH_MAX.into())) {
@@ -189,8 +192,8 @@ impl Lane {
         }
     }
 
-    /// Ends the flow: packets that still wait were seen at one place only, if the capture of the
-    /// other, which ended at `last_ns`, had not ended.
+    /// Ends the flow: packets that are still kept were seen at one place only, if the capture of
+    /// the other place, which ended at `last_ns`, had not ended by then.
     pub fn close(&mut self, last_ns: [u64; 2]) {
         for place in 0..2 {
             for mut waiting in std::mem::take(&mut self.waiting[place]) {

@@ -1,6 +1,6 @@
-//! Messages of a client that need no response, in protocols that do not show which do: HTTP/2 in
-//! TLS acknowledges settings and opens windows, a tunnel closes its channels. Nothing waits after
-//! them.
+//! Messages of a client that need no response, in protocols that do not show which messages do:
+//! HTTP/2 in TLS acknowledges settings and opens windows, a tunnel closes its channels. Nothing
+//! waits after such a message.
 
 use super::Timeline;
 use crate::app::Side;
@@ -11,39 +11,39 @@ use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 
 impl Timeline {
-    /// Moves the begin of a request behind a rest of the client. Before `gap`, which ends with the
-    /// server's response, the client had sent something, rested, and gone on. A server that
+    /// Moves the start of a request behind a pause of the client. Before `gap`, which ends with the
+    /// server's response, the client had sent something, paused, and continued. A server that
     /// answers the last part at once would have answered the first part too: that needed no
-    /// response, and the request began when the client went on. This applies if the client is
-    /// known to send requests without a rest; `sent` is the position of its stream.
-    pub fn settle_rests(&mut self, gap: &Gap, slices: &Slices, sent: u64) {
+    /// response, and the request began when the client continued. This applies if the client is
+    /// known to send requests without a pause; `sent` is the position of its stream.
+    pub fn settle_client_pause(&mut self, gap: &Gap, slices: &Slices, sent: u64) {
         let answers = gap.sender == Side::Server && gap.turn == Turn::Answers && gap.next_len > 0;
         if !answers || !self.open_ended {
             return;
         }
         let asks_at_once = self.pattern.asked_at_once;
         let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) else { return };
-        let rested = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
-        let Some(rest) = rested.filter(|rest| rest.longest_ns >= STREAM_PAUSE_MIN_NS) else {
+        let paused = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
+        let Some(pause) = paused.filter(|pause| pause.longest_ns >= STREAM_PAUSE_MIN_NS) else {
             self.pattern.asked_at_once = true;
             return;
         };
         let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-        let at_once = own.map(|slice| slice.ns).sum::<u64>() <= rest.longest_ns / 10;
+        let at_once = own.map(|slice| slice.ns).sum::<u64>() <= pause.longest_ns / 10;
         let short = sent.saturating_sub(exchange.began_at[0]) <= INITIAL_WINDOW_BYTES;
         let is_first = exchange.connects || exchange.handshake.is_some();
         if asks_at_once && at_once && short && !is_first {
-            exchange.begin_behind(&rest.gap.clone());
+            exchange.begin_after(&pause.gap.clone());
         }
     }
 
-    /// Handles a client that left at `left_ns`, before a response to its last message could have
-    /// reached it over a round trip of `rtt_ns`: the message was no request.
-    pub fn forget_goodbye(&mut self, left_ns: u64, rtt_ns: u64) {
+    /// Processes a client that closed at `closed_ns`, before a response to its last message could
+    /// have reached it over a round trip of `rtt_ns`: the message was no request.
+    pub fn drop_unanswered_last_message(&mut self, closed_ns: u64, rtt_ns: u64) {
         if !self.open_ended || !self.pattern.asked_at_once {
             return;
         }
-        let before_answer = |it: &&mut Box<Exchange>| left_ns <= it.first.time_ns + rtt_ns;
+        let before_answer = |it: &&mut Box<Exchange>| closed_ns <= it.first.time_ns + rtt_ns;
         let unanswered = self.open.front_mut().filter(|it| it.is_unanswered());
         if let Some(exchange) = unanswered.filter(before_answer) {
             exchange.request_seen = exchange.connects || exchange.handshake.is_some();
@@ -57,19 +57,19 @@ impl Timeline {
         }
     }
 
-    /// Handles a TLS server that closes long after the client's last data, which took
+    /// Processes a TLS server that closes long after the client's last data, which took
     /// `last_bytes`; the streams are at `positions`. If neither side has sent more than control
     /// frames since the last exchange, there was neither a request nor a response: the connection
     /// was idle.
-    pub fn forget_farewell(&mut self, last_bytes: u64, positions: [u64; 2]) {
+    pub fn drop_message_before_fin(&mut self, last_bytes: u64, positions: [u64; 2]) {
         if !self.open_ended || !self.pattern.asked_at_once {
             return;
         }
         let Some(exchange) = self.open.front_mut() else { return };
-        let said =
+        let sent_bytes =
             |side: Side| positions[side as usize].saturating_sub(exchange.began_at[side as usize]);
         let short = u64::from(exchange.first.payload_bytes).max(last_bytes) <= HTTP2_CONTROL_BYTES
-            && Side::ALL.into_iter().all(|side| said(side) <= 2 * HTTP2_CONTROL_BYTES);
+            && Side::ALL.into_iter().all(|side| sent_bytes(side) <= 2 * HTTP2_CONTROL_BYTES);
         if short && !exchange.connects && exchange.handshake.is_none() {
             exchange.request_seen = false;
             exchange.response_seen = false;
@@ -78,16 +78,16 @@ impl Timeline {
 }
 
 impl Exchange {
-    /// Returns whether it has a request, and none of the response has come.
+    /// Returns whether the exchange has a request, and nothing of the response has come.
     fn is_unanswered(&self) -> bool {
         self.request_seen && !self.response_seen && !self.endless
     }
 
-    /// Removes what was sent before `rest`.
-    fn begin_behind(&mut self, rest: &Gap) {
+    /// Removes what was sent before `pause`.
+    fn begin_after(&mut self, pause: &Gap) {
         self.revise(&Change::OwnPauses);
-        self.idle_ns = rest.len_ns();
-        self.start_ns = rest.end_ns;
-        self.first = rest.next;
+        self.idle_ns = pause.len_ns();
+        self.start_ns = pause.end_ns;
+        self.first = pause.next;
     }
 }

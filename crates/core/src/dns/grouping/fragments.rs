@@ -1,5 +1,5 @@
-//! Answers of which the first IP fragment was captured and the rest may follow, be lost, or only be
-//! missing in the capture; and answers whose first fragment is missing.
+//! IP fragments of answers: the first fragment was captured and the rest may follow, be lost, or be
+//! missing only in the capture; or only later fragments were captured.
 
 use super::{Open, has_answers};
 use crate::capture::FrameId;
@@ -9,8 +9,8 @@ use crate::wire::dns_message::Message;
 
 /// The first IP fragment of an answer.
 #[derive(Clone)]
-pub(super) struct Begun {
-    /// Index of the query that it answers.
+pub(super) struct FirstFragment {
+    /// Index of the query that the answer belongs to.
     at: usize,
     time_ns: u64,
     frame: FrameId,
@@ -21,42 +21,47 @@ pub(super) struct Begun {
 
 /// A later IP fragment of a datagram from a server whose answer is awaited.
 #[derive(Clone)]
-pub(super) struct Rest {
+pub(super) struct LaterFragment {
     server: [u8; 16],
-    /// The packet's identification.
+    /// IP identification of the packet.
     id: u32,
     time_ns: u64,
     frame: FrameId,
 }
 
 /// Maximum number of later fragments kept per look-up.
-const RESTS_MAX: usize = 64;
+const LATER_FRAGMENTS_MAX: usize = 64;
 
 impl Open {
-    /// Records a fragment from `server`: a later one whose first is missing so far, or the first.
+    /// Records a fragment from `server`: the first one, or a later one whose first has not been
+    /// captured so far.
     pub fn note_fragment(
         &mut self,
         (time_ns, frame): (u64, FrameId),
         server: &Endpoint,
         id: u32,
-        is_rest: bool,
+        is_later: bool,
     ) {
         let server = server.address;
-        if !is_rest {
-            self.rests.retain(|rest| (rest.server, rest.id) != (server, id));
+        if !is_later {
+            self.later_fragments.retain(|rest| (rest.server, rest.id) != (server, id));
             return;
         }
         let waits = |it: &Query| it.server.address == server && it.answered_ns.is_none();
-        let is_known = self.rests.iter().any(|rest| (rest.server, rest.id) == (server, id));
-        if self.rests.len() < RESTS_MAX && !is_known && self.lookup.queries.iter().any(waits) {
-            self.rests.push(Rest { server, id, time_ns, frame });
+        let is_known =
+            self.later_fragments.iter().any(|rest| (rest.server, rest.id) == (server, id));
+        if self.later_fragments.len() < LATER_FRAGMENTS_MAX
+            && !is_known
+            && self.lookup.queries.iter().any(waits)
+        {
+            self.later_fragments.push(LaterFragment { server, id, time_ns, frame });
         }
     }
 
-    /// Assigns each datagram of which only later fragments arrived to one query: the first that was
-    /// unanswered then, and was never answered.
-    pub fn settle_rests(&mut self) {
-        for rest in std::mem::take(&mut self.rests) {
+    /// Assigns each datagram of which only later fragments arrived to the first query that was
+    /// unanswered at that time and was never answered.
+    pub fn settle_later_fragments(&mut self) {
+        for rest in std::mem::take(&mut self.later_fragments) {
             let queries = &self.lookup.queries;
             let asked_again = |it: &Query| {
                 queries.iter().any(|other| {
@@ -70,11 +75,11 @@ impl Open {
                     && !it.flags.over_tcp
                     && it.sent_ns <= rest.time_ns
                     && it.answered_ns.is_none()
-                    && it.rest.is_none()
+                    && it.later_fragment.is_none()
                     && !asked_again(it)
             };
             if let Some(at) = queries.iter().position(waits) {
-                self.lookup.queries[at].rest = Some((rest.time_ns, rest.frame));
+                self.lookup.queries[at].later_fragment = Some((rest.time_ns, rest.frame));
             }
         }
     }
@@ -95,31 +100,37 @@ impl Open {
         let asked = |query: &Query| query.query_frame == query_frame;
         if let Some(at) = self.lookup.queries.iter().position(asked) {
             let (rcode, has_answers) = (message.rcode, has_answers(message));
-            self.begun.push(Begun { at, time_ns, frame, payload_bytes, rcode, has_answers });
+            self.first_fragments.push(FirstFragment {
+                at,
+                time_ns,
+                frame,
+                payload_bytes,
+                rcode,
+                has_answers,
+            });
             self.note_answer(time_ns, message);
         }
         true
     }
 
-    /// Treats answers as arrived whose first fragment was captured and whose query was not
-    /// repeated.
-    pub fn settle_begun(&mut self) {
-        for begun in std::mem::take(&mut self.begun) {
-            let Some(&id) = self.ids.get(begun.at) else { continue };
-            let Some(qtype) = self.lookup.queries.get(begun.at).map(|query| query.qtype) else {
+    /// Treats an answer whose first fragment was captured as arrived if its query was not repeated.
+    pub fn settle_first_fragments(&mut self) {
+        for first in std::mem::take(&mut self.first_fragments) {
+            let Some(&id) = self.ids.get(first.at) else { continue };
+            let Some(qtype) = self.lookup.queries.get(first.at).map(|query| query.qtype) else {
                 continue;
             };
-            let mut later = self.lookup.queries.iter().zip(&self.ids).skip(begun.at + 1);
+            let mut later = self.lookup.queries.iter().zip(&self.ids).skip(first.at + 1);
             if later.any(|(query, &other)| other == id && query.qtype == qtype) {
                 continue;
             }
-            let query = &mut self.lookup.queries[begun.at];
+            let query = &mut self.lookup.queries[first.at];
             if query.answered_ns.is_none() {
-                query.answered_ns = Some(begun.time_ns);
-                query.answer_frame = Some(begun.frame);
-                query.answer_bytes = begun.payload_bytes;
-                query.rcode = Some(begun.rcode);
-                query.flags.has_answers = begun.has_answers;
+                query.answered_ns = Some(first.time_ns);
+                query.answer_frame = Some(first.frame);
+                query.answer_bytes = first.payload_bytes;
+                query.rcode = Some(first.rcode);
+                query.flags.has_answers = first.has_answers;
             }
         }
     }

@@ -4,14 +4,14 @@ use crate::findings::thresholds::WINDOW_STANDS_MIN;
 
 /// Sizes of the offered window that limited a sender, on the connection with the most such waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WindowStands {
+pub struct WindowLimits {
     /// Number of consecutive waits at one size.
     pub at_level: u32,
     /// Number of consecutive waits at any size, without growth in between.
     pub at_any: u32,
 }
 
-impl WindowStands {
+impl WindowLimits {
     pub(super) fn add(&mut self, [at_level, at_any]: [u32; 2]) {
         self.merge(&Self { at_level, at_any });
     }
@@ -27,7 +27,7 @@ impl WindowStands {
     }
 
     /// Returns whether the window limited the sender often, at whatever size.
-    pub fn is_often(&self) -> bool {
+    pub fn limits_often(&self) -> bool {
         self.at_any >= WINDOW_STANDS_MIN
     }
 }
@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn a_window_that_moves_is_not_fixed() {
-        let mut stands = WindowStands::default();
+        let mut stands = WindowLimits::default();
         stands.add([WINDOW_STANDS_MIN, WINDOW_STANDS_MIN]);
         assert!(stands.is_fixed());
-        stands.merge(&WindowStands { at_level: 1, at_any: 3 * WINDOW_STANDS_MIN });
-        assert!(!stands.is_fixed() && stands.is_often());
+        stands.merge(&WindowLimits { at_level: 1, at_any: 3 * WINDOW_STANDS_MIN });
+        assert!(!stands.is_fixed() && stands.limits_often());
     }
 }
