@@ -6,8 +6,9 @@ mod late;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use crate::dns::thresholds::{
-    QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_LATE_MAX_NS, SEQUEL_MAX_NS, SILENCE_MAX_NS,
+    QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_MIN_NS, SEQUEL_MAX_NS, SILENCE_MAX_NS,
 };
+use crate::judge::thresholds::ALIKE_PART;
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{Answer, Message, qtype};
 use fragments::{FirstFragment, LaterFragment};
@@ -331,10 +332,10 @@ fn digest(name: &str) -> u64 {
 }
 
 /// Returns whether a wait has the length of a timeout of resolv.conf(5), which is a whole number of
-/// seconds.
+/// seconds. A program may be woken late.
 fn is_timeout(waited_ns: u64) -> bool {
-    const SECOND_NS: u64 = 1_000_000_000;
-    waited_ns >= SECOND_NS && waited_ns % SECOND_NS <= RESOLVER_TIMEOUT_LATE_MAX_NS
+    let late_ns = waited_ns % RESOLVER_TIMEOUT_MIN_NS;
+    waited_ns >= RESOLVER_TIMEOUT_MIN_NS && late_ns <= RESOLVER_TIMEOUT_MIN_NS / ALIKE_PART
 }
 
 /// Returns whether the answer contains a requested record: a CNAME alone does not count.

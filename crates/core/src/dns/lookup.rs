@@ -3,7 +3,7 @@
 use super::at_once::{self, Attempt};
 use crate::capture::FrameId;
 use crate::dns::thresholds::{
-    BASELINE_MAX_NS, NEARBY_CACHE_NS, QUERIES_TOGETHER_NS, RESOLVER_TIMEOUT_MIN_NS, SLOW_FACTOR,
+    BASELINE_MAX_NS, NEARBY_CACHE_NS, QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_MIN_NS, SLOW_FACTOR,
     SLOW_MIN_NS,
 };
 use crate::model::Cause;
@@ -368,7 +368,7 @@ impl Lookup {
         // musl sends both queries to every server at the same time: a server that is down is no
         // race.
         let only_two = |one: &Query| {
-            let together = |it: &&Query| it.sent_ns.abs_diff(one.sent_ns) < QUERIES_TOGETHER_NS;
+            let together = |it: &&Query| it.sent_ns.abs_diff(one.sent_ns) < QUERY_RETRY_MIN_NS;
             self.queries.iter().filter(together).count() == 2
         };
         let is_pair = |one: &Query, other: &Query| {
@@ -377,7 +377,7 @@ impl Lookup {
                 && one.client_port == other.client_port
                 && (one.server == other.server || only_two(one))
                 && one.step == other.step
-                && one.sent_ns.abs_diff(other.sent_ns) < QUERIES_TOGETHER_NS
+                && one.sent_ns.abs_diff(other.sent_ns) < QUERY_RETRY_MIN_NS
                 && one.answered_ns.is_some() != other.answered_ns.is_some()
         };
         let races = |one: &Query, other: &Query| {

@@ -16,6 +16,7 @@ mod early;
 mod fragments;
 mod lookups;
 mod messages;
+mod times;
 
 const CLIENT: &str = "10.0.0.2";
 

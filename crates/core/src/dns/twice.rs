@@ -1,7 +1,7 @@
 //! Look-ups that were captured at two places.
 
 use super::Lookup;
-use crate::dns::thresholds::SIGHTINGS_APART_MAX_NS;
+use crate::dns::thresholds::RESOLVER_TIMEOUT_MIN_NS;
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -13,7 +13,7 @@ pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
     }
     let is_known = |(question, sent_ns): (Question, u64)| {
         let times = known.get(&question).map_or(&[][..], Vec::as_slice);
-        times.iter().any(|time_ns| time_ns.abs_diff(sent_ns) < SIGHTINGS_APART_MAX_NS)
+        times.iter().any(|time_ns| time_ns.abs_diff(sent_ns) < RESOLVER_TIMEOUT_MIN_NS)
     };
     more.into_iter().filter(|lookup| !questions(lookup).any(is_known)).collect()
 }

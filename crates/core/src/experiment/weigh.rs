@@ -2,6 +2,7 @@
 
 use crate::findings;
 use crate::findings::thresholds::CONFIDENCE_MAX;
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
 use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 
@@ -30,8 +31,8 @@ pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
 }
 
 /// Returns whether an experiment alone can prove a cause: its effect must be on requests. A name
-/// server that answers later than another is no proof, since the cost of look-ups is known only
-/// where they were made.
+/// server that answers later than another is no proof, since the cost of look-ups is known only at
+/// the client that made them.
 fn shows_alone(cause: Cause) -> bool {
     !cause.owners().contains(&Owner::Dns)
 }
@@ -42,8 +43,8 @@ fn is_about(finding: &Finding, suspect: &Suspect) -> bool {
     finding.cause == suspect.cause && one.role == other.role && same_place
 }
 
-/// Applies Bayes' rule in odds. An experiment wrongly supports a cause with a probability of at
-/// most [`ERROR_MAX`], which bounds the likelihood ratio; likewise if it refutes one.
+/// Applies Bayes' rule in odds. The probability that an experiment wrongly supports a cause is at
+/// most [`ERROR_MAX`], which bounds the likelihood ratio; the same holds if it refutes a cause.
 fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { ERROR_MAX.recip() } else { ERROR_MAX };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
@@ -51,8 +52,8 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     (share.min(CONFIDENCE_MAX) * 100.0).round() / 100.0
 }
 
-/// Returns the confidence in a cause that only one of the experiments shows. Before, all causes
-/// that the experiments are about, and none of them, were equally likely.
+/// Returns the confidence in a cause that only one of the experiments shows. Before them, all
+/// causes that they are about, and none of these, were equally likely.
 fn alone(experiments: &[Experiment]) -> f64 {
     weighed(1.0 / (experiments.len() + 1) as f64, true)
 }
@@ -95,7 +96,7 @@ impl Hit {
     /// Selects exchanges that took about as long as the effect plus the time with the change.
     fn of(latency: &Histogram, experiment: &Experiment) -> Self {
         let effect_ns = experiment.effect_ns.unsigned_abs();
-        let least_ns = effect_ns - effect_ns / 5;
+        let least_ns = effect_ns - effect_ns / ALIKE_PART;
         let mut hit = Self::default();
         for (ns, count) in latency.points() {
             let lost_ns = match ns >= least_ns {
@@ -110,8 +111,8 @@ impl Hit {
     }
 }
 
-/// Moves time to the cause's owner from owners that cannot be distinguished without the experiment;
-/// returns how much.
+/// Moves time to the owner of the cause from owners that cannot be distinguished without the
+/// experiment. Returns how much was moved.
 fn attribute(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
     let Some(&to) = cause.owners().first() else { return 0 };
     let take = |ledger: &mut Ledger| {

@@ -1,6 +1,7 @@
 //! The report's sections about each server and about the whole capture.
 
 use crate::findings::tally::{EndpointTally, KIND_OTHER, Tally};
+use crate::findings::thresholds::FEW_SHARE;
 use crate::model::{EndpointReport, Histogram, KindReport, Report, Vantage};
 
 /// Adds up the ledgers, latencies and counts of all endpoints.
@@ -18,13 +19,15 @@ pub(super) fn add_up(tally: &Tally, report: &mut Report) {
     report.endpoints = endpoints(tally);
 }
 
-/// The vantage of most connections.
+/// Returns the vantage of most connections.
 pub(super) fn vantage(tally: &Tally) -> Vantage {
     let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
         .map(|place| (tally.vantages[place as usize], place));
     let known: u64 = places.iter().map(|(count, _)| count).sum();
     match places.into_iter().max_by_key(|(count, _)| *count) {
-        Some((count, place)) if known > 0 && count * 10 >= known * 9 => place,
+        Some((count, place)) if known > 0 && (known - count) as f64 <= FEW_SHARE * known as f64 => {
+            place
+        }
         _ if known > 0 => Vantage::Mixed,
         _ => Vantage::Unknown,
     }
@@ -50,7 +53,7 @@ fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
     all
 }
 
-/// Request kinds reported per endpoint; what is left is reported together.
+/// Number of request kinds reported per endpoint; the rest is reported together.
 const KINDS_MAX: usize = 32;
 
 fn kinds(tally: &EndpointTally) -> Vec<KindReport> {

@@ -1,14 +1,16 @@
 //! Round trips that became permanently longer: another route, not a queue.
 //!
-//! The delay in a queue varies with its content from packet to packet (RFC 8290 §1): it fills, and
-//! drains when the load ends. A queue that is always full adds a constant delay until it drains. A
-//! longer route adds the same to each packet, however much is in flight, and to all later packets.
+//! The delay in a queue varies with its content from packet to packet (RFC 8290 §1): the queue
+//! fills, and drains when the load ends. A queue that is always full adds a constant delay until it
+//! drains. A longer route adds the same delay to each packet, however much is in flight, and to all
+//! later packets.
 
 use crate::findings::tally::{CauseTally, Key, Tally};
-use crate::findings::thresholds::{ROUTE_VARIATION_NS, ROUTE_VARIATION_PART};
+use crate::findings::thresholds::{FEW_SHARE, ROUTE_VARIATION_NS};
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Owner};
 
-/// Takes what looks like a queue and is always as long for the path.
+/// Attributes to the path the delay that seems to be that of a queue, if it is constant.
 pub(super) fn settle(tally: &mut Tally) {
     let drains =
         |key: &Key| tally.endpoints.get(&key.server).is_some_and(|it| it.round_trips.drained > 0);
@@ -29,10 +31,26 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Returns whether all but a tenth on either side lie as close together as a path's delays do.
+/// Returns whether all delays but a tenth on either side differ as little as the delays of a path.
 fn is_constant(cause: &CauseTally) -> bool {
     let [least_ns, middle_ns, most_ns] =
-        [0.1, 0.5, 0.9].map(|share| cause.waits.quantile_ns(share));
-    cause.exchanges >= 2
-        && most_ns - least_ns <= (middle_ns / ROUTE_VARIATION_PART).max(ROUTE_VARIATION_NS)
+        [FEW_SHARE, 0.5, 1.0 - FEW_SHARE].map(|share| cause.waits.quantile_ns(share));
+    cause.exchanges >= 2 && most_ns - least_ns <= (middle_ns / ALIKE_PART).max(ROUTE_VARIATION_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_that_vary_by_more_than_hosts_and_clocks_do_are_a_queue() {
+        let is_route = |variation_ns: u64| {
+            let mut cause = CauseTally { exchanges: 20, ..CauseTally::default() };
+            for step in 0..20 {
+                cause.waits.record(8_000_000 + variation_ns * step / 20);
+            }
+            is_constant(&cause)
+        };
+        assert!(is_route(2_000_000) && !is_route(4_000_000));
+    }
 }

@@ -1,10 +1,11 @@
-//! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones
-//! that add up.
+//! Costs that a mean does not show: costs of few exchanges (the tail), and costs of many small
+//! exchanges that add up.
 
 use crate::findings::facts::Facts;
 use crate::findings::floors::Floors;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Rows, Tally, slow_ns};
-use crate::findings::thresholds::{MOST_SHARE, SEQUENCE_MIN, SLOW_EXCHANGES_MIN, TAIL_ONE_IN};
+use crate::findings::thresholds::{MOST_SHARE, NOTICED_FACTOR, SEQUENCE_MIN, TAIL_SHARE};
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Fact, Histogram};
 use crate::tcp::{Link, Row};
 use crate::wire::Endpoint;
@@ -12,11 +13,11 @@ use hashbrown::HashMap;
 
 /// The exchanges of one endpoint that a cost made slow.
 pub(super) struct Tail {
-    /// Number of them.
+    /// Number of these exchanges.
     pub count: u64,
-    /// Time that the cost took of them, ns.
+    /// Time that the cost took in all of them, ns.
     ns: u64,
-    /// Time that it took of each, ns.
+    /// Time that the cost took in each, ns.
     parts: Histogram,
 }
 
@@ -28,7 +29,7 @@ impl Tail {
             ns: tail.ns,
             parts: tail.parts.clone(),
         });
-        // Time that was attributed to this cause later is only in its waits.
+        // Time that was attributed to this cause later is contained only in its waits.
         let (mut ns, mut parts) = (0_u64, Histogram::default());
         for (each_ns, count) in tallied.waits.points().filter(|&(ns, _)| ns >= slow_ns(cause)) {
             ns = ns.saturating_add(each_ns.saturating_mul(count));
@@ -38,8 +39,8 @@ impl Tail {
         counted.filter(|counted| counted.ns >= waited.ns).unwrap_or(waited)
     }
 
-    /// Returns whether these are fewer than the others, have most of `cost_ns`, and are why the
-    /// slowest are so much slower than the typical one.
+    /// Returns whether these exchanges are fewer than the others, have most of `cost_ns`, and are
+    /// the reason why the slowest are so much slower than the typical one.
     fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
         let latency = endpoint.all.latency.latency();
         2 * self.count < endpoint.all.exchanges
@@ -47,20 +48,20 @@ impl Tail {
             && latency.p99_ns >= 2 * latency.p50_ns
     }
 
-    /// Returns whether the cost is a finding by what it takes of these.
+    /// Returns whether the cost is a finding because of the time that it takes in these exchanges.
     pub(super) fn is_felt(&self, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
         let total_ns = endpoint.all.ledger.total_ns().max(1);
-        let noticed =
-            self.count >= SLOW_EXCHANGES_MIN || self.parts.quantile_ns(0.5) >= 5 * floors.cost_ns;
+        let noticed = self.count >= u64::from(HABIT_MIN)
+            || self.parts.quantile_ns(0.5) >= NOTICED_FACTOR * floors.cost_ns;
         let share = self.ns.min(cost_ns) as f64 / total_ns as f64;
         self.count > 0
             && noticed
-            && self.count * TAIL_ONE_IN >= endpoint.all.exchanges
+            && self.count as f64 >= TAIL_SHARE * endpoint.all.exchanges as f64
             && share >= floors.cost_share
             && self.is_apart(endpoint, cost_ns)
     }
 
-    /// Returns the facts that say why a few are slow.
+    /// Returns the facts that state why few exchanges are slow.
     pub(super) fn facts(&self, endpoint: &EndpointTally, cost_ns: u64) -> Facts {
         if !self.is_apart(endpoint, cost_ns) {
             return Facts::new();
@@ -75,8 +76,8 @@ impl Tail {
     }
 }
 
-/// Returns whether the round trips of a sequence add up to what a long one costs, and sequences
-/// have as much of the time as a cost must have.
+/// Returns whether the round trips of a sequence add up to the cost of a long one, and sequences
+/// have the share of the time that a cost must have.
 pub(super) fn adds_up(
     rows: &Rows,
     endpoint: &EndpointTally,
@@ -86,11 +87,11 @@ pub(super) fn adds_up(
     let total_ns = endpoint.all.ledger.total_ns().max(1);
     let share = rows.path_ns.min(cost_ns) as f64 / total_ns as f64;
     rows.longest.count >= SEQUENCE_MIN
-        && rows.longest.path_ns >= 5 * floors.cost_ns
+        && rows.longest.path_ns >= NOTICED_FACTOR * floors.cost_ns
         && share >= floors.cost_share
 }
 
-/// Facts about sequences of requests.
+/// Returns the facts about sequences of requests.
 pub(super) fn sequence_facts(rows: &Rows) -> Facts {
     let longest = &rows.longest;
     let mut facts = Facts::from([
@@ -104,7 +105,7 @@ pub(super) fn sequence_facts(rows: &Rows) -> Facts {
     facts
 }
 
-/// First exchanges by where what concerns their server is added up.
+/// First exchanges by the endpoint under which the sums of their server are kept.
 pub(super) struct Firsts<'a>(HashMap<Endpoint, Vec<&'a First>>);
 
 impl<'a> Firsts<'a> {
@@ -124,13 +125,13 @@ impl<'a> Firsts<'a> {
     /// opens a connection for each exchange, of which a limited number is kept.
     pub(super) fn rows(&self, server: Endpoint, endpoint: &EndpointTally) -> Rows {
         let mut rows = endpoint.rows.clone();
-        // With TLS the repeated set-up costs most, which is reported under its handshakes.
+        // With TLS the repeated set-up costs most, which is reported as TLS handshakes.
         let firsts = self.0.get(&server).filter(|_| endpoint.handshakes.times.count() == 0);
         let by_client = firsts.into_iter().flat_map(|it| it.chunk_by(|a, b| a.client == b.client));
         for calls in by_client {
             let mut row = Row::default();
             for call in calls {
-                // The set-up is a round trip, and what is asked then another.
+                // The set-up takes one round trip, and the request after it another.
                 let path_ns = (2 * call.rtt_base_ns).min(call.wall_ns);
                 row = row.with(Link {
                     asked_ns: call.start_ns,
@@ -143,5 +144,20 @@ impl<'a> Firsts<'a> {
             }
         }
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_adds_up_to_what_a_person_notices() {
+        let adds_up = |path_ns: u64| {
+            let mut rows = Rows { path_ns, ..Rows::default() };
+            rows.longest = Row { count: 2 * SEQUENCE_MIN, path_ns, ..Row::default() };
+            adds_up(&rows, &EndpointTally::default(), path_ns, &Floors::default())
+        };
+        assert!(!adds_up(70_000_000) && adds_up(150_000_000));
     }
 }

@@ -224,4 +224,28 @@ mod tests {
         minima.sample(Transit::ToSecond, 1, 5);
         assert_eq!(minima.calibrate(), None);
     }
+
+    /// Returns the drift that so many windows show, of which every second one has a queue in one
+    /// direction.
+    fn drift_ppm(windows: u64, ppm: u64, queue_ns: i64) -> Option<f64> {
+        let mut minima = Minima::default();
+        for step in 0..windows {
+            let (time_ns, ahead_ns) = (step * 20_000_000, (step * 20 * ppm) as i64);
+            let queued_ns = if step % 2 == 0 { queue_ns } else { 0 };
+            minima.sample(Transit::ToSecond, time_ns, ahead_ns + 10 * MS + queued_ns);
+            minima.sample(Transit::ToFirst, time_ns, ahead_ns - 10 * MS);
+        }
+        minima.calibrate().unwrap().drift_ppm
+    }
+
+    #[test]
+    fn few_windows_and_what_no_crystal_does_are_no_drift() {
+        assert!(drift_ppm(8, 300, 0).is_some() && drift_ppm(7, 300, 0).is_none());
+        assert!(drift_ppm(50, 800, 0).is_some() && drift_ppm(50, 1_500, 0).is_none());
+    }
+
+    #[test]
+    fn a_drift_is_clear_if_it_moves_the_clocks_further_than_queues_do() {
+        assert!(drift_ppm(50, 100, 40_000).is_some() && drift_ppm(50, 100, 60_000).is_none());
+    }
 }

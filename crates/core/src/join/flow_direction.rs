@@ -6,6 +6,7 @@
 use crate::join::thresholds::REORDERING_DEPTH_MAX;
 use crate::model::{Crossing, Place};
 use crate::tcp::Copies;
+use crate::tcp::thresholds::IDENTIFICATION_JUMP_MAX;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::VecDeque;
 
@@ -15,8 +16,6 @@ pub(super) const WAITING_MAX: usize = 8192;
 /// One in this number of packets without a match is searched for further back, as after missing
 /// packets in a capture.
 const FAR_SEARCH: u32 = 64;
-/// Maximum difference between the IP identifications of segments that offload made of one packet.
-const OFFLOAD_IDS: u16 = 64;
 
 /// A packet seen at one place and not yet at the other.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +77,9 @@ impl Waiting {
         }
         let apart = (self.ip_id.wrapping_sub(other.ip_id) as i16).unsigned_abs();
         let numbered = self.ip_id != 0 && other.ip_id != 0;
-        if numbered && apart > OFFLOAD_IDS || !numbered && self.is_timed != other.is_timed {
+        if numbered && apart > IDENTIFICATION_JUMP_MAX
+            || !numbered && self.is_timed != other.is_timed
+        {
             return None;
         }
         let after = |from: u32, to: u32| to.wrapping_sub(from) as i32;
@@ -212,5 +213,30 @@ impl FlowDirection {
             only.lost_packets += 1;
             only.lost_bytes += u64::from(waiting.left);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_that_hundreds_overtook_was_lost() {
+        let packet = |number: u32| Segment {
+            seq: 1_000 * number,
+            payload_len: 1_000,
+            time_ns: u64::from(number),
+            ..Segment::default()
+        };
+        let is_seen_after = |others: u32| {
+            let mut direction = FlowDirection::default();
+            direction.sighting(0, &packet(0), true, WAITING_MAX);
+            for number in 1..=others {
+                direction.sighting(0, &packet(number), true, WAITING_MAX);
+                direction.sighting(1, &packet(number), true, WAITING_MAX);
+            }
+            direction.sighting(1, &packet(0), true, WAITING_MAX).is_some()
+        };
+        assert!(is_seen_after(400) && !is_seen_after(700));
     }
 }

@@ -1,5 +1,6 @@
 //! Queues that multiply the round trip (RFC 8290 §1).
 
+use crate::judge::thresholds::RATE_MARGIN_PART;
 use crate::judge::{Gap, QueueDelay};
 use crate::model::{Cause, Owner, Slice};
 
@@ -46,11 +47,11 @@ impl Leg {
 }
 
 /// Time for which a message of `bytes` that was sent within `sent_ns` keeps the bottleneck busy
-/// after that, ns, plus a quarter, since the rate is known to a quarter of an octave.
+/// after that, ns, with a margin for the rate.
 pub fn own_ns(bytes: u64, sent_ns: u64, rate: Option<u64>) -> u64 {
     let Some(rate) = rate.filter(|&rate| rate > 0) else { return 0 };
     let serial_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
-    (serial_ns + serial_ns / 4).saturating_sub(sent_ns)
+    (serial_ns + serial_ns / RATE_MARGIN_PART).saturating_sub(sent_ns)
 }
 
 /// Returns the slice for a delay of `queue_ns` in a queue on a path of `rtt_base_ns`.

@@ -1,14 +1,14 @@
 //! A sender that waits for an ACK which the receiver delays (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
-use super::thresholds::{DELAY_FLOOR_NS, DELAYED_ACK_MIN_NS};
+use crate::judge::thresholds::DELAYED_ACK_MIN_NS;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
-/// Claims a silence that ended with an ACK of all data, if the receiver had delayed that ACK for
-/// most of it. The time in addition to the round trip is lost to the delay. The reason for which
-/// the sender could not continue (a congestion window of one segment, a send buffer below two
-/// segments, stop-and-wait) is claimed by `flight`.
+/// Claims a silence that ended with an ACK of all data, if the receiver had delayed that ACK. The
+/// time in addition to the round trip is lost to the delay. The reason for which the sender could
+/// not continue (a congestion window of one segment, a send buffer below two segments,
+/// stop-and-wait) is claimed by `flight`.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let waits = match gap.ack_triggered() {
         true => gap.late_acks.may_be_waited_for(),
@@ -20,7 +20,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let late_ns = gap.acks.delay_ns().min(held_ns);
     need(waits, "the sender has gone on without waiting for late ACKs too often")?;
     let other = "it did not end with a late ACK of less than two full segments";
-    need(after_late_ack(gap, held_ns), other)?;
+    need(after_late_ack(gap), other)?;
     Ok(Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns))
 }
 
@@ -35,9 +35,9 @@ pub(super) fn round_trip(gap: &Gap, rest_ns: u64) -> Slice {
     Slice::plain(Owner::Path, held_ns(gap, rest_ns))
 }
 
-/// Returns whether the sender continued after an ACK that its receiver had delayed for most of
-/// `held_ns`, and for which it may have had to wait.
-pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
+/// Returns whether the sender continued after an ACK that its receiver had delayed, and for which
+/// it may have had to wait.
+pub fn after_late_ack(gap: &Gap) -> bool {
     let Some((ack, delay_ns)) = gap.acks.last.and_then(|ack| Some((ack, ack.delay_ns?))) else {
         return false;
     };
@@ -48,8 +48,7 @@ pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
         && gap.flight.before > 0
         // No receiver delays the ACK of a second full segment (RFC 9293 §3.8.6.3).
         && !gap.flight.has_segments(2, gap.smss)
-        && (!gap.next_small() || gap.losses.occurred || gap.flight.steps)
+        && (!gap.next_small() || gap.losses.occurred || gap.flight.waits_per_segment)
         && !gap.flight.is_free_for(gap.next_segment())
-        && delay_ns >= DELAY_FLOOR_NS
-        && (delay_ns >= held_ns / 2 || delay_ns >= DELAYED_ACK_MIN_NS)
+        && delay_ns >= DELAYED_ACK_MIN_NS
 }

@@ -29,7 +29,9 @@ pub use round_trips::RoundTrips;
 pub use unsent::Unsent;
 
 use crate::app::Side;
-use crate::judge::thresholds::{ACKS_MERGED_NS, HOST_DELAY_NS, TRIGGER_VARIATION_MAX_NS};
+use crate::judge::thresholds::{
+    ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS, HOST_DELAY_NS,
+};
 use crate::model::Sighting;
 use crate::wire::{Segment, TcpFlags};
 
@@ -70,11 +72,11 @@ pub struct Gap {
     pub next_pushed: bool,
     /// Data is missing in the capture: the last data sent may not have been seen.
     pub misses_data: bool,
-    /// Round trips.
+    /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
-    /// ACKs that took effect in it.
+    /// ACKs that took effect in the gap.
     pub acks: Acks,
-    /// Duplicate ACKs up to its end.
+    /// Duplicate ACKs up to the end of the gap.
     pub duplicates: DuplicateAcks,
     /// Unacknowledged data.
     pub flight: Flight,
@@ -84,11 +86,11 @@ pub struct Gap {
     pub unsent: Unsent,
     /// The departure that ended it, if it is a retransmission or late.
     pub repair: Repair,
-    /// Losses before and in it.
+    /// Losses before and in the gap.
     pub losses: Losses,
     /// Evidence for Nagle's algorithm.
     pub nagle: NagleEvidence,
-    /// Late ACKs before it.
+    /// Late ACKs before the gap.
     pub late_acks: LateAcks,
     /// The sender's pace.
     pub pace: Pace,
@@ -166,7 +168,7 @@ impl Gap {
     /// the earlier ACKs had not reached the sender, and it had waited.
     pub fn retransmission_triggered(&self) -> bool {
         let after_ns = self.end_ns.saturating_sub(self.losses.repeated_ns);
-        let early_ns = self.rtt.base_ns - self.rtt.base_ns / 8;
+        let early_ns = self.rtt.base_ns - self.rtt.base_ns / ALIKE_PART;
         self.losses.repeated_ns > self.start_ns
             && (early_ns..=self.rtt.base_ns + self.trigger_tolerance_ns()).contains(&after_ns)
     }
@@ -181,7 +183,8 @@ impl Gap {
     /// that it did not wait for room. ACKs no further apart than the segments that they acknowledge
     /// are no evidence: data released by the first of them took as long to pass.
     pub fn ignored_acks(&self) -> bool {
-        let floor_ns = ACKS_MERGED_NS.max(2 * self.flight.apart_ns).max(4 * self.after_ack_ns());
+        let floor_ns =
+            ACK_TRAIN_NS.max(2 * self.flight.apart_ns).max(AT_ONCE_PART * self.after_ack_ns());
         self.acks.count > 1 && self.after_first_ack_ns() >= floor_ns
     }
 
@@ -195,7 +198,9 @@ impl Gap {
     /// Greatest host delay and variation of the path between an ACK and the segment that it
     /// triggers, ns.
     pub fn trigger_tolerance_ns(&self) -> u64 {
-        HOST_DELAY_NS + self.rtt.sender_ns / 8 + (self.len_ns() / 32).min(TRIGGER_VARIATION_MAX_NS)
+        HOST_DELAY_NS
+            + self.rtt.sender_ns / ALIKE_PART
+            + (self.len_ns() / AT_ONCE_PART).min(HOST_DELAY_MAX_NS)
     }
 
     /// Returns whether the silence looks like Nagle's algorithm, except that the next segment did

@@ -3,7 +3,7 @@
 
 use super::answer::{Answer, need};
 use crate::judge::thresholds::{
-    INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, RTO_INITIAL_NS, RTO_MIN_NS, UNSEEN_ANSWER_NS,
+    INITIAL_WINDOW_SEGMENTS, LINUX_RTO_MIN_NS, RETRANSMISSION_MIN_NS, RTO_INITIAL_NS, RTO_MIN_NS,
 };
 use crate::judge::{Gap, Recovery, Turn};
 use crate::model::{Cause, Owner, Slice};
@@ -24,7 +24,7 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
 /// before the vantage.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     let floor_ns = match gap.turn {
-        Turn::Answers => UNSEEN_ANSWER_NS,
+        Turn::Answers => LINUX_RTO_MIN_NS,
         // The tail loss probe repeats one segment (RFC 8985 §7.2); all others wait for the RTO.
         Turn::Continues if gap.losses.missing.count == 1 => RETRANSMISSION_MIN_NS,
         Turn::Continues => RTO_MIN_NS,
@@ -56,7 +56,8 @@ fn timer_min_ns(gap: &Gap) -> u64 {
 /// Longest time that the timer can have taken to repeat the missing packets, ns: it doubles each
 /// time (RFC 6298 §5.5). In the time before that the sender had nothing to send.
 fn timer_max_ns(gap: &Gap) -> u64 {
-    let first_ns = RTO_INITIAL_NS.max(4 * gap.rtt.base_ns);
+    // The RTO after the first sample of a round trip is three round trips (RFC 6298 §2.2).
+    let first_ns = RTO_INITIAL_NS.max(3 * gap.rtt.base_ns);
     first_ns.saturating_mul((1 << gap.losses.missing.count.min(16)) - 1)
 }
 
@@ -136,4 +137,23 @@ pub fn overtaken(ns: u64) -> Slice {
 /// Returns the slice of a loss that the timer detected.
 pub fn timed_out(ns: u64) -> Slice {
     Slice::of(Owner::RetransmissionTimeout, Cause::RetransmissionTimeout, ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_packet_missing_before_a_short_silence_was_missed_by_the_capture() {
+        let silence = |len_ns| {
+            let mut gap = Gap { smss: 1_448, end_ns: len_ns, ..Gap::default() };
+            gap.turn = Turn::Continues;
+            gap.losses.missing.add(1, 7);
+            unseen(&gap, len_ns)
+        };
+        assert!(silence(7 * MS).is_err());
+        assert!(silence(15 * MS).is_ok(), "a tail loss probe repeated it");
+    }
 }

@@ -1,8 +1,9 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) that waits for a delayed ACK (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
-use super::thresholds::HOLD_FLOOR_NS;
-use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, tail_probe_ns};
+use crate::judge::thresholds::{
+    FEW_SEGMENTS, HOST_DELAY_MAX_NS, INITIAL_WINDOW_SEGMENTS, tail_probe_ns,
+};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
@@ -26,7 +27,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
         "the round trip to the sender is known only from pauses like this one",
     )?;
     need(!gap.misses_data, "packets are missing from the capture in it")?;
-    need(gap.len_ns() >= HOLD_FLOOR_NS, "it is shorter than 1 ms")?;
+    need(gap.len_ns() >= HOST_DELAY_MAX_NS, "it is shorter than 1 ms")?;
     let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
     let Some(ack) = gap.acks.last else {
         let unprobed = "no ACK came in it, and it is no tail loss probe of a sender known to hold";
@@ -46,7 +47,8 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     // the ACK.
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     let late = "the next segment did not leave with the ACK";
-    need(gap.nagle.is_known_to_hold() && held_ns >= HOLD_FLOOR_NS, late).map(|()| of_hold(held_ns))
+    need(gap.nagle.is_known_to_hold() && held_ns >= HOST_DELAY_MAX_NS, late)
+        .map(|()| of_hold(held_ns))
 }
 
 /// Returns whether no ACK came until a tail loss probe was due and the sender is known to hold
@@ -68,7 +70,7 @@ fn holds_rest(gap: &Gap) -> bool {
         && gap.next_pushed
         && window_beyond(gap, gap.flight.before) <= gap.flight.cwnd_opened
         && !gap.losses.occurred
-        && !gap.flight.steps
+        && !gap.flight.waits_per_segment
 }
 
 /// Size of a congestion window that permits one segment more than `flight`, bytes.
@@ -91,8 +93,11 @@ fn cwnd_open(gap: &Gap) -> bool {
     let flight = gap.flight_held();
     let opened = gap.flight.has_reached(flight + gap.next_segment())
         || gap.next_pushed && has_opened(gap, flight);
-    let few = gap.flight.before <= 3 * gap.smss && (flight <= gap.smss || opened);
-    (few || gap.ignored_acks()) && !gap.flight.cut && !gap.losses.occurred && !gap.flight.steps
+    let few = gap.flight.before <= FEW_SEGMENTS * gap.smss && (flight <= gap.smss || opened);
+    (few || gap.ignored_acks())
+        && !gap.flight.cut
+        && !gap.losses.occurred
+        && !gap.flight.waits_per_segment
 }
 
 /// Returns whether the flight had the height at which the send buffer has stopped it before, so

@@ -1,7 +1,7 @@
 //! Queueing delay that a bulk sender causes, over time: packets of other connections on the same
 //! path wait in the same queue.
 
-use crate::judge::thresholds::{QUEUE_DELAY_MIN_NS, QUEUE_SAMPLES_APART_MAX_NS};
+use crate::judge::thresholds::QUEUE_DELAY_MIN_NS;
 
 /// Greatest number of samples kept of one sender; beyond it every second one is dropped.
 const SAMPLES_MAX: usize = 128;
@@ -67,7 +67,7 @@ impl QueueDelay {
             return before.queue_ns.saturating_sub(passed_ns);
         };
         let apart_ns = after.at_ns - before.at_ns;
-        if apart_ns > QUEUE_SAMPLES_APART_MAX_NS.max(2 * self.every_ns) {
+        if apart_ns > before.queue_ns.max(2 * self.every_ns) {
             return before.queue_ns.saturating_sub(passed_ns);
         }
         let part = passed_ns as f64 / apart_ns as f64;

@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, need};
 use crate::judge::Gap;
+use crate::judge::thresholds::FEW_SEGMENTS;
 use crate::model::{Cause, Owner, Slice};
 
 /// Claims a silence if the flight filled the window and an ACK that moved the window's edge ended
@@ -37,6 +38,6 @@ fn fills_window(gap: &Gap) -> bool {
     let stands_at = gap.flight.ceiling().or_else(exceeded);
     let just_below = stands_at
         .zip(gap.window.bytes)
-        .is_some_and(|(bytes, window)| bytes + (3 * gap.smss).min(window / 3) >= window);
+        .is_some_and(|(bytes, window)| bytes + (FEW_SEGMENTS * gap.smss).min(window / 3) >= window);
     gap.window.limits(segment) || just_below
 }

@@ -2,8 +2,9 @@
 //! (a buffer is full).
 
 use crate::judge::Shape;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
 use crate::tcp::thresholds::{
-    CEILING_DRAINED_ROUNDS, CEILING_LEVEL_ROUNDS, CEILING_LOW_ROUNDS, CEILING_SPENT_ROUNDS,
+    CEILING_DRAINED_ROUNDS, CEILING_GROWTHS, CEILING_LOW_ROUNDS, CEILING_SPENT_ROUNDS,
 };
 
 /// Follows the peak flight of each round (RFC 5681, FlightSize). A round ends when the data sent
@@ -31,8 +32,8 @@ pub struct Rounds {
     /// Consecutive rounds that grew.
     growths: u32,
     /// Greatest peak, bytes.
-    /// Number of consecutive blocked rounds that did not exceed `greatest`.
     greatest: u64,
+    /// Number of consecutive blocked rounds that did not exceed `greatest`.
     spent_rounds: u32,
     /// Consecutive blocked rounds far below `reference`.
     low_rounds: u32,
@@ -93,10 +94,9 @@ impl Rounds {
     }
 
     fn shape(&self) -> Shape {
-        // An opening window grows by half or more each round.
         let drained = self.drained_rounds >= CEILING_DRAINED_ROUNDS;
         let empty = drained || self.emptied_rounds >= CEILING_DRAINED_ROUNDS;
-        let level = self.level_rounds >= CEILING_LEVEL_ROUNDS || self.level_rounds > 0 && empty;
+        let level = self.level_rounds >= HABIT_MIN || self.level_rounds > 0 && empty;
         if level || self.spent_rounds >= CEILING_SPENT_ROUNDS {
             Shape::Ceiling { bytes: self.reference.max(self.greatest), drained }
         } else {
@@ -109,7 +109,8 @@ impl Rounds {
     fn follow_greatest(&mut self, tolerance: u64) {
         let exceeds = self.peak > self.greatest + tolerance;
         self.greatest = self.greatest.max(self.peak);
-        self.spent_rounds = if exceeds || self.growths >= 2 { 0 } else { self.spent_rounds + 1 };
+        self.spent_rounds =
+            if exceeds || self.growths >= CEILING_GROWTHS { 0 } else { self.spent_rounds + 1 };
     }
 
     fn close(&mut self, mss: u64) {
@@ -118,8 +119,11 @@ impl Rounds {
             return;
         }
         self.drained_rounds = if self.drained { self.drained_rounds + 1 } else { 0 };
-        let tolerance = (2 * mss).max(self.reference / 8);
-        let grew = self.peak * 5 >= self.previous * 7 && self.peak > self.previous + tolerance;
+        let tolerance = (2 * mss).max(self.reference / ALIKE_PART);
+        // A receiver that acknowledges every second segment lets an opening window grow by half
+        // (RFC 5681 §3.1).
+        let by_half = 2 * (self.peak + tolerance) >= 3 * self.previous;
+        let grew = by_half && self.peak > self.previous + tolerance;
         let opens = self.previous > 0 && grew;
         let is_level = self.peak.abs_diff(self.previous) <= tolerance;
         self.previous = self.peak;

@@ -1,9 +1,7 @@
 //! Compares a sender's timestamp clock (RFC 7323 §5.4) with the capture's clock, which shows how
 //! much longer each packet was on its way than the fastest one.
 
-use crate::tcp::thresholds::{
-    TIMESTAMP_DRIFT_PPM, TIMESTAMP_PROOF_NS, TIMESTAMP_PROOF_TICKS, TIMESTAMP_TICK_NS,
-};
+use crate::tcp::thresholds::{TIMESTAMP_DRIFT_PPM, TIMESTAMP_PROOF_NS, TIMESTAMP_TICK_NS};
 
 /// Binary logarithm of the step in which drift is followed, ns. The step is a power of two because
 /// it is computed for every packet.
@@ -53,7 +51,7 @@ impl SenderClock {
         }
         let sender_ns = i64::from(ticks) * TIMESTAMP_TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
-        if ticks > TIMESTAMP_PROOF_TICKS && sender_ns > here_ns.saturating_mul(2) {
+        if sender_ns > here_ns.max(TIMESTAMP_PROOF_NS as i64).saturating_mul(2) {
             self.state = State::Unusable;
             return;
         }

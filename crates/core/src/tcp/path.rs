@@ -3,9 +3,9 @@
 
 use crate::app::Side;
 use crate::judge::RoundTrips;
-use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
+use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
-use crate::tcp::thresholds::{RTT_MAX_NS, VANTAGE_ON_HOST_NS};
+use crate::tcp::thresholds::{RTO_MAX_NS, VANTAGE_ON_HOST_NS};
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///
@@ -97,7 +97,7 @@ pub(crate) fn is_initial_ttl(ttl: u8) -> bool {
 impl Path {
     /// Adds a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
-        if rtt_ns <= RTT_MAX_NS {
+        if rtt_ns <= RTO_MAX_NS {
             self.legs[side as usize].add_certain(rtt_ns);
         }
     }
@@ -105,7 +105,7 @@ impl Path {
     /// Adds a sample on a connection whose handshake was not captured. If `is_exact`, it shows the
     /// round trip itself, otherwise an upper bound.
     pub fn sample_without_handshake(&mut self, side: Side, rtt_ns: u64, is_exact: bool) {
-        if rtt_ns <= RTT_MAX_NS {
+        if rtt_ns <= RTO_MAX_NS {
             let leg = &mut self.legs[side as usize];
             leg.add_uncertain(rtt_ns);
             leg.0 |= if is_exact { LegRtt::KNOWN } else { 0 };
@@ -128,7 +128,8 @@ impl Path {
         // A host that answers at once does so more than once: a single sample near zero is wrong if
         // all others show a link, and the least of them was not delayed either.
         let is_wrong = least_ns < VANTAGE_ON_HOST_NS
-            && (4 * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS).contains(&leg.second_least_ns());
+            && (AT_ONCE_PART * VANTAGE_ON_HOST_NS..DELAYED_ACK_MIN_NS)
+                .contains(&leg.second_least_ns());
         if is_wrong { leg.second_least_ns() } else { least_ns }
     }
 
@@ -174,8 +175,9 @@ impl Path {
     pub fn ends_here(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);
         let peer = side.peer();
-        let nearer =
-            near_ns <= HOST_DELAY_MAX_NS && self.is_known(peer) && near_ns * 8 <= self.rtt_ns(peer);
+        let nearer = near_ns <= HOST_DELAY_MAX_NS
+            && self.is_known(peer)
+            && AT_ONCE_PART * near_ns <= self.rtt_ns(peer);
         self.has_sample(side) && (near_ns <= VANTAGE_ON_HOST_NS || nearer)
     }
 
@@ -239,5 +241,16 @@ mod tests {
         assert_eq!([path.rtt_ns(Side::Server), path.known_rtt_ns(Side::Server)], [41_000_000, 0]);
         path.sample_without_handshake(Side::Server, 2_000_000, true);
         assert_eq!(path.known_rtt_ns(Side::Server), 2_000_000);
+    }
+
+    #[test]
+    fn no_round_trip_is_longer_than_the_longest_timer() {
+        const S: u64 = 1_000_000_000;
+        let sampled = |ns| {
+            let mut path = Path::default();
+            path.sample(Side::Server, ns);
+            path.has_sample(Side::Server)
+        };
+        assert!(sampled(40 * S) && !sampled(90 * S));
     }
 }

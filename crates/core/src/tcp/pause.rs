@@ -1,7 +1,7 @@
 //! Decides for pauses of a server, in a response whose end the protocol does not announce, whether
 //! the client waited for the data that followed. Feeds, heartbeats and events are unsolicited.
 
-use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
+use crate::judge::thresholds::{AT_ONCE_PART, INITIAL_WINDOW_BYTES};
 use crate::model::{Shares, Sighting};
 use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::thresholds::STREAM_PAUSES;
@@ -31,7 +31,8 @@ pub struct Pauses {
 /// The pattern in which the server of a connection sends, learnt from its responses so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerPattern {
-    /// The server has sent a response without a pause, or messages that no client waited for.
+    /// `true` if the server has sent a response without a pause, or messages that no client waited
+    /// for.
     whole: bool,
     /// Number of responses in several parts after which the client continued at once.
     in_parts: u8,
@@ -122,7 +123,7 @@ impl Exchange {
             return;
         };
         let idle_ns = next_ns.map(|at_ns| at_ns.saturating_sub(self.end_ns + rtt_client_ns));
-        let waited = idle_ns.is_some_and(|idle_ns| idle_ns <= pauses.longest_ns / 10);
+        let waited = idle_ns.is_some_and(|idle_ns| idle_ns <= pauses.longest_ns / AT_ONCE_PART);
         let sent_bytes = position.saturating_sub(pauses.position);
         if waited || sent_bytes > INITIAL_WINDOW_BYTES * u64::from(pauses.count) {
             pattern.in_parts = pattern.in_parts.saturating_add(1);

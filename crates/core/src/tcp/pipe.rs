@@ -22,6 +22,7 @@ pub struct Rates {
 }
 
 const CLASSES: usize = 112;
+const CLASSES_PER_OCTAVE: f64 = 4.0;
 const LOWEST_EXPONENT: f64 = 10.0;
 
 impl Default for Rates {
@@ -35,7 +36,8 @@ impl Rates {
     /// Adds a sample: `bytes` were delivered in `ns`.
     pub fn sample(&mut self, bytes: u64, ns: u64) {
         let rate = bytes as f64 * 1e9 / ns.max(1) as f64;
-        let class = ((rate.log2() - LOWEST_EXPONENT) * 4.0).clamp(0.0, (CLASSES - 1) as f64);
+        let class =
+            ((rate.log2() - LOWEST_EXPONENT) * CLASSES_PER_OCTAVE).clamp(0.0, (CLASSES - 1) as f64);
         let (class, bytes) = (class as usize, bytes.min(u64::from(u32::MAX / 2)) as u32);
         if self.bytes_by_rate[class].checked_add(bytes).is_none() {
             self.halve();

@@ -1,7 +1,7 @@
 //! Exchanges of one connection that follow each other back to back: each request is sent as soon
 //! as the previous response has arrived, so that their round trips add up.
 
-use crate::tcp::thresholds::ROW_PATH_MIN_NS;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 
 /// A sequence of back-to-back exchanges up to the latest one, which it includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Row {
     /// would take as many round trips if they were joined.
     #[inline]
     pub fn with(self, link: Link) -> Self {
-        if link.path_ns < ROW_PATH_MIN_NS || link.path_ns >= 2 * link.round_trip_ns {
+        if link.path_ns < HOST_DELAY_MAX_NS || link.path_ns >= 2 * link.round_trip_ns {
             return Self::default();
         }
         let pause_ns = link.asked_ns.checked_sub(self.ended_ns).filter(|_| self.count > 0);

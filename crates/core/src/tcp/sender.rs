@@ -243,13 +243,13 @@ impl Sender {
     }
 
     /// Returns whether the sender has waited for the ACKs of full segments one or two at a time.
-    pub fn steps(&self) -> bool {
-        self.marks.has(Marks::STEPS)
+    pub fn waits_per_segment(&self) -> bool {
+        self.marks.has(Marks::WAITS_PER_SEGMENT)
     }
 
     /// Records that the sender waits for the ACKs of full segments one or two at a time.
-    pub fn note_steps(&mut self) {
-        self.marks.note(Marks::STEPS, true);
+    pub fn note_waits_per_segment(&mut self) {
+        self.marks.note(Marks::WAITS_PER_SEGMENT, true);
     }
 
     /// Time at which the highest ACK passed the vantage, ns.
@@ -423,5 +423,17 @@ mod tests {
         let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
         sender.acked(&segment, Near::Neither, 0);
         assert_eq!(sender.una_seen(), sender.nxt);
+    }
+
+    #[test]
+    fn a_position_beyond_the_greatest_window_belongs_to_another_stream() {
+        let announced = |ahead: u32| {
+            let mut sender = Sender::default();
+            let start = sender.position(100);
+            sender.announce(&Segment { seq: 100 + ahead, ..Segment::default() });
+            sender.nxt - start
+        };
+        let [within, beyond] = [3 << 28, 3 << 29];
+        assert_eq!([within, beyond].map(announced), [within.into(), 0]);
     }
 }

@@ -3,11 +3,10 @@
 mod steps;
 
 use crate::app::Side;
+use crate::judge::thresholds::{RTO_INITIAL_NS, RTO_MIN_NS};
 use crate::model::{Cause, Owner, Shares, Sighting};
 use crate::tcp::path::Path;
-use crate::tcp::thresholds::{
-    ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS, SYN_ACK_AGAIN_NS, SYN_ACK_CROSSED_MAX_NS,
-};
+use crate::tcp::thresholds::{ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS};
 use crate::wire::{Segment, TcpFlags};
 use steps::{Step, Steps};
 
@@ -72,7 +71,7 @@ struct Repeated {
     after_ack_ns: Vec<u64>,
     /// Number of times that the client repeated data before the server sent any.
     ignored_data: u32,
-    /// Time of the last such repetition, ns.
+    /// Time of the last of these retransmissions, ns.
     ignored_last_ns: u64,
     /// Number of segments of an older connection with the same addresses and ports.
     others: u32,
@@ -260,7 +259,7 @@ impl Setup {
     pub fn ignored_ack(&self, path: &Path) -> bool {
         let Some(repeated) = &self.repeated else { return false };
         let answered_ns = self.syn_ack_last_ns();
-        let soon = repeated.ignored_last_ns < answered_ns + SYN_ACK_AGAIN_NS;
+        let soon = repeated.ignored_last_ns < answered_ns + RTO_INITIAL_NS + path.base_rtt_ns();
         let repeats = self.syn_acks_after_ack(path);
         let ignored = repeats + repeated.ignored_data;
         let is_ack_ignored = repeats > 0 && (path.ends_here(Side::Server) || ignored >= 2);
@@ -274,7 +273,7 @@ impl Setup {
         let Some((repeated, ack)) = self.repeated.as_deref().zip(self.steps.get(Step::Ack)) else {
             return 0;
         };
-        let arrived_ns = ack.time_ns + path.rtt_ns(Side::Server) + SYN_ACK_CROSSED_MAX_NS;
+        let arrived_ns = ack.time_ns + path.rtt_ns(Side::Server) + RTO_MIN_NS;
         let repeats = repeated.after_ack_ns.iter().filter(|&&at_ns| at_ns > arrived_ns).count();
         let answers = if path.ends_here(Side::Server) { 0 } else { self.syns.saturating_sub(1) };
         u32::try_from(repeats).unwrap_or(u32::MAX).saturating_sub(answers.into())

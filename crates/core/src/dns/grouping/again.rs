@@ -3,7 +3,8 @@
 
 use super::{NewQuery, Open, is_timeout};
 use crate::dns::lookup::Query;
-use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, TIMER_ALIKE_PART};
+use crate::dns::thresholds::QUERY_RETRY_MIN_NS;
+use crate::judge::thresholds::ALIKE_PART;
 
 impl Open {
     /// Returns whether `asked` repeats the unsuccessful query `last`, instead of belonging to
@@ -91,6 +92,6 @@ impl Open {
 fn is_timer([first_ns, again_ns, now_ns]: [u64; 3]) -> bool {
     let (before_ns, waited_ns) =
         (again_ns.saturating_sub(first_ns), now_ns.saturating_sub(again_ns));
-    let is_due = |due_ns: u64| waited_ns.abs_diff(due_ns) <= due_ns / TIMER_ALIKE_PART;
+    let is_due = |due_ns: u64| waited_ns.abs_diff(due_ns) <= due_ns / ALIKE_PART;
     before_ns >= QUERY_RETRY_MIN_NS && (is_due(before_ns) || is_due(2 * before_ns))
 }

@@ -1,6 +1,6 @@
 //! Evidence about a sender's use of Nagle's algorithm (RFC 896) and about waits for late ACKs.
 
-use crate::judge::thresholds::{KNOWN_HOLDS, KNOWN_WAITS};
+use crate::judge::thresholds::{CHANCE_FACTOR, HABIT_MIN};
 
 /// Small segments of a sender up to a gap, as evidence for or against Nagle's algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,13 +26,13 @@ impl NagleEvidence {
     /// Returns whether the sender is known to hold segments: segments after an ACK of all data left
     /// with that ACK several times, and less often later.
     pub fn is_known_to_hold(&self) -> bool {
-        self.holds >= KNOWN_HOLDS && self.holds > self.missed
+        self.holds >= HABIT_MIN && self.holds > self.missed
     }
 
     /// Returns whether the sender's small segments leave with ACKs again and again, and hardly ever
     /// at another time.
     pub fn leaves_with_acks(&self) -> bool {
-        self.holds >= KNOWN_WAITS && self.holds > 4 * self.missed
+        self.holds >= HABIT_MIN && self.holds > CHANCE_FACTOR * self.missed
     }
 }
 
@@ -58,13 +58,13 @@ impl LateAcks {
     /// ACKs. A sender with its own pace continues together with an ACK only by chance, once in some
     /// dozens.
     pub fn may_be_waited_for(&self) -> bool {
-        self.late <= 4 * (self.prompt + 1)
+        self.late <= CHANCE_FACTOR * (self.prompt + 1)
     }
 
     /// Returns whether the sender is known to wait for ACKs, although it continues some time after
     /// the ACK of this gap.
     pub fn are_waited_for(&self) -> bool {
-        self.prompt >= KNOWN_WAITS && self.late <= 4 * self.prompt
+        self.prompt >= HABIT_MIN && self.late <= CHANCE_FACTOR * self.prompt
     }
 }
 

@@ -1,6 +1,7 @@
 //! Properties of a connection: its ends, its progress, how it ended, and the memory that it takes.
 
 use crate::app::{Protocol, Side};
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::{Sighting, Vantage};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::cold::CaptureFaults;
@@ -8,7 +9,6 @@ use crate::tcp::connection::ending::Ending;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
-use crate::tcp::thresholds::SYN_AFTER_RST_MIN_NS;
 use crate::wire::{Endpoint, Segment, TcpFlags};
 
 impl Connection {
@@ -88,8 +88,9 @@ impl Connection {
         // Some clients try again with the same sequence number after a RST. After a RST that it
         // sent itself, about an older connection, a client repeats its SYN.
         let reset = self.ending().reset.filter(|_| !self.repeats_syn(segment));
-        let again =
-            reset.is_some_and(|reset| segment.time_ns > reset.time_ns + SYN_AFTER_RST_MIN_NS);
+        // A SYN that the client sent before the RST reached it may follow.
+        let heard_ns = self.path.rtt_ns(Side::Client) + HOST_DELAY_MAX_NS;
+        let again = reset.is_some_and(|reset| segment.time_ns > reset.time_ns + heard_ns);
         let another = over || self.setup.established_ns().is_some() || self.mid_stream;
         again || !repeated && another
     }

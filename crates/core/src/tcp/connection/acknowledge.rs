@@ -3,7 +3,7 @@
 
 use crate::app::{Protocol, Side};
 use crate::judge::Leg;
-use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
+use crate::judge::thresholds::{ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RTO_INITIAL_NS};
 use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::path::is_initial_ttl;
 use crate::tcp::sender::Near;
@@ -38,7 +38,8 @@ impl Connection {
         if !self.pure_acks && !is_pure_ack(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
             let covered = una_now - una;
-            let is_overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.senders[peer].smss();
+            let is_overdue =
+                waited_ns > ACK_WITHIN_NS || covered > FEW_SEGMENTS * self.senders[peer].smss();
             if last_ns > 0 && covered > 0 && is_overdue {
                 self.faults_mut().missing_acks += 1;
             }
@@ -70,7 +71,7 @@ impl Connection {
         }
         let sent = &self.senders[side.peer() as usize];
         // All data in flight was sent together with the timed data.
-        let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / 8;
+        let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / ALIKE_PART;
         let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
         let at_once = covered + under_way >= 2 * sent.smss() && !sent.history().losses.occurred;
         self.path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);

@@ -2,7 +2,7 @@
 //! while the client waits for no response.
 
 use crate::app::{Protocol, Side};
-use crate::judge::thresholds::HOLD_FLOOR_NS;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap};
 use crate::model::Cause;
 use crate::tcp::connection::Connection;
@@ -118,7 +118,7 @@ impl Connection {
         let [client, server] = [&self.senders[0], &self.senders[1]];
         let ack = since.acks.last.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;
-        let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_FLOOR_NS;
+        let late = ack.effect_ns.saturating_sub(from_ns) >= HOST_DELAY_MAX_NS;
         // Data that the server sent meanwhile had not yet reached the client.
         let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
         let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;

@@ -3,12 +3,13 @@
 //! instead.
 
 use crate::app::Side;
+use crate::judge::thresholds::{AT_ONCE_PART, CLOCKED_SEGMENTS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::Near;
-use crate::tcp::thresholds::{ACK_TRAIN_PART, AT_ONCE_PART};
+use crate::tcp::thresholds::TRAIN_PART;
 use crate::wire::Segment;
 
 /// A wait for an ACK that ended with less than a full segment; this segment emptied the buffer.
@@ -33,7 +34,7 @@ impl Connection {
             && gap.next_small()
             && gap.ack_triggered()
             && !gap.window.limits(gap.next_segment())
-            && gap.flight.before > 4 * gap.smss;
+            && gap.flight.before > CLOCKED_SEGMENTS * gap.smss;
         if emptied {
             self.cold_mut().blocked = Some(Box::new(Blocked { slice, gap: *gap }));
         }
@@ -86,7 +87,7 @@ impl Connection {
     /// Counts whether the sender of `gap`, which had data in flight all the time, continued just
     /// when data of its peer reached it, or at another time.
     pub(super) fn count_continuation(&mut self, gap: &Gap) {
-        if ACK_TRAIN_PART * gap.len_ns() < gap.rtt.base_ns {
+        if TRAIN_PART * gap.len_ns() < gap.rtt.base_ns {
             return;
         }
         let Some(bulk) = &mut self.senders[gap.sender as usize].bulk else { return };

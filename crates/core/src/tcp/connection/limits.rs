@@ -3,12 +3,13 @@
 
 use crate::app::Side;
 use crate::capture::{FrameId, LATEST_NS, STEP_NS};
+use crate::judge::thresholds::QUEUE_DELAY_MIN_NS;
 use crate::judge::{Gap, Turn};
 use crate::model::{Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::Sender;
-use crate::tcp::thresholds::{CLOCK_STEP_MIN_NS, CLOCK_STEP_SAME_NS};
+use crate::tcp::thresholds::CLOCK_STEP_SAME_NS;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// A response whose timestamp shows that it was queued.
@@ -106,7 +107,7 @@ impl Connection {
     /// peer.
     pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
         let queued_ns = self.senders[gap.sender as usize].queued_ns();
-        if gap.turn == Turn::Continues || queued_ns < CLOCK_STEP_MIN_NS {
+        if gap.turn == Turn::Continues || queued_ns < QUEUE_DELAY_MIN_NS {
             return;
         }
         let slice = slices.iter().find(|slice| slice.owner == Owner::Queueing);

@@ -1,7 +1,7 @@
 //! Turns departures into [`Gap`]s, and attributes the time of the gaps.
 
 use crate::app::Side;
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::thresholds::{CLOCKED_SEGMENTS, HOST_DELAY_MAX_NS, RATE_MARGIN_PART};
 use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
@@ -44,7 +44,7 @@ impl Connection {
         let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
         let clocked_ns = bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns);
         let shown_ns = busy_ns.max(clocked_ns).max(una_ns.saturating_sub(last_ns + rtt_client_ns));
-        let explained = timed && late_ns <= shown_ns + shown_ns / 4;
+        let explained = timed && late_ns <= shown_ns + shown_ns / RATE_MARGIN_PART;
         (if explained { late_ns } else { shown_ns.min(late_ns) }, ahead_ns)
     }
 
@@ -184,7 +184,7 @@ impl Connection {
         let sender = &self.senders[side as usize];
         let behind_ns = sender.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
         // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
-        let clocked = sender.flight() > 4 * sender.smss()
+        let clocked = sender.flight() > CLOCKED_SEGMENTS * sender.smss()
             && !sender.is_spaced_by_sender()
             && !sender.reader_is_behind();
         sender.queued_ns().max(if clocked { behind_ns } else { 0 })
@@ -201,7 +201,7 @@ impl Connection {
         }
         let mut slices = judge::judge(gap);
         if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_received_request() {
-            slices.leave_open(Cause::ServerThink);
+            slices.make_unknown(Cause::ServerThink);
         }
         self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
         if self.trace().is_some() {
@@ -256,7 +256,7 @@ impl Connection {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.senders[gap.sender as usize].note_steps();
+            self.senders[gap.sender as usize].note_waits_per_segment();
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.revise(&Change::SendBuffer);
@@ -278,7 +278,7 @@ impl Connection {
         } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
             sender.history_mut().nagle.evidence.holds += 1;
         }
-        if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
+        if judge::after_late_ack(gap) {
             sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
         }
         sender.follow_waits(gap, owned_by(Cause::DelayedAck));

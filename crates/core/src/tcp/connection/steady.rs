@@ -17,7 +17,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
-use crate::tcp::thresholds::{DELAYED_ACK_MAX_NS, STEADY_RTT_MAX_NS};
+use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
@@ -85,7 +85,7 @@ impl Connection {
             && self.setup.confirmed
             && is_set_up
             && self.knows_roles
-            && (self.pure_acks || self.path.base_rtt_ns() <= STEADY_RTT_MAX_NS)
+            && (self.pure_acks || self.path.base_rtt_ns() <= ACK_WITHIN_NS)
             // Without a captured handshake, a request that acknowledges the response is no sample
             // of the path.
             && (has_samples || self.mid_stream && !self.awaits_path())
@@ -327,12 +327,12 @@ impl Connection {
         let Some(steady) = self.steady.as_mut() else { return };
         if steady.phase == Phase::Idle {
             let doubted = steady.doubted.take();
-            return self.give_back_doubt(doubted);
+            return self.restore_doubt(doubted);
         }
         let is_answered = steady.phase == Phase::Answered;
         let noted = std::mem::replace(&mut steady.noted, [is_answered, true]);
         let Steady { before, asked, answer, doubted, kind, edges, .. } = **steady;
-        self.give_back_doubt(doubted.filter(|_| !is_answered));
+        self.restore_doubt(doubted.filter(|_| !is_answered));
         let [client, server] = &mut self.senders;
         client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
         client.note_peer_segment(&before);

@@ -5,10 +5,10 @@ use super::revisions::Change;
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::Gap;
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Owner, Shares, Slice};
 use crate::tcp::Exchange;
 use crate::tcp::exchange::Chain;
-use crate::tcp::thresholds::CLOSED_OFTEN;
 
 impl Exchange {
     /// Applies `change` without logging it.
@@ -135,7 +135,7 @@ impl Exchange {
             let same = move |chain: &&Chain| chain.cause == cause && chain.sender == sender;
             self.chains.iter().find(same)
         };
-        let closes = of(Cause::ZeroWindow).is_some_and(|closed| closed.count >= CLOSED_OFTEN);
+        let closes = of(Cause::ZeroWindow).is_some_and(|closed| closed.count >= HABIT_MIN);
         let small_ns = of(Cause::ReceiveWindow).map_or(0, |small| small.ns);
         if !closes || small_ns == 0 {
             return false;

@@ -137,7 +137,7 @@ impl Bulk {
     /// Records that a flight of `bytes` was taken for a full send buffer in `gap`.
     pub fn note_ceiling(&mut self, bytes: u64, gap: &Gap) {
         self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };
-        let prompt = gap.after_ack_ns() <= HOST_DELAY_MAX_NS + gap.rtt.sender_ns / 32;
+        let prompt = gap.after_ack_ns() <= HOST_DELAY_MAX_NS;
         let long = gap.len_ns() >= HOST_DELAY_MAX_NS;
         self.prompt_continuations += u32::from(long && prompt);
         self.late_continuations += u32::from(long && !prompt);

@@ -1,8 +1,7 @@
 //! Packets captured more than once: on a bridge, on `-i any`, or from a mirror port.
 
-use crate::tcp::thresholds::{
-    COPY_DELAY_MAX_NS, NUMBERED_COPY_DELAY_MAX_NS, ROUTED_COPY_DELAY_MAX_NS,
-};
+use crate::judge::thresholds::RTO_MIN_NS;
+use crate::tcp::thresholds::{NUMBERED_COPY_DELAY_MAX_NS, TIMER_MIN_NS};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -53,9 +52,9 @@ pub(super) fn is_numbered(segment: &Segment) -> bool {
 /// if `routed`, the TTLs differ.
 fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
     match numbers && is_numbered(segment) {
-        true if routed || segment.flags.has(TcpFlags::SYN) => ROUTED_COPY_DELAY_MAX_NS,
+        true if routed || segment.flags.has(TcpFlags::SYN) => RTO_MIN_NS,
         true => NUMBERED_COPY_DELAY_MAX_NS,
-        false => COPY_DELAY_MAX_NS,
+        false => TIMER_MIN_NS,
     }
 }
 
@@ -132,5 +131,42 @@ impl LastPacket {
     #[inline]
     pub fn age_ns(&self, segment: &Segment) -> u64 {
         u64::from(ticks(segment).wrapping_sub(self.time)) * TICK_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns whether a packet with this identification is a copy of one captured so much before.
+    fn is_copy_after(ns: u64, ip_id: u16, ttl: u8) -> bool {
+        let facts = SegmentFlags(SegmentFlags::IPV4);
+        let first = Segment {
+            time_ns: 100 * MS,
+            payload_len: 1_448,
+            facts,
+            ttl: 64,
+            ip_id,
+            ..Segment::default()
+        };
+        let again = Segment { time_ns: first.time_ns + ns, ttl, ..first };
+        Copies::after(&first).is_copy(&again, true)
+    }
+
+    #[test]
+    fn a_copy_comes_sooner_than_a_repetition() {
+        assert!(is_copy_after(3 * MS / 2, 0, 64) && !is_copy_after(3 * MS, 0, 64));
+    }
+
+    #[test]
+    fn the_same_number_soon_after_is_a_copy() {
+        assert!(is_copy_after(15 * MS, 9, 64) && !is_copy_after(30 * MS, 9, 64));
+    }
+
+    #[test]
+    fn a_copy_behind_a_router_may_come_as_late_as_no_timer() {
+        assert!(is_copy_after(150 * MS, 9, 63) && !is_copy_after(250 * MS, 9, 63));
     }
 }

@@ -1,7 +1,7 @@
 //! Effects of ACKs on the sender, once they can have reached it.
 
 use crate::judge::AckTrigger;
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::thresholds::{ACK_TRAIN_NS, CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS};
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
@@ -9,7 +9,8 @@ use crate::tcp::sender::history::History;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::thresholds::{
-    ACK_EARLY_MAX_NS, ACK_TRAIN_NS, RTT_MARGIN_NS, SILENCE_BY_CHANCE_FACTOR, WINDOW_MAX_BYTES,
+    ACK_EARLY_MAX_NS, ACK_EARLY_PART, RTT_MARGIN_NS, RTT_MARGIN_PART, SILENCE_BY_CHANCE_FACTOR,
+    TRAIN_PART, WINDOW_MAX_BYTES,
 };
 use crate::wire::{Segment, TcpFlags};
 
@@ -18,10 +19,10 @@ use crate::wire::{Segment, TcpFlags};
 /// silence is too long for chance.
 fn early_max_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
     let long = silent_ns > SILENCE_BY_CHANCE_FACTOR * rtt_sender_ns;
-    (ACK_EARLY_MAX_NS + rtt_sender_ns / 16).min(if long {
+    (ACK_EARLY_MAX_NS + rtt_sender_ns / ACK_EARLY_PART).min(if long {
         rtt_sender_ns
     } else {
-        rtt_sender_ns / 4
+        rtt_sender_ns / TRAIN_PART
     })
 }
 
@@ -47,7 +48,7 @@ impl Sender {
         (rtt_sender_ns, rtt_receiver_ns): (u64, u64),
         echoes: Option<u32>,
     ) {
-        let slack_ns = RTT_MARGIN_NS + rtt_sender_ns / 512;
+        let slack_ns = RTT_MARGIN_NS + rtt_sender_ns / RTT_MARGIN_PART;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             let echoed = echoes.is_some_and(|it| ack.is_echoed_by(it));
@@ -125,7 +126,7 @@ impl Sender {
     /// about the path: during recovery or while the window is closed, or if the flight is too small
     /// for immediate ACKs.
     pub fn clocked_ns(&self) -> Option<(u64, u64)> {
-        let clocked = self.flight() > 4 * self.smss();
+        let clocked = self.flight() > CLOCKED_SEGMENTS * self.smss();
         let rtt_ns = self.rtts.last_ns();
         let is_sample = clocked && rtt_ns > 0 && !self.in_recovery() && !self.closed();
         is_sample.then_some((self.una_seen_ns, rtt_ns))
@@ -262,7 +263,7 @@ impl Sender {
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // A sender that never has more than a few segments in flight shows its own pace.
-        let few = u64::from(self.flight_max) <= 3 * self.smss();
+        let few = u64::from(self.flight_max) <= FEW_SEGMENTS * self.smss();
         let timed = self.shows_arrival(ack.payload_bytes == 0);
         let in_recovery = self.history().losses.is_recovering();
         let Some(bulk) = &mut self.bulk else { return };

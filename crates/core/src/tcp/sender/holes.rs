@@ -1,5 +1,7 @@
 //! Ranges of a stream that were not seen at the vantage.
 
+use crate::judge::thresholds::HABIT_MIN;
+
 /// A range of the stream that was not seen although later data was seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Hole {
@@ -74,7 +76,9 @@ impl Holes {
 
     /// Returns whether a hole of several whole segments of `full` bytes begins at `start`.
     pub fn is_of_full_segments(&self, start: u64, full: u64) -> bool {
-        let is_whole = |hole: &Hole| hole.len() >= 3 * full && hole.len().is_multiple_of(full);
+        let is_whole = |hole: &Hole| {
+            hole.len() >= u64::from(HABIT_MIN) * full && hole.len().is_multiple_of(full)
+        };
         self.ranges.iter().any(|hole| hole.start == start && is_whole(hole))
     }
 

@@ -1,13 +1,14 @@
 //! Losses of a sender, as it knows them (RFC 5681, RFC 6298).
 
 use super::stamp::Stamp;
+use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::Cause;
 
 /// The last retransmission, until it is known whether it was spurious, and the state before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeated {
-    /// Position of its end.
+    /// Position of the end of the segment.
     pub end: u64,
     /// Time of the retransmission, ns.
     pub time_ns: u64,
@@ -22,11 +23,11 @@ pub struct Repeated {
 /// The segment that a timer repeats again and again (RFC 6298 §5.5).
 #[derive(Clone, Copy, Debug)]
 pub struct Repeating {
-    /// Position of its first byte.
+    /// Position of the first byte.
     start: u64,
     /// Time of its first transmission, as far as known, ns.
     pub first_ns: u64,
-    /// Time of its last transmission, ns.
+    /// Time of the last transmission, ns.
     last_ns: u64,
     /// Wait before the last transmission, ns.
     waited_ns: u64,
@@ -47,7 +48,7 @@ impl Repeating {
         }
         let waited_ns = now_ns.saturating_sub(self.last_ns);
         let doubled_ns = 2 * self.waited_ns;
-        self.doubles |= doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / 8;
+        self.doubles |= doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / ALIKE_PART;
         (self.last_ns, self.waited_ns) = (now_ns, waited_ns);
     }
 }

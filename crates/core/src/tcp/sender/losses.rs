@@ -5,7 +5,6 @@ use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, R
 use crate::model::Sighting;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::departure::Departure;
-use crate::tcp::thresholds::REPETITIONS_MAX;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 impl Sender {
@@ -84,7 +83,7 @@ impl Sender {
         let in_order = self.started() && self.sequence.position(segment.seq, self.nxt) == self.nxt;
         let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW_SEGMENTS);
         let too_soon = self.last_packet.age_ns(segment) < self.repair_min_ns(segment, packets);
-        in_order && (too_soon || packets > flight + REPETITIONS_MAX)
+        in_order && (too_soon || packets > flight)
     }
 
     /// Least time from the packet before `segment` at which one of the `packets` missing in between

@@ -2,7 +2,7 @@
 //! send buffer.
 
 use super::waits::Waits;
-use crate::judge::thresholds::KNOWN_HOLDS;
+use crate::judge::thresholds::HABIT_MIN;
 use crate::judge::{LateAcks, NagleEvidence};
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::Chain;
@@ -11,11 +11,11 @@ use crate::tcp::exchange::Chain;
 /// the application's time.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// Time held by Nagle's algorithm.
+    /// Time for which Nagle's algorithm held data.
     nagle_ns: u64,
-    /// Time held by a full send buffer.
+    /// Time for which a full send buffer held data.
     buffer_ns: u64,
-    /// Time held until a late ACK.
+    /// Time for which data was held until a late ACK.
     late_ack_ns: u64,
 }
 
@@ -78,7 +78,7 @@ impl NagleHistory {
     pub fn note_idle_request(&mut self, held: bool) -> bool {
         let [held_count, missed_count] = self.idle_holds;
         self.idle_holds[usize::from(!held)] += 1;
-        held && held_count >= KNOWN_HOLDS && held_count > missed_count
+        held && held_count >= HABIT_MIN && held_count > missed_count
     }
 }
 

@@ -9,15 +9,14 @@ use crate::judge::{Gap, Shape, Turn};
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::widen;
 use crate::tcp::thresholds::{
-    PACE_ALIKE_PART, PACE_KNOWN_STEPS, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS,
-    PACE_SEGMENTS_MIN,
+    BURST_PART, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS, PACE_SEGMENTS_MIN, TRAIN_PART,
 };
 
 /// Number of silences remembered.
 const REMEMBERED: usize = 4;
 
 /// Length recorded for the silence before a message, ns. It is longer than any other.
-const BEFORE_NS: u64 = u64::MAX / PACE_ALIKE_PART;
+const BEFORE_NS: u64 = u64::MAX / BURST_PART;
 
 /// Number of bytes after which the counts of a pace are halved, so that later steps count more.
 const PACE_BYTES: u64 = 32_768;
@@ -62,9 +61,6 @@ impl Pace {
 pub struct Pacer {
     /// Position of the stream and length of each silence, ns; the latest first.
     silences: [(u64, u64); REMEMBERED],
-    /// Number of steps of two full segments while Nagle's algorithm could hold nothing back; at
-    /// most [`u8::MAX`].
-    steps: u8,
     /// The last silence that may have been a step of the pace.
     step: Pace,
     /// The sender's pace; after a loss, its pace since the loss.
@@ -117,7 +113,7 @@ impl Pacer {
     /// Number of bytes sent at once before a silence of `ns` at `position`: those since the last
     /// similar silence; `None` if that is no longer remembered.
     fn sent_at_once(&self, position: u64, ns: u64) -> Option<u64> {
-        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * PACE_ALIKE_PART >= ns)?;
+        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * BURST_PART >= ns)?;
         Some(position.saturating_sub(like.0))
     }
 }
@@ -135,14 +131,10 @@ impl Sender {
         let at_once = pacer.sent_at_once(position, gap.len_ns());
         gap.pace.in_pairs = at_once == Some(PACE_QUANTUM_SEGMENTS * gap.smss);
         let is_little = at_once.is_some_and(|bytes| bytes <= PACE_QUANTUM_SEGMENTS * gap.smss);
-        let known =
-            gap.pace.in_pairs && pacer.steps >= PACE_KNOWN_STEPS || pacer.pace.is_known(gap.smss);
+        let known = pacer.pace.is_known(gap.smss);
         gap.pace.is_step = may_be_step(gap)
             && (is_little || gap.len_ns() <= PACE_QUANTUM_MAX_NS)
             && (!held || known);
-        if gap.pace.is_step && gap.pace.in_pairs && !held {
-            pacer.steps = pacer.steps.saturating_add(1);
-        }
         // The path may space single segments, or segments sent while it is busy; a kernel sends a
         // millisecond's worth at once.
         let own = gap.spaced() && gap.len_ns() >= HOST_DELAY_NS.max(2 * gap.bottleneck.busy_ns);
@@ -175,7 +167,7 @@ impl Sender {
         let Some(at_once) = bulk.pacer.sent_at_once(position, gap.len_ns()) else { return false };
         // Without a measured rate there is nothing to refute.
         let pair_ns = rate.map_or(u64::MAX, |rate| 2 * smss * 1_000_000_000 / rate);
-        let near = gap.rtt.sender_ns < gap.rtt.base_ns / 4;
+        let near = gap.rtt.sender_ns < gap.rtt.base_ns / TRAIN_PART;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
         let shows = recent_ns > 0 && pair_ns >= HOST_DELAY_NS;
         let passes = shows && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;

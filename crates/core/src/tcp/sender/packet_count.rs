@@ -156,3 +156,39 @@ impl PacketCount {
         continues || segment.ttl > LINUX_TTL
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(ip_id: u16) -> Segment {
+        Segment { ip_id, ttl: LINUX_TTL, ..Segment::default() }
+    }
+
+    /// A counter that has numbered so many packets, from 1.
+    fn after(packets: u16) -> PacketCount {
+        let mut count = PacketCount::default();
+        for ip_id in 1..=packets {
+            count.follow(&numbered(ip_id), 1, ip_id.into(), false);
+        }
+        count
+    }
+
+    #[test]
+    fn a_lost_burst_is_missing_and_a_jump_is_another_counter() {
+        assert_eq!(after(20).follow(&numbered(21 + 45), 1, 21, false), 45);
+        assert_eq!(after(20).follow(&numbered(21 + 100), 1, 21, false), 0);
+    }
+
+    #[test]
+    fn contradictions_refute_a_counter_however_long_it_was_right() {
+        let refuted = |times: u16| {
+            let mut count = after(1_000);
+            for time in 1..=times {
+                count.follow(&numbered(1_000 + 2 * time), 1, 1_001, true);
+            }
+            !count.is_proven()
+        };
+        assert!(!refuted(4) && refuted(5));
+    }
+}

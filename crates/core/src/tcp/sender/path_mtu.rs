@@ -3,7 +3,7 @@
 
 use super::Sender;
 use crate::tcp::sequence::{ORIGIN, widen};
-use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES};
+use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, OPTIONS_MAX_BYTES};
 
 /// What losses and ICMP errors show of the segment sizes that pass.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +53,10 @@ impl PathMtu {
         }
     }
 
-    /// Returns whether `len` bytes are clearly less than a full segment before the first loss.
+    /// Returns whether `len` bytes are less than a full segment before the first loss, whatever
+    /// options both have.
     fn is_shorter(&self, len: u64) -> bool {
-        len * 20 < self.full_bytes.max(1) * 19
+        len + OPTIONS_MAX_BYTES < self.full_bytes
     }
 }
 
@@ -90,7 +91,7 @@ impl Sender {
         // Behind the loss only the retransmissions are seen: all are shorter than the earlier
         // segments, and follow packets that never arrived.
         let longest = u64::from(self.sizes.acked_max());
-        let never_full = longest * 20 < mtu.full_bytes * 19;
+        let never_full = mtu.is_shorter(longest);
         let much = longest >= FULL_SEGMENT_MIN_BYTES || self.unseen_bytes() >= self.smss();
         let vanished = losses.unseen_timeouts >= 1 && losses.unseen_packets >= 3;
         let shortened =
@@ -146,5 +147,13 @@ mod tests {
         mtu.note_full(1_460);
         mtu.note_full(1_000);
         assert!(!mtu.is_shorter(1_448) && mtu.is_shorter(1_300), "the first length counts");
+    }
+
+    #[test]
+    fn a_tunnel_shortens_segments_by_more_than_options() {
+        let mut mtu = PathMtu::NONE;
+        mtu.note_full(1_460);
+        let (with_sack, in_vxlan) = (1_460 - 36, 1_460 - 50);
+        assert!(!mtu.is_shorter(with_sack) && mtu.is_shorter(in_vxlan));
     }
 }

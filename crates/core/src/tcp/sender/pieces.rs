@@ -4,10 +4,9 @@
 //! the same way; but a writer waits only if the buffer is full, and continues when ACKs have made
 //! enough room: Linux wakes it when a third of the buffer is free (`sk_stream_min_wspace`).
 
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN, HOST_DELAY_MAX_NS, INITIAL_WINDOW_SEGMENTS};
 use crate::judge::{Gap, Turn};
 use crate::tcp::sender::Sender;
-use crate::tcp::thresholds::{LONG_WRITE_SEGMENTS, WRITE_SIZE_CHANGED};
 
 /// Record of the writes of one sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +38,8 @@ pub struct Pieces {
 /// writer to a full buffer would have waited until a third was free. The comparisons include some
 /// tolerance.
 fn has_room(written: u64, flight_at_write: u64, reached: u64) -> bool {
-    4 * flight_at_write > 3 * written && 8 * reached > 9 * written
+    let enough = written + written / ALIKE_PART;
+    3 * flight_at_write > 2 * enough && reached > enough
 }
 
 impl Pieces {
@@ -71,7 +71,7 @@ impl Pieces {
             return true;
         }
         self.other_sizes += 1;
-        if self.end_bytes != 0 && self.other_sizes < WRITE_SIZE_CHANGED {
+        if self.end_bytes != 0 && u32::from(self.other_sizes) < HABIT_MIN {
             return false;
         }
         let Self { resumed, filling_since_ns, last_write, .. } = *self;
@@ -84,7 +84,7 @@ impl Pieces {
     fn pause(&mut self, gap: &Gap, start: u64, flight: u64) -> u64 {
         let pause_ns = gap.len_ns().saturating_sub(gap.bottleneck.busy_ns);
         let written = (self.resumed.1 + start.saturating_sub(self.resumed.0)).max(gap.flight.first);
-        let is_long = self.last_write.1 >= LONG_WRITE_SEGMENTS * gap.smss;
+        let is_long = self.last_write.1 >= INITIAL_WINDOW_SEGMENTS * gap.smss;
         self.flight_at_write_max = self.flight_at_write_max.max(flight.min(self.flight_at_write));
         self.flight_at_write = flight;
         let (flight_at_write, reached) = (self.flight_at_write_max, gap.flight.reached);
@@ -94,7 +94,8 @@ impl Pieces {
         }
         // A full buffer stays full until the ACK of the first data.
         let filling_ns = gap.end_ns.saturating_sub(self.filling_since_ns);
-        let unanswered = self.filling_since_ns > 0 && 4 * filling_ns < 3 * gap.rtt.base_ns;
+        let unanswered = self.filling_since_ns > 0
+            && filling_ns < gap.rtt.base_ns - gap.rtt.base_ns / ALIKE_PART;
         if unanswered || is_long && has_room(written, flight_at_write, reached) {
             self.note_own(pause_ns);
             return pause_ns;

@@ -1,6 +1,7 @@
 //! Inference of the window scale (RFC 7323 §2.2) from the sender's behaviour under the offered
 //! windows, if the SYNs were not captured.
 
+use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{Gap, Turn};
 use crate::tcp::acks::SCALE_MAX;
 use crate::tcp::sender::Sender;
@@ -64,8 +65,8 @@ impl Sender {
         let flight = gap.flight.before;
         // The longer the path to the sender, the less exactly its flight is known.
         let far_ns = gap.rtt.sender_ns.min(gap.rtt.base_ns);
-        let loose =
-            u128::from(flight) * u128::from(far_ns) / (8 * u128::from(gap.rtt.base_ns)).max(1);
+        let loose = u128::from(flight) * u128::from(far_ns)
+            / (u128::from(ALIKE_PART) * u128::from(gap.rtt.base_ns)).max(1);
         let loose = loose as u64;
         if self.window_scale.is_some() {
             // A sender does not exceed the window: the window was greater than with the inferred
@@ -168,5 +169,18 @@ mod tests {
         assert_eq!(inferred_scale(Turn::Answers, false), None);
         assert_eq!(inferred_scale(Turn::Answers, true), None);
         assert_eq!(inferred_scale(Turn::Continues, true), None);
+    }
+
+    #[test]
+    fn a_constant_flight_shows_a_scale_if_a_buffer_may_need_that() {
+        let settles = |field: u16| {
+            let mut unscaled = Unscaled { field_before: field, ..Unscaled::default() };
+            let flight = 2 * u64::from(field) - 700;
+            for _ in 0..3 {
+                unscaled.fit(flight, 0, 1_448);
+            }
+            unscaled.is_inferred
+        };
+        assert!(settles(20_000) && !settles(12_000));
     }
 }

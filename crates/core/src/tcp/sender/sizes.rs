@@ -1,6 +1,6 @@
 //! Length of a sender's full segments.
 
-use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, HALF_WINDOW_MIN_BYTES, SMSS_ETHERNET_BYTES};
+use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, SMSS_ETHERNET_BYTES};
 
 const SMSS_DEFAULT: u16 = smss_of(SMSS_ETHERNET_BYTES, true);
 
@@ -50,7 +50,7 @@ impl SegmentSizes {
             (observed, 0) => observed,
             (observed, announced) => observed.min(announced),
         };
-        if self.half_window >= HALF_WINDOW_MIN_BYTES && self.half_window < self.smss {
+        if u64::from(self.half_window) >= MSS_DEFAULT_BYTES / 2 && self.half_window < self.smss {
             self.smss = self.half_window;
         }
     }
@@ -168,5 +168,16 @@ mod tests {
         sizes.note_window(2_000);
         assert!(sizes.knows_window(1_999) && !sizes.knows_window(2_100));
         assert_eq!(sizes.smss(), 1_000);
+    }
+
+    #[test]
+    fn no_full_segment_is_shorter_than_the_default_with_options() {
+        let learned = |len| {
+            let mut sizes = SegmentSizes::default();
+            sizes.announce(1_460, false);
+            sizes.learn(len, false);
+            sizes.smss()
+        };
+        assert_eq!([300, 512].map(learned), [1_460, 512]);
     }
 }

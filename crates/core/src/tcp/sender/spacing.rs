@@ -4,11 +4,11 @@
 //! (RFC 7323 §5.4): if its own clock shows the same distances, no queue made them. Then only
 //! segments sent at once show how long the path takes for a segment.
 
-use crate::judge::thresholds::ACKS_MERGED_NS;
+use crate::judge::thresholds::ACK_TRAIN_NS;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::thresholds::{
-    BURST_FACTOR, PACE_WITHIN_PART, SPACING_MIN_NS, SPACING_REMEMBERED_NS, TIMESTAMP_TICK_NS,
+    BURST_PART, SPACING_MIN_NS, SPACING_REMEMBERED_NS, TIMESTAMP_TICK_NS, TRAIN_PART,
 };
 use crate::wire::{Segment, SegmentFlags};
 
@@ -56,9 +56,9 @@ impl Spacing {
             self.at_once = (sum_ns + apart_ns, count + 1);
             return None;
         }
-        let begins = apart_ns > 0 && apart_ns <= before_ns / BURST_FACTOR;
+        let begins = apart_ns > 0 && apart_ns <= before_ns / BURST_PART;
         self.at_once = if begins { (apart_ns, 1) } else { (0, 0) };
-        let ends = count > 0 && sum_ns / count <= apart_ns / BURST_FACTOR;
+        let ends = count > 0 && sum_ns / count <= apart_ns / BURST_PART;
         ends.then_some((count, sum_ns))
     }
 }
@@ -80,8 +80,7 @@ impl Sender {
         let joined = (last_len / smss.max(1)).saturating_sub(1);
         let Some(bulk) = &mut self.bulk else { return };
         let spacing = &mut bulk.spacing;
-        let stamped =
-            apart_ns < rtt_ns / PACE_WITHIN_PART && segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let stamped = apart_ns < rtt_ns / TRAIN_PART && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let sent_apart_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
         if let Some(sent_apart_ns) = sent_apart_ns.filter(|_| stamped) {
             // Packets that leave a queue one by one are spaced by that queue.
@@ -93,8 +92,8 @@ impl Sender {
         }
         spacing.last_tsval = segment.tsval;
         let single = spacing.at_once(apart_ns).filter(|_| full);
-        let in_one = (joined, ACKS_MERGED_NS);
-        let alone = joined > 0 && apart_ns >= BURST_FACTOR * ACKS_MERGED_NS;
+        let in_one = (joined, ACK_TRAIN_NS);
+        let alone = joined > 0 && apart_ns >= BURST_PART * ACK_TRAIN_NS;
         let at_once = single.or(alone.then_some(in_one)).filter(|_| spacing.is_senders());
         if let Some((count, ns)) = at_once {
             let knew = bulk.pipe.knows_at_once();

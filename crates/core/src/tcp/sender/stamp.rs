@@ -1,13 +1,15 @@
 //! Decides by the timestamp of its answer whether a retransmission was spurious (the Eifel
 //! algorithm, RFC 3522).
 
-use crate::tcp::thresholds::RTT_MARGIN_NS;
+use crate::judge::thresholds::ALIKE_PART;
+use crate::tcp::thresholds::{RTT_MARGIN_NS, RTT_MARGIN_PART};
 use crate::wire::Segment;
 
 /// Returns whether an ACK at `ack_ns` came too early to answer data sent at `sent_ns`, with a
 /// margin for the estimate of the minimum round trip.
 pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
-    let margin_ns = (RTT_MARGIN_NS + rtt_receiver_ns / 64).min(rtt_receiver_ns / 8);
+    let margin_ns =
+        (RTT_MARGIN_NS + rtt_receiver_ns / RTT_MARGIN_PART).min(rtt_receiver_ns / ALIKE_PART);
     ack_ns < sent_ns + rtt_receiver_ns - margin_ns
 }
 

@@ -1,7 +1,7 @@
 //! Classifies segments by their position in the stream: new, retransmitted, overtaken or a probe.
 
 use crate::judge::Recovery;
-use crate::judge::thresholds::{RTO_MIN_NS, tail_probe_ns};
+use crate::judge::thresholds::{ALIKE_PART, FEW_SEGMENTS, RTO_MIN_NS, tail_probe_ns};
 use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::sender::departure::Departure;
 use crate::tcp::sender::holes::Hole;
@@ -9,9 +9,7 @@ use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::sender::{Kind, Sender};
 use crate::tcp::sequence::{Sequence, widen};
-use crate::tcp::thresholds::{
-    IDENTIFICATIONS_NEAR, REORDERING_MAX_NS, TIMER_MIN_NS, WINDOW_MAX_BYTES,
-};
+use crate::tcp::thresholds::{IDENTIFICATION_JUMP_MAX, TIMER_MIN_NS, WINDOW_MAX_BYTES};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::num::NonZeroU32;
 
@@ -84,7 +82,7 @@ impl Sender {
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
         // A repair follows the vantage's ACK by a whole round trip; an overtaken packet comes
         // sooner.
-        let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(REORDERING_MAX_NS);
+        let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / ALIKE_PART).max(TIMER_MIN_NS);
         let overtaken = self.sent_before_hole(hole, segment).unwrap_or_else(at_once);
         if overtaken {
             Kind::Reordered
@@ -106,7 +104,7 @@ impl Sender {
         let is_numbered = segment.facts.has(SegmentFlags::IPV4)
             && number != 0
             && self.packet_count.distinguishes()
-            && (self.has_packet_counter() || number.unsigned_abs() <= IDENTIFICATIONS_NEAR);
+            && (self.has_packet_counter() || number.unsigned_abs() <= IDENTIFICATION_JUMP_MAX);
         is_numbered.then_some(number < 0)
     }
 
@@ -391,7 +389,7 @@ impl Sender {
     #[inline(always)]
     pub(super) fn fill_pipe(&mut self, now_ns: u64, len: u64) {
         let flight = self.flight();
-        if self.bulk.is_some() || flight > 3 * self.smss() {
+        if self.bulk.is_some() || flight > FEW_SEGMENTS * self.smss() {
             self.bulk_mut().pipe.fill(now_ns, len, flight);
         }
     }

@@ -1,6 +1,7 @@
 //! Waits for a receiver whose application does not read: the receiver first delays its ACKs, then
 //! closes the window.
 
+use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Slice, Slices};
 use crate::tcp::sender::Sender;
@@ -18,7 +19,7 @@ impl Sender {
         // The edge moves a little even if nothing is read: windows are offered in units (RFC 7323
         // §2.2), and a kernel that merges segments finds room for more.
         let (edge_then, una_then) = bulk.unread_since;
-        let little = (una - una_then) / 8 + 2 * smss;
+        let little = (una - una_then) / ALIKE_PART + 2 * smss;
         let moved = edge.is_none_or(|edge| edge > edge_then + little);
         if moved || gap.turn == Turn::Answers || gap.repair.is_retransmission() {
             bulk.unread_since = (edge.unwrap_or(0), una);

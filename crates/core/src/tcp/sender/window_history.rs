@@ -2,11 +2,12 @@
 //! and heights at which the window limited the sender.
 
 use crate::model::Sighting;
+use crate::tcp::thresholds::WINDOW_ALIKE_PART;
 
 /// A height of the window, and the number of times that it limited the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Height, bytes.
+    /// Size of the window, bytes.
     bytes: u64,
     /// Number of times that the window limited the sender at this height.
     times: u32,
@@ -101,7 +102,8 @@ impl WindowHistory {
 
     /// Returns whether the last limiting window was about `bytes`.
     pub fn is_at_last_level(&self, bytes: u64) -> bool {
-        self.level.times > 0 && bytes.abs_diff(self.level.bytes) <= self.level.bytes / 5
+        self.level.times > 0
+            && bytes.abs_diff(self.level.bytes) <= self.level.bytes / WINDOW_ALIKE_PART
     }
 
     /// Records that a window of `bytes` limited the sender. If `unread`, the window had been more
@@ -119,7 +121,7 @@ impl WindowHistory {
             self.level_max = self.level;
         }
         // The window of a slow reader is sometimes smaller; only a greater one means that it opens.
-        if bytes > self.not_exceeded.bytes + self.not_exceeded.bytes / 5 {
+        if bytes > self.not_exceeded.bytes + self.not_exceeded.bytes / WINDOW_ALIKE_PART {
             self.not_exceeded = Level { bytes, times: 1 };
         } else {
             self.not_exceeded.times += 1;
@@ -141,7 +143,7 @@ impl WindowHistory {
             return [0, self.waits[1]];
         }
         let (level, any) = (self.level_max, self.not_exceeded);
-        let used = flight_max > any.bytes + any.bytes / 5 + 2 * smss;
+        let used = flight_max > any.bytes + any.bytes / WINDOW_ALIKE_PART + 2 * smss;
         let at_level = if level.has_opened(end) { 0 } else { level.times };
         [at_level, if any.has_opened(end) && used { 0 } else { any.times }]
     }

@@ -3,7 +3,7 @@
 //! side then continues to send is no response to them.
 
 use crate::app::Side;
-use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
+use crate::judge::thresholds::{ALIKE_PART, INITIAL_WINDOW_BYTES};
 use crate::model::Owner;
 use crate::tcp::exchange::Outcome;
 use crate::tcp::timeline::Timeline;
@@ -83,7 +83,7 @@ impl Timeline {
         if self.active != Some(Side::Server) || !self.may_be_over() {
             return;
         }
-        let reached_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / 8;
+        let reached_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / ALIKE_PART;
         let Some(exchange) = self.open.back_mut().filter(|_| now_ns < reached_ns) else { return };
         if exchange.request_seen && passed.is_transfer(exchange.began_at[Side::Client as usize]) {
             (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
@@ -128,7 +128,7 @@ impl Timeline {
         let [rtt_client_ns, rtt_server_ns] = rtts_ns;
         let request = self.open.front().map(|it| (it.first.time_ns, it.began_at));
         let (client_data_ns, positions) = request.unwrap_or((answer.end_ns, answer.began_at));
-        let answered_ns = client_data_ns + rtt_server_ns - rtt_server_ns / 8;
+        let answered_ns = client_data_ns + rtt_server_ns - rtt_server_ns / ALIKE_PART;
         if now_ns.is_some_and(|now_ns| now_ns < answered_ns) && self.open.len() == 1 {
             self.open.pop_front();
             (self.cursor_ns, self.active) = (answer.end_ns, Some(Side::Server));

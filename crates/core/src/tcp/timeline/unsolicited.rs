@@ -4,7 +4,7 @@
 
 use super::Timeline;
 use crate::app::Side;
-use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
+use crate::judge::thresholds::{AT_ONCE_PART, INITIAL_WINDOW_BYTES};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::{Change, Exchange};
@@ -29,7 +29,7 @@ impl Timeline {
             return;
         };
         let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-        let at_once = own.map(|slice| slice.ns).sum::<u64>() <= pause.longest_ns / 10;
+        let at_once = own.map(|slice| slice.ns).sum::<u64>() <= pause.longest_ns / AT_ONCE_PART;
         let short = sent.saturating_sub(exchange.began_at[0]) <= INITIAL_WINDOW_BYTES;
         let is_first = exchange.connects || exchange.handshake.is_some();
         if asks_at_once && at_once && short && !is_first {

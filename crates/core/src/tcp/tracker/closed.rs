@@ -175,3 +175,14 @@ impl Closed {
         if forgotten { ClosedMatch::None } else { ClosedMatch::Reuse }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fin_repeated_some_seconds_later_belongs_to_the_closed_connection() {
+        const S: u64 = 1_000_000_000;
+        assert!(!is_forgotten(S, 3 * S) && is_forgotten(S, 6 * S));
+    }
+}
