@@ -59,10 +59,10 @@ impl<S: Sink> SecondPass<S> {
                         tracker.segment(segment, payload, &mut self.sink);
                     }
                     Event::Error(error) if self.sites.place(error.frame) == 0 => {
-                        tracker.icmp_error(error, &mut self.sink);
+                        tracker.icmp_error(error);
                     }
                     Event::Copy(flow, hash) if !self.sites.are_two() => {
-                        tracker.exclude(flow, hash, &mut self.sink);
+                        tracker.exclude(flow, hash);
                     }
                     _ => {}
                 }

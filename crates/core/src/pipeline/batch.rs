@@ -66,7 +66,7 @@ pub struct Batch {
 impl Batch {
     /// Returns all segments, shard by shard; those of one connection are in order.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
-        (0..SHARDS).flat_map(|shard| self.of_shard(shard))
+        self.shards.iter().flatten().filter_map(|&place| self.at(place))
     }
 
     /// Returns the DNS datagrams that were not fragmented, with their payload.
@@ -89,12 +89,6 @@ impl Batch {
             }
             _ => None,
         })
-    }
-
-    /// Returns the segments of one shard, in order.
-    #[inline]
-    pub(super) fn of_shard(&self, shard: usize) -> impl Iterator<Item = &Segment> {
-        self.shards[shard].iter().filter_map(|&place| self.segments.get(place as usize))
     }
 
     /// Returns the index of the segment in the [`slot`](Self::slot).
