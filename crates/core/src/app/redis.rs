@@ -307,7 +307,11 @@ fn number(digits: &[u8]) -> Result<Option<u64>, Lost> {
     if digits == b"-1" {
         return Ok(None);
     }
-    let text = std::str::from_utf8(digits).map_err(|_| Lost)?;
-    let value = text.parse::<u64>().map_err(|_| Lost)?;
-    if value > MISSING_VALUES_MAX { Err(Lost) } else { Ok(Some(value)) }
+    let add = |value: u64, letter: &u8| {
+        let digit = letter.wrapping_sub(b'0');
+        let value = value * 10 + u64::from(digit);
+        (digit <= 9 && value <= MISSING_VALUES_MAX).then_some(value)
+    };
+    let value = digits.iter().try_fold(0, add).filter(|_| !digits.is_empty());
+    value.map(Some).ok_or(Lost)
 }
