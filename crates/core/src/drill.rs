@@ -1,5 +1,5 @@
-//! Draws one connection: a second pass over a capture that follows a single flow and keeps the
-//! details that the first pass only added up.
+//! Draws one connection. A second pass over a capture follows a single flow and keeps the details
+//! that the first pass only added up.
 
 mod elide;
 mod followed;
@@ -9,7 +9,7 @@ mod why;
 
 use crate::capture::{Block, FrameId};
 use crate::model::ConnectionReport;
-use crate::pipeline::{Batch, Decoder, Joiner, Options};
+use crate::pipeline::{Batch, Decoder, FragmentJoiner, Options};
 use crate::report::Ladder;
 use crate::wire::FlowKey;
 pub(crate) use elide::Room;
@@ -50,7 +50,7 @@ fn range(exchanges: u64) -> String {
 /// A second pass in progress.
 pub struct Drill {
     decoder: Decoder,
-    joiner: Joiner,
+    joiner: FragmentJoiner,
     batch: Batch,
     flow: FlowKey,
     followed: Followed,
@@ -61,7 +61,7 @@ impl Drill {
     pub fn new(options: &Options, connection: &ConnectionReport) -> Self {
         let decoder = Decoder::new(options);
         Self {
-            joiner: Joiner::new(decoder.clone()),
+            joiner: FragmentJoiner::new(decoder.clone()),
             decoder,
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
@@ -69,12 +69,12 @@ impl Drill {
         }
     }
 
-    /// Also keeps the data that [`explain`](Self::explain) needs.
+    /// Makes the pass also keep the data that [`explain`](Self::explain) needs.
     pub fn deciding(self) -> Self {
         Self { followed: self.followed.deciding(), ..self }
     }
 
-    /// Takes the next block; returns `false` when no more are needed.
+    /// Processes the next block. Returns `false` when no more are needed.
     pub fn take(&mut self, block: &Block) -> bool {
         self.decoder.decode(block, &mut self.batch);
         self.joiner.join(block, &mut self.batch);

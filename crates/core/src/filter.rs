@@ -355,9 +355,9 @@ fn ports(text: &str) -> Option<(u16, u16)> {
 /// One connection, as the user names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// By its number in the report's list, from 1: the worst first.
+    /// Its number in the report's list, from 1, the worst first.
     Number(u64),
-    /// By one of its ends.
+    /// One of its endpoints.
     End(Endpoint),
 }
 
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn errors_name_the_word_that_is_not_understood() {
         let error = |text: &str| Filter::parse(text).expect_err(text).to_string();
         assert!(error("hots 10.0.0.1").starts_with("`hots` is no filter"));
         assert!(error("host").starts_with("`host` has no value"));

@@ -33,22 +33,22 @@ impl Mark {
     }
 }
 
-/// One segment.
+/// A segment as a point of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Capture time, ns.
     pub time_ns: u64,
-    /// The frame that carried it.
+    /// Frame of the segment.
     pub frame: FrameId,
-    /// The side that sent it.
+    /// Side that sent the segment.
     pub from: Side,
-    /// Its control bits.
+    /// Control bits of the segment.
     pub flags: TcpFlags,
     /// The relation of its data to the data before it.
     pub mark: Mark,
-    /// Relative sequence number of its first byte.
+    /// Relative sequence number of the first byte.
     pub seq: u64,
-    /// Its payload, bytes.
+    /// Length of the payload, bytes.
     pub len: u32,
     /// Relative acknowledgment number; `None` without an ACK.
     pub ack: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Point {
     pub flight_size_bytes: u64,
 }
 
-/// A round trip between the vantage and the receiver of a segment.
+/// A round-trip sample between the vantage and the receiver of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttSample {
     /// Time at which the ACK was captured, ns.
@@ -87,7 +87,7 @@ pub struct Graph {
     streams: [Stream; 2],
 }
 
-/// Maximum number of segments of one direction that wait for their ACK.
+/// Maximum number of segments of one direction that are kept until their ACK comes.
 const TIMED_MAX: usize = 1 << 12;
 
 /// Sequence numbers of one direction, and its segments that may be timed.
@@ -150,7 +150,7 @@ impl Graph {
         }
     }
 
-    /// Discards what was kept: it belonged to an earlier connection with the same addresses.
+    /// Discards the points: they belonged to an earlier connection with the same addresses.
     pub(crate) fn begin_again(&mut self) {
         *self = Self::new(self.around, self.points_max);
     }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_again_is_not_timed() {
+    fn a_retransmitted_segment_is_not_timed() {
         let mut stream = Stream::default();
         stream.sent((0, 100), MS, Mark::New);
         stream.sent((100, 200), 2 * MS, Mark::New);

@@ -7,8 +7,8 @@
 //!          Frame      Segment  Exchange, Ledger    Finding     text, JSON
 //! ```
 //!
-//! No sockets, no clock, no threads of its own making and no `unsafe`: time comes in as the
-//! timestamps of the frames, parallelism is the caller's (see [`pipeline`]).
+//! The core has no sockets, no clock, no threads of its own and no `unsafe`: times are the
+//! timestamps of the frames, and the caller decides about parallelism (see [`pipeline`]).
 #![forbid(unsafe_code)]
 
 pub mod anonymize;

@@ -1,11 +1,11 @@
-//! The data that a page draws beside its report: a second pass, which keeps single exchanges, the
-//! connections of the findings, handshakes of floods and look-ups.
+//! The data that a page draws beside its report. A second pass keeps single exchanges, the
+//! connections of the findings, handshakes of floods, and look-ups.
 //!
 //! ```text
 //! Report + Blocks ─► Picture ─► json   (beside the report's own JSON in the page)
 //! ```
 //!
-//! All of it is bounded, and what is left out is counted.
+//! All data is bounded, and what is left out is counted.
 
 mod columns;
 mod json;
@@ -36,7 +36,7 @@ const STALLS_MAX: usize = 300;
 /// Maximum number of look-ups drawn: the longest.
 const LOOKUPS_MAX: usize = 200;
 
-/// A second pass that collects the data.
+/// A second pass that collects the data of a page.
 pub struct Pass {
     pass: SecondPass<Kept>,
     /// Connections with the evidence of findings, with the index of the finding.
@@ -84,7 +84,7 @@ pub struct Drawing {
     pub finding: usize,
     /// The exchange.
     pub ladder: Ladder,
-    /// Graphs of its connection; `None` for look-ups.
+    /// Graphs of the connection; `None` for look-ups.
     pub graphs: Option<Graphs>,
 }
 
@@ -98,7 +98,7 @@ pub struct Graphs {
     pub rtts: Vec<RttSample>,
     /// Number of segments left out before and after the points.
     pub left_out: [u64; 2],
-    /// Silences and their owners.
+    /// Silences with their owners.
     pub stalls: Vec<Stall>,
 }
 
@@ -140,7 +140,7 @@ impl Pass {
         }
     }
 
-    /// Takes the next block.
+    /// Processes the next block.
     pub fn take(&mut self, block: &Block) {
         let followed = &mut self.followed;
         self.pass.take(block, |segment, payload| {
@@ -170,8 +170,8 @@ impl Pass {
     }
 }
 
-/// Selects the connection that shows `finding`: that of its evidence. Ports are reused: of several,
-/// it is the last that began before the evidence.
+/// Selects the connection that shows `finding`, which is the connection of its evidence. Ports are
+/// reused: of several connections, it is the last that began before the evidence.
 fn start<'a>(report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
     let frame = finding.evidence.first()?.frame;
     let (client, server) = finding.evidence_flow?;

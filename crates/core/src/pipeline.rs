@@ -1,10 +1,10 @@
 //! All steps from blocks of frames to a report, divided so that a caller can run them on any number
 //! of threads, with the same result.
 //!
-//! A block passes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
-//! order (little work; fragments are reassembled here), then [`Shard::take`] for each shard, in
-//! order. A connection always belongs to the same shard. [`Analysis::run`] takes these steps on the
-//! calling thread, [`Pass`] on as many threads as call it.
+//! A block passes three steps: [`Decoder::decode`] (in any order, on any thread), [`Control::take`]
+//! in order (it does little work and reassembles fragments), then [`Shard::take`] for each shard,
+//! in order. A connection always belongs to the same shard. [`Analysis::run`] takes these steps on
+//! the calling thread, [`Pass`] on as many threads as call it.
 
 mod batch;
 mod found;
@@ -17,7 +17,7 @@ mod twin;
 
 pub use batch::Batch;
 use found::Found;
-pub(crate) use fragments::Joiner;
+pub(crate) use fragments::FragmentJoiner;
 pub use sliding::Sliding;
 
 use batch::Aside;
@@ -47,22 +47,22 @@ pub const SHARDS: usize = 16;
 pub struct Options {
     /// Thresholds above which findings are reported.
     pub floors: Floors,
-    /// `true` if kinds of requests contain literal values (complete paths); if `false`, values
-    /// never leave the analysis.
+    /// Kinds of requests contain literal values (complete paths); otherwise values never leave the
+    /// analysis.
     pub show_values: bool,
     /// Seed of the flow hash; the result does not depend on it.
     pub seed: u64,
     /// The part of the capture to analyse.
     pub filter: Filter,
-    /// `true` to log the changes made by passes over all connections.
+    /// Changes that passes over all connections make are logged.
     pub log_settling: bool,
-    /// `true` to report all connections and endpoints, not only the worst.
+    /// All connections and endpoints are reported, not only the worst.
     pub all: bool,
     /// Capture time of the first frame, to which the filter's times are relative, ns.
     pub first_ns: u64,
     /// The places at which the captures were taken, if there are two.
     pub sites: Sites,
-    /// `true` if captures show the same packets with other addresses.
+    /// The captures show the same packets with other addresses.
     pub is_translated: bool,
     /// Disables the fast paths. The analysis takes longer and gives the same result; tests compare
     /// the two.
@@ -233,7 +233,7 @@ impl Shard {
         tally
     }
 
-    /// Takes the segments of shard `index` of a block.
+    /// Processes the segments of shard `index` of a block.
     pub fn take(&mut self, index: usize, batch: &Batch, block: &Block) {
         if self.twin.is_some() {
             return self.take_both(index, batch, block);
@@ -261,7 +261,7 @@ pub struct Control {
     datagrams: Datagrams,
     /// `None` if captures of several places are known to have other addresses.
     translated: Option<Translated>,
-    joiner: Joiner,
+    joiner: FragmentJoiner,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -278,7 +278,7 @@ impl Control {
             sites: decoder.sites.clone(),
             names: Default::default(),
             datagrams: Datagrams::default(),
-            joiner: Joiner::new(decoder),
+            joiner: FragmentJoiner::new(decoder),
             counts: DecodeCounts::default(),
             first_ns: None,
             last_ns: 0,
@@ -290,7 +290,7 @@ impl Control {
     pub fn take(&mut self, batch: &mut Batch, block: &Block) {
         self.joiner.join(block, batch);
         if let Some(translated) = &mut self.translated {
-            translated.look(batch);
+            translated.examine(batch);
         }
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
@@ -320,7 +320,7 @@ impl Control {
     }
 }
 
-/// A diagnosis in progress.
+/// An analysis in progress.
 pub struct Analysis {
     options: Options,
     decoder: Decoder,
@@ -329,7 +329,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Begins a diagnosis.
+    /// Begins an analysis.
     pub fn new(options: Options) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::new(&options)).collect();
         let decoder = Decoder::new(&options);

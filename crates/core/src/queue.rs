@@ -1,4 +1,4 @@
-//! A queue that usually holds at most one item, and then uses no heap memory.
+//! A queue that usually contains at most one item, and then uses no heap memory.
 
 use std::collections::VecDeque;
 

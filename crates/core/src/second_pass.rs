@@ -1,5 +1,5 @@
-//! A second pass over a capture whose report is made: the same decoder, control and trackers as in the
-//! first pass, with another sink for connections and exchanges.
+//! A second pass over a capture that has already been reported: it uses the same decoder, control
+//! and trackers as the first pass, with another sink for connections and exchanges.
 
 use crate::capture::Block;
 use crate::join::Sites;
@@ -7,13 +7,13 @@ use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS};
 use crate::tcp::{Sink, Tracker};
 use crate::wire::Segment;
 
-/// A second pass under way.
+/// A second pass in progress.
 pub(crate) struct SecondPass<S> {
     decoder: Decoder,
     control: Control,
     batch: Batch,
     sites: Sites,
-    /// As many as the first pass has, so that each tracker sees the same connections.
+    /// One tracker for each shard of the first pass, so that each sees the same connections.
     trackers: Vec<Tracker>,
     /// Receives connections and exchanges.
     pub sink: S,
@@ -42,7 +42,8 @@ impl<S: Sink> SecondPass<S> {
         }
     }
 
-    /// Takes the next block; `on_segment` receives each of its segments first, with the payload.
+    /// Processes the next block; `on_segment` receives each of its segments first, with the
+    /// payload.
     pub fn take(&mut self, block: &Block, mut on_segment: impl FnMut(&Segment, &[u8])) {
         self.decoder.decode(block, &mut self.batch);
         self.control.take(&mut self.batch, block);
@@ -51,7 +52,7 @@ impl<S: Sink> SecondPass<S> {
         }
         for (index, tracker) in self.trackers.iter_mut().enumerate() {
             for event in self.batch.events(index) {
-                // Of two vantages only the first counts, so that no exchange is there twice.
+                // Only the first of two vantages counts, so that no exchange is counted twice.
                 match event {
                     Event::Segment(segment) if self.sites.place(segment.frame) == 0 => {
                         let payload = self.batch.payload(segment, block);

@@ -17,7 +17,7 @@ pub struct TableExchange {
     pub row: ExchangeRow,
     /// First frame of its connection, which identifies the connection.
     pub connection_frame: FrameId,
-    /// `true` if it includes the set-up of its connection.
+    /// The exchange includes the set-up of its connection.
     pub connects: bool,
 }
 
@@ -30,11 +30,11 @@ pub struct Stall {
     pub sender: Side,
     /// The party that has to change something.
     pub culprit: Culprit,
-    /// Time of all of them that the cause owns, ns.
+    /// Total time of these silences that the cause owns, ns.
     pub ns: u64,
     /// Number of silences.
     pub count: u32,
-    /// The longest of them, ns.
+    /// Length of the longest silence, ns.
     pub longest_ns: u64,
     /// The frame before the longest silence.
     pub before: FrameId,
@@ -50,12 +50,12 @@ pub trait Rows {
     fn exchange(&mut self, exchange: &TableExchange, stalls: &[Stall]);
 }
 
-/// The second pass, which gives the rows to `R`.
+/// The second pass, which passes the rows to `R`.
 pub struct Pass<R>(SecondPass<Given<R>>);
 
 struct Given<R> {
     rows: R,
-    /// Reused, so that no exchange allocates one.
+    /// Kept between exchanges, so that no exchange allocates one.
     stalls: Vec<Stall>,
 }
 
@@ -65,7 +65,7 @@ impl<R: Rows> Pass<R> {
         Self(SecondPass::new(options, Given { rows, stalls: Vec::new() }))
     }
 
-    /// Takes the next block.
+    /// Processes the next block.
     pub fn take(&mut self, block: &Block) {
         self.0.take(block, |_, _| {});
     }

@@ -95,9 +95,9 @@ impl Counters {
 /// Counters at the begin and at the end of a sample.
 #[derive(Debug, Clone, Default)]
 pub struct Growth {
-    /// At its begin.
+    /// The counters at its begin.
     pub before: Counters,
-    /// At its end.
+    /// The counters at its end.
     pub after: Counters,
     /// Length of the interval, ns.
     pub over_ns: u64,

@@ -75,7 +75,7 @@ impl State {
         })
     }
 
-    /// The name, as `ss` and RFC 9293 spell it.
+    /// Returns the name of the state, as `ss` and RFC 9293 write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Established => "ESTABLISHED",
@@ -118,7 +118,7 @@ pub struct Entry {
     pub timer_ms: u32,
     /// `TCP_INFO`; `None` for half-open and TIME-WAIT ones.
     pub tcp_info: Option<TcpInfo>,
-    /// Memory; `None` as above.
+    /// Memory; `None` if the kernel does not report it.
     pub memory: Option<Memory>,
     /// Congestion control, by the kernel's name.
     pub congestion_control: Option<String>,
@@ -187,7 +187,7 @@ impl Diag {
     }
 }
 
-/// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+/// Returns a request: `struct nlmsghdr` and `struct inet_diag_req_v2`.
 fn request(family: u8, states: &[State]) -> Vec<u8> {
     let mut message = vec![0; HEADER_BYTES + 56];
     let length = message.len() as u32;
@@ -226,7 +226,7 @@ fn messages(mut bytes: &[u8], mut take: impl FnMut(&[u8])) -> io::Result<bool> {
     Ok(true)
 }
 
-/// `struct inet_diag_msg` and its attributes; `None` where the message is cut.
+/// Parses `struct inet_diag_msg` and its attributes; returns `None` if the message is truncated.
 fn parse(message: &[u8]) -> Option<Entry> {
     let fixed = message.get(..MESSAGE_BYTES)?;
     let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| fixed[at + i]));
@@ -269,7 +269,7 @@ fn parse(message: &[u8]) -> Option<Entry> {
     Some(entry)
 }
 
-/// `SK_MEMINFO_*` of linux/sock_diag.h: rmem_alloc, rcvbuf, wmem_alloc, sndbuf, fwd_alloc,
+/// Parses `SK_MEMINFO_*` of linux/sock_diag.h: rmem_alloc, rcvbuf, wmem_alloc, sndbuf, fwd_alloc,
 /// wmem_queued, optmem, backlog, drops.
 fn memory(value: &[u8]) -> Memory {
     let word = |index: usize| {
@@ -289,7 +289,7 @@ fn memory(value: &[u8]) -> Memory {
 mod tests {
     use super::*;
 
-    /// An established IPv4 socket 10.0.0.1:80 with peer 10.0.0.2:81, without `TCP_INFO`.
+    /// Returns an established IPv4 socket 10.0.0.1:80 with peer 10.0.0.2:81, without `TCP_INFO`.
     fn message() -> Vec<u8> {
         let mut body = vec![0; MESSAGE_BYTES];
         body[0] = libc::AF_INET as u8;

@@ -24,7 +24,7 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// The caller's own.
+    /// Returns the caller's network namespace.
     pub fn own() -> Self {
         let path = PathBuf::from("/proc/self/ns/net");
         Self { inode: inode(&path).unwrap_or(0), name: None, path }
@@ -46,7 +46,7 @@ impl Netns {
         }
     }
 
-    /// The one that the process `pid` lives in.
+    /// Returns the network namespace of the process `pid`.
     ///
     /// # Errors
     /// There is no such process.

@@ -7,15 +7,15 @@ use crate::sys::process;
 /// A right that the kernel asks for, by its number (linux/capability.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Writing files of others.
+    /// Permits writing the files of other users.
     DacOverride = 1,
-    /// Reading files of others.
+    /// Permits reading the files of other users.
     DacReadSearch = 2,
-    /// Capturing packets.
+    /// Permits capturing packets.
     NetRaw = 13,
-    /// Looking into other processes.
+    /// Permits inspecting the processes of other users.
     SysPtrace = 19,
-    /// Entering namespaces.
+    /// Permits entering namespaces.
     SysAdmin = 21,
 }
 

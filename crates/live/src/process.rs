@@ -27,7 +27,7 @@ pub struct Process {
 /// A descriptor of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Place in [`Holders::processes`].
+    /// Index in [`Holders::processes`].
     pub process: usize,
     /// Number of the descriptor in that process.
     pub fd: u32,
@@ -105,7 +105,7 @@ fn read_all(pids: &[u32]) -> Vec<(u32, Sockets)> {
     all
 }
 
-/// Number of threads that read at the same time: one per CPU, up to a few.
+/// Returns the number of threads that read at the same time: one per CPU, up to a few.
 pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |cpus| cpus.get().min(8))
 }
@@ -119,7 +119,7 @@ fn sockets(pid: u32) -> Sockets {
     Some(entries.flatten().filter_map(socket).collect())
 }
 
-/// The inode of `socket:[INODE]`, where the descriptor is a socket.
+/// Returns the inode in `socket:[INODE]`, if the descriptor is a socket.
 fn socket_inode(descriptor: &Path) -> Option<u32> {
     let target = fs::read_link(descriptor).ok()?;
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
@@ -134,7 +134,7 @@ fn describe(pid: u32) -> Process {
     }
 }
 
-/// The numbers of all processes.
+/// Returns the numbers of all processes.
 fn all() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -154,8 +154,9 @@ pub fn container_process(id: &str) -> Result<u32, LiveError> {
     found.ok_or_else(|| LiveError::NoContainer { id: id.to_owned() })
 }
 
-/// The container's id in the lines of `/proc/PID/cgroup`: Docker, containerd, CRI-O and Podman
-/// name the control group by 64 hexadecimal digits, of which their tools show the first twelve.
+/// Returns the container's id in the lines of `/proc/PID/cgroup`: Docker, containerd, CRI-O and
+/// Podman name the control group by 64 hexadecimal digits, of which their tools show the first
+/// twelve.
 fn container(cgroup: &str) -> Option<String> {
     full_container(cgroup).map(|id| id[..12].to_owned())
 }

@@ -23,11 +23,11 @@ pub struct TcpInfo {
     pub tcpi_unacked: u64,
     /// Segments retransmitted and not yet acknowledged.
     pub tcpi_retrans: u64,
-    /// Since data was last sent, ms.
+    /// Time since data was last sent, ms.
     pub tcpi_last_data_sent_ms: u64,
-    /// Since data was last received, ms.
+    /// Time since data was last received, ms.
     pub tcpi_last_data_recv_ms: u64,
-    /// Since an ACK was last received, ms.
+    /// Time since an ACK was last received, ms.
     pub tcpi_last_ack_recv_ms: u64,
     /// Path MTU, bytes.
     pub tcpi_pmtu_bytes: u64,
@@ -59,9 +59,9 @@ pub struct TcpInfo {
     pub tcpi_delivery_rate_bytes_per_s: u64,
     /// Time with data in flight or waiting to be sent, µs.
     pub tcpi_busy_time_us: u64,
-    /// … of it held back by the peer's window, µs.
+    /// Part of that time in which the peer's window held data back, µs.
     pub tcpi_rwnd_limited_us: u64,
-    /// … of it held back by the send buffer, µs.
+    /// Part of that time in which the send buffer held data back, µs.
     pub tcpi_sndbuf_limited_us: u64,
     /// Segments that arrived out of order; 0 before Linux 5.5 too.
     pub tcpi_rcv_ooopack: u64,

@@ -17,7 +17,7 @@ pub mod tls;
 
 pub use target::{Scheme, Target, TargetError};
 
-/// Nanoseconds of a duration.
+/// Returns a duration in nanoseconds.
 #[cfg(target_os = "linux")]
 pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

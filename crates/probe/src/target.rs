@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// Protocol of the far end.
+/// The protocol of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// HTTP over plain TCP.
@@ -32,23 +32,23 @@ impl Scheme {
     }
 }
 
-/// A host and port, and the path of the request if it speaks HTTP.
+/// A host and port, and the path of the request for a target with HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Protocol of the far end.
+    /// The protocol of the target.
     pub scheme: Scheme,
-    /// A name or an address, an IPv6 address without its brackets.
+    /// A name or an address; an IPv6 address has no brackets.
     pub host: String,
     /// The TCP port.
     pub port: u16,
-    /// Path and query as they go into the request line; `/` where none was named.
+    /// Path and query of the request line; `/` if the target names none.
     pub path: String,
 }
 
-/// Error in the text of a target.
+/// An error in the text of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// A scheme that is not spoken.
+    /// The scheme is not supported.
     #[error("`{0}://` is not spoken here; name a URL with http:// or https://, or HOST:PORT")]
     Scheme(String),
     /// The text has no host.
@@ -57,25 +57,25 @@ pub enum TargetError {
     /// The port is invalid.
     #[error("`{0}` is no port; ports are 1 to 65535")]
     Port(String),
-    /// A host without port or scheme.
+    /// The text has neither a port nor a scheme.
     #[error("`{0}` lacks a port; write http://{0}/, https://{0}/ or {0}:PORT")]
     NoPort(String),
-    /// A name or password, which would be sent in the clear or be forgotten.
+    /// The text contains a user name or password, which would be sent unencrypted or ignored.
     #[error(
         "user names and passwords in a URL are not used; pass them as a header: -H 'Authorization: …'"
     )]
     Credentials,
-    /// A character that is not permitted in a request line or a host name.
+    /// A character is not permitted in a request line or a host name.
     #[error("`{0}` has a character that a URL cannot hold; write it as %XX")]
     Character(String),
 }
 
 impl Target {
-    /// Reads `http://HOST[:PORT]/PATH?QUERY`, `https://…`, `tcp://HOST:PORT` or `HOST:PORT`; an IPv6
-    /// address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
+    /// Parses `http://HOST[:PORT]/PATH?QUERY`, `https://…`, `tcp://HOST:PORT` or `HOST:PORT`; an
+    /// IPv6 address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
     ///
     /// # Errors
-    /// The words name no target; the error says how one is written.
+    /// The text is no target; the error states the expected form.
     pub fn parse(words: &str) -> Result<Target, TargetError> {
         if words.chars().any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii()) {
             return Err(TargetError::Character(words.to_owned()));
@@ -116,17 +116,18 @@ impl Target {
         Ok(Target { scheme, host: host.to_owned(), port, path })
     }
 
-    /// Returns the address if the host is one, so that no name has to be resolved.
+    /// Returns the address if the host is one; then no name has to be resolved.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// Host and port as in a `Host` header: without the scheme's own port (RFC 9110 §7.2).
+    /// Returns host and port as in a `Host` header, without the scheme's default port (RFC 9110
+    /// §7.2).
     pub fn authority(&self) -> String {
         if self.scheme.port() == Some(self.port) { self.bracketed() } else { self.endpoint() }
     }
 
-    /// `HOST:PORT`, an IPv6 address in brackets.
+    /// Returns `HOST:PORT`, with an IPv6 address in brackets.
     pub fn endpoint(&self) -> String {
         format!("{}:{}", self.bracketed(), self.port)
     }
@@ -145,7 +146,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Host and port of an authority; brackets around an IPv6 address are taken off.
+/// Splits an authority into host and port; brackets around an IPv6 address are removed.
 fn split_port(authority: &str) -> (&str, Option<&str>) {
     if let Some((host, rest)) = authority.strip_prefix('[').and_then(|it| it.split_once(']')) {
         return (host, rest.strip_prefix(':'));
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_target_is_refused_with_the_way_to_write_it() {
+    fn an_error_in_a_target_states_the_expected_form() {
         for (words, error) in [
             ("ftp://host/", TargetError::Scheme("ftp".into())),
             ("http:///x", TargetError::NoHost("http:///x".into())),

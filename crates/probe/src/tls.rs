@@ -1,5 +1,5 @@
-//! TLS of a measuring client: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), HTTP/1.1 by ALPN (RFC
-//! 7301), and resumed sessions if the server offers them.
+//! The TLS of a measuring client: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), ALPN for HTTP/1.1
+//! (RFC 7301), and resumed sessions if the server offers them.
 
 mod words;
 
@@ -18,13 +18,13 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
-/// Sessions that are kept to be resumed, for all servers together.
+/// Greatest number of sessions that are kept for resumption, for all servers together.
 const SESSIONS_MAX: usize = 256;
 
-/// TLS options of a client.
+/// The TLS options of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// PEM file with the only trusted certificates; `None` for the system's.
+    /// The PEM file with the only trusted certificates; `None` for the system's.
     pub cacert: Option<PathBuf>,
     /// Accepts any certificate; the server still has to prove that it holds the certificate's key.
     pub insecure: bool,
@@ -38,7 +38,7 @@ impl Default for TlsOptions {
     }
 }
 
-/// Reason why TLS cannot be used.
+/// The reason why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The system's store of certificates is empty or cannot be read.
@@ -47,7 +47,7 @@ pub enum TlsError {
          of roots (--cacert), or accept any certificate: --insecure"
     )]
     NoRoots(String),
-    /// The file has none.
+    /// The file contains no certificate.
     #[error("{path}: no certificate can be read from it ({why}); name a file in PEM format")]
     File {
         /// The file.
@@ -55,16 +55,17 @@ pub enum TlsError {
         /// The reason.
         why: String,
     },
-    /// The name cannot be in a certificate.
+    /// No certificate can be for this name.
     #[error("`{0}` is no host name that a certificate can be for")]
     Name(String),
-    /// The library refuses its configuration.
+    /// The library rejects the configuration.
     #[error("TLS cannot be set up")]
     Library(#[from] rustls::Error),
 }
 
-/// The configuration of a client, for any number of connections. Certificates are checked against those
-/// of `cacert`, else the system's roots, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+/// Returns the configuration of a client, for any number of connections. Certificates are verified
+/// with those of `cacert`, otherwise with the system's roots, or those of `SSL_CERT_FILE` and
+/// `SSL_CERT_DIR`.
 ///
 /// # Errors
 /// No root certificate is installed or named, and `insecure` is not set.
@@ -82,7 +83,8 @@ pub fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, TlsError
     Ok(Arc::new(config))
 }
 
-/// The name that the certificate of `host` has to be for; an address is sent without SNI (RFC 6066 §3).
+/// Returns the name for which the certificate of `host` has to be issued; for an address no SNI is
+/// sent (RFC 6066 §3).
 ///
 /// # Errors
 /// [`TlsError::Name`].
@@ -107,7 +109,7 @@ fn verifier(
     })
 }
 
-/// The certificates of a file.
+/// Reads the certificates of a file.
 fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let refused = |why: String| TlsError::File { path: path.display().to_string(), why };
     let found = CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
@@ -116,7 +118,7 @@ fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if found.is_empty() { Err(refused("it has none".to_owned())) } else { Ok(found) }
 }
 
-/// Returns the given certificates, or else the system's.
+/// Returns the given certificates, or the system's if there are none.
 fn roots(named: Option<&[CertificateDer<'static>]>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     if let Some(named) = named {
@@ -132,8 +134,9 @@ fn roots(named: Option<&[CertificateDer<'static>]>) -> Result<RootCertStore, Tls
     Ok(roots)
 }
 
-/// Takes certificates that one of those named has issued, and one that is named itself, as curl does:
-/// a self-signed one is often a CA's as well, which no server may show (RFC 5280 §4.2.1.9).
+/// Accepts certificates that one of the named certificates has issued, and the named ones
+/// themselves, as curl does: a self-signed certificate is often also that of a CA, which no server
+/// may present (RFC 5280 §4.2.1.9).
 #[derive(Debug)]
 struct Named {
     issued: Arc<WebPkiServerVerifier>,
@@ -151,7 +154,8 @@ impl ServerCertVerifier for Named {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let judged = self.issued.verify_server_cert(certificate, between, name, ocsp, now);
         match judged {
-            // The validity period was checked before, so only the use as a CA and the name remain.
+            // The validity period was checked before, so only the use as a CA and the name remain
+            // to be checked.
             Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.named.iter().any(|it| it == certificate) =>
             {
@@ -185,7 +189,7 @@ impl ServerCertVerifier for Named {
     }
 }
 
-/// Takes any certificate, and checks the signature made with its key.
+/// Accepts any certificate, and verifies the signature made with its key.
 #[derive(Debug)]
 struct AnyCertificate(WebPkiSupportedAlgorithms);
 
@@ -247,7 +251,8 @@ mod tests {
         TlsOptions { insecure: true, resume, ..TlsOptions::default() }
     }
 
-    /// Passes bytes both ways until the handshake is over and the server's tickets have arrived.
+    /// Passes bytes in both directions until the handshake is complete and the server's tickets
+    /// have arrived.
     fn shake(
         client: &Arc<ClientConfig>,
         server: &Arc<ServerConfig>,
@@ -275,10 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn a_self_made_certificate_is_refused_unless_any_is_taken() {
+    fn a_self_signed_certificate_is_refused_unless_any_is_accepted() {
         let server = server();
         let strict = client_config(&TlsOptions::default());
-        // Without any root on this system nothing could be trusted, and that is said before.
+        // If this system has no root certificate, nothing can be trusted, and that is reported
+        // earlier.
         match strict {
             Ok(strict) => assert!(shake(&strict, &server).is_err()),
             Err(error) => assert!(matches!(error, TlsError::NoRoots(_)), "{error}"),
@@ -289,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_resumed_where_that_is_wanted() {
+    fn sessions_are_resumed_if_requested() {
         let server = server();
         for (resume, second) in [(true, HandshakeKind::Resumed), (false, HandshakeKind::Full)] {
             let config = client_config(&any(resume)).unwrap();

@@ -24,7 +24,7 @@ pub(super) fn mask(bytes: &mut [u8], names: &Names) {
 
 struct Message<'a> {
     bytes: &'a mut [u8],
-    /// Everything before this position is masked.
+    /// Position up to which the message is masked.
     at: usize,
     names: &'a Names,
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_addresses_are_pseudonyms_wherever_they_stand() {
+    fn names_and_addresses_are_replaced_in_all_sections() {
         let (names, mut bytes) = (Names::new([3; 16]), answer());
         mask(&mut bytes, &names);
         let message = Message::parse(&bytes).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_cut_shows_nothing() {
+    fn a_truncated_message_shows_nothing() {
         for end in 0..answer().len() {
             let mut bytes = answer()[..end].to_vec();
             mask(&mut bytes, &Names::new([3; 16]));

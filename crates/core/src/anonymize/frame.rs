@@ -22,7 +22,7 @@ pub(super) fn change_headers(layout: &Layout, bytes: &mut [u8], names: &Names) {
                     mac(bytes, at..at + MAC_BYTES, names);
                 }
             }
-            // The address has the length stated before it, and eight bytes of space.
+            // The address has the length stated before it, and takes eight bytes.
             HeaderKind::Sll => {
                 cooked(bytes, header.begin + 4..header.begin + 6, header.begin + 6, names)
             }
@@ -105,7 +105,7 @@ fn tcp_options(header: &mut [u8]) {
         let length = header.get(at + 1).map_or(0, |it| usize::from(*it));
         let is_damaged = length < 2 || at + length > header.len();
         if kind == END || is_damaged {
-            // A damaged option may be cut by the snap length.
+            // The snap length may have truncated a damaged option.
             let keeps = is_damaged && TCP_OPTIONS_KEPT.contains(&kind);
             return if keeps {
             } else {
@@ -119,8 +119,8 @@ fn tcp_options(header: &mut [u8]) {
     }
 }
 
-/// Updates each checksum so that it remains correct or incorrect, from the changes of the bytes
-/// that it covers (RFC 1624).
+/// Updates each checksum for the changes of the bytes that it covers (RFC 1624), so that a correct
+/// one remains correct and a wrong one wrong.
 pub(super) fn set_checksums(frame: &Frame<'_>, layout: &Layout, bytes: &mut [u8]) {
     for (index, header) in layout.headers.iter().enumerate().rev() {
         let around = index.checked_sub(1).and_then(|it| layout.headers.get(it));

@@ -3,10 +3,10 @@
 use super::{FILLER, Names};
 use crate::app::{Protocol, Side, chunk_size, hello_skeleton, is_method_byte, verb_range};
 
-/// Fields whose values determine where messages end, and what they wait for.
+/// Fields whose values determine where messages end, and what their senders wait for.
 const FRAMING_FIELDS: [&str; 5] =
     ["Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Connection"];
-/// Fields that name a side's software.
+/// Fields that name the software of a side.
 const SOFTWARE_FIELDS: [&str; 2] = ["Server", "User-Agent"];
 /// Field names that do not identify their users (RFC 9110, RFC 6265).
 const COMMON_FIELDS: [&str; 22] = [
@@ -157,8 +157,8 @@ fn redis_line(side: Side, is_word: bool, line: &mut [u8], names: &Names) {
     }
 }
 
-/// Returns whether this is a word that the Redis parser looks for in strings that it otherwise
-/// skips.
+/// Returns whether `bytes` are a word that the Redis parser searches for in strings that it
+/// otherwise skips.
 pub(super) fn is_redis_word(bytes: &[u8]) -> bool {
     const WORDS: [&[u8]; 8] = [
         b"BLOCK",
@@ -241,7 +241,8 @@ fn mysql(side: Side, sequence: Option<u8>, last_command: &mut u8, head: &mut [u8
     const STMT_FETCH: u8 = 0x1c;
     /// Capabilities, maximum packet size, character set, and zeros; the user's name follows.
     const LOGIN_BYTES: usize = 32;
-    /// OK with small numbers, its status and warnings; or the numbers of a prepared statement.
+    /// OK with small numbers, its status and warnings; or the numbers of a prepared statement
+    /// follow.
     const STATUS_BYTES: usize = 12;
     let first = head.first().copied().unwrap_or_default();
     let kept = match (side, sequence) {
@@ -269,7 +270,7 @@ fn mysql(side: Side, sequence: Option<u8>, last_command: &mut u8, head: &mut [u8
 
 /// Returns the number of bytes after a header ending with `framing` that identify the side or the
 /// next message, although no stream parser reads them.
-pub(super) fn kept_behind(protocol: Protocol, framing: &[u8]) -> usize {
+pub(super) fn kept_after(protocol: Protocol, framing: &[u8]) -> usize {
     match (protocol, framing) {
         // The type of the handshake message.
         (Protocol::Tls, [.., 22, 3, _, _, _]) => 1,
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn http_keeps_what_frames_it() {
+    fn http_keeps_the_fields_that_frame_it() {
         for kept in [
             "Content-Length: 12\r\n",
             "transfer-encoding: chunked\r\n",
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn of_statements_the_verb_stays() {
+    fn the_verb_of_a_statement_is_kept() {
         for (statement, masked) in [
             ("SELECT name FROM users\0", "SELECT xxxxxxxxxxxxxxx\0"),
             ("/* a */ (UPDATE t", "/* x */ (UPDATE x"),

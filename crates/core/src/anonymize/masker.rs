@@ -1,22 +1,22 @@
-//! Follows one connection like the framer, byte by byte, and plans the bytes that replace its
+//! Follows one connection byte by byte with the framer, and plans the bytes that replace its
 //! streams.
 //!
-//! Bytes that no parser reads become filler. Bytes that a parser reads are gathered to units (a
+//! Bytes that no parser reads become filler. Bytes that a parser reads are gathered into units (a
 //! line, the beginning of a message) and masked by protocol.
 
 use super::plan::Plan;
 use super::{Names, mask};
-use crate::app::{Framer, KnownHeaders, Part, Protocol, Side, speaker};
+use crate::app::{Framer, KnownHeaders, Part, Protocol, Side, sender_side};
 
 /// Maximum size of a line or beginning of a message that is gathered: DNS messages have up to 64
 /// KiB.
 const GATHERED_MAX: usize = 1 << 16;
-/// Number of header bytes kept for later use.
+/// Number of header bytes that are kept for later use.
 const FRAMING_KEPT: usize = 16;
 /// Maximum length of a Redis word that is compared.
 const WORD_MAX: usize = 16;
 
-/// One connection.
+/// Masks the bytes of one connection.
 pub(super) struct Masker {
     framer: Framer,
     known: KnownHeaders,
@@ -29,7 +29,7 @@ pub(super) struct Masker {
     pub filled_headers: u64,
 }
 
-/// One direction.
+/// The state of one direction.
 #[derive(Default)]
 struct MaskedDirection {
     /// The bytes being gathered, and their position.
@@ -39,12 +39,12 @@ struct MaskedDirection {
     framing: Vec<u8>,
     /// Number of following bytes that are kept although no parser reads them.
     kept: usize,
-    /// `true` if the last line announced a bulk string (Redis).
+    /// The last line announced a bulk string (Redis).
     after_size: bool,
 }
 
 /// Consecutive bytes of one side.
-pub(super) struct Stretch<'a> {
+pub(super) struct Range<'a> {
     pub side: Side,
     pub position: u64,
     pub bytes: &'a [u8],
@@ -53,8 +53,8 @@ pub(super) struct Stretch<'a> {
 }
 
 impl Masker {
-    /// Creates a masker. `server_ports` are the server's port, and the port that is the server's if
-    /// the roles are swapped.
+    /// Creates a masker. `server_ports` are the server's port, and the port that belongs to the
+    /// server if the roles are swapped.
     pub fn new(server_ports: [u16; 2], mid_stream: bool) -> Self {
         Self {
             framer: Framer::new(server_ports[0], mid_stream),
@@ -67,15 +67,15 @@ impl Masker {
         }
     }
 
-    /// Returns whether the payload sent by `side` shows that the roles are swapped; if so, starts
-    /// over.
+    /// Returns whether the payload sent by `side` shows that the roles are swapped; if so, resets
+    /// the masker.
     pub fn swaps_roles(&mut self, side: Side, payload: &[u8]) -> bool {
         if self.knows_roles || self.framer.protocol() != Protocol::Turns {
             return false;
         }
-        let Some(speaker) = speaker(payload) else { return false };
+        let Some(sender_side) = sender_side(payload) else { return false };
         self.knows_roles = true;
-        if speaker == side {
+        if sender_side == side {
             return false;
         }
         self.server_ports.swap(0, 1);
@@ -84,9 +84,9 @@ impl Masker {
         true
     }
 
-    /// Takes the next bytes of one side.
-    pub fn take(&mut self, stretch: &Stretch<'_>, names: &Names, plan: &mut Plan) {
-        let Stretch { side, position, bytes, missing } = *stretch;
+    /// Processes the next bytes of one side.
+    pub fn take(&mut self, range: &Range<'_>, names: &Names, plan: &mut Plan) {
+        let Range { side, position, bytes, missing } = *range;
         let mut at = 0;
         while at < bytes.len() {
             let place = position + at as u64;
@@ -246,6 +246,6 @@ impl MaskedDirection {
         self.framing.extend_from_slice(bytes);
         let excess = self.framing.len().saturating_sub(FRAMING_KEPT);
         self.framing.drain(..excess);
-        self.kept = mask::kept_behind(protocol, &self.framing);
+        self.kept = mask::kept_after(protocol, &self.framing);
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Addresses and names become pseudonyms of the same length and class ([`Names`]). Payload becomes
 //! filler, except for the bytes that the framer reads (see [`crate::app`]): these keep their form
-//! and lose their values. Lengths, times, ports, sequence numbers and everything else that the
-//! diagnosis depends on are kept. There are two passes: the first determines from the ordered
-//! streams the replacement at each position ([`Plan`](plan::Plan)), the second changes the frames
-//! one by one, so that retransmitted data remains identical.
+//! and lose their values. Lengths, times, ports, sequence numbers and everything else on which the
+//! diagnosis depends are kept. There are two passes: the first determines from the ordered streams
+//! the replacement at each position ([`Plan`](plan::Plan)), the second changes the frames one by
+//! one, so that retransmitted data remains identical.
 //!
-//! Ports are kept: a server's port names the service, a client's port identifies no one, and their
+//! Ports are kept: a server's port names the service, a client's port identifies nobody, and their
 //! order and reuse are evidence.
 
 mod dns;
@@ -27,7 +27,7 @@ use crate::capture::Frame;
 use crate::wire::{Content, FlowHasher, Packet, Segment, SegmentFlags, decode, layout};
 use streams::Streams;
 
-/// Filler for payload. It begins no message of any protocol.
+/// Filler for payload. No message of any protocol begins with it.
 const FILLER: u8 = b'.';
 
 /// Counts of changes.
@@ -35,11 +35,11 @@ const FILLER: u8 = b'.';
 pub struct Counts {
     /// Number of frames changed.
     pub frames: u64,
-    /// Number of frames of unknown link type or protocol, or damaged: everything after their known
-    /// headers was removed.
+    /// Number of frames that are damaged, or of unknown link type or protocol: everything after
+    /// their known headers was removed.
     pub not_understood: u64,
-    /// Number of HTTP/2 header blocks whose content type was removed: gRPC and event streams look
-    /// like ordinary responses.
+    /// Number of HTTP/2 header blocks whose content type was removed: gRPC and event streams then
+    /// look like ordinary responses.
     pub filled_headers: u64,
 }
 
@@ -62,7 +62,7 @@ impl Anonymizer {
         }
     }
 
-    /// Takes each frame in the first pass.
+    /// Processes a frame in the first pass.
     pub fn learn(&mut self, frame: &Frame<'_>) {
         let mut segment = Segment::default();
         if matches!(decode(frame, &self.hasher, &mut segment), Packet::Tcp) {
@@ -71,7 +71,7 @@ impl Anonymizer {
         }
     }
 
-    /// Ends the first pass: all frames come again, to be [changed](Self::change).
+    /// Ends the first pass: all frames follow again, to be [changed](Self::change).
     pub fn rewind(&mut self) {
         self.counts.filled_headers = self.streams.rewind();
     }

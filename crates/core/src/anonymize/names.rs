@@ -1,4 +1,4 @@
-//! Keyed pseudonyms: the same for the same name, of the same length and class, and different for
+//! Keyed pseudonyms: the same for equal names, of the same length and class, and different for
 //! different names, without a table.
 //!
 //! Read first: J. Xu et al., "Prefix-Preserving IP Address Anonymization" (Crypto-PAn, ICNP 2002):
@@ -44,7 +44,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Creates it with a key, which is secret or derived from a number.
+    /// Creates the mapping with a key, which is secret or derived from a number.
     pub fn new(key: [u8; 16]) -> Self {
         let [low, high] = [0, 8].map(|at| {
             let word = key[at..].first_chunk().copied().unwrap_or_default();
@@ -64,8 +64,8 @@ impl Names {
     }
 
     /// Returns the pseudonym of an IPv4 address. Loopback, unspecified and broadcast addresses, and
-    /// the multicast groups of the local network (224.0.0.0/24), are kept, since they identify no
-    /// one.
+    /// the multicast groups of the local network (224.0.0.0/24), are kept, since they identify
+    /// nobody.
     pub fn ipv4(&self, address: u32) -> u32 {
         let stays = matches!(address >> 24, 0 | 127) || matches!(address, u32::MAX);
         if stays || address >> 8 == 0x00e0_0000 {
@@ -103,7 +103,7 @@ impl Names {
         self.keyed(&data) & 1 != 0
     }
 
-    /// Returns the pseudonym of a MAC address: locally administered (IEEE 802 §8.4). Group
+    /// Returns the pseudonym of a MAC address, which is locally administered (IEEE 802 §8.4). Group
     /// addresses keep the two bytes that identify their kind.
     pub fn mac(&self, address: [u8; 6]) -> [u8; 6] {
         if address == [0; 6] || address == [0xff; 6] {
@@ -185,7 +185,7 @@ fn round(v: &mut [u64; 4]) {
     v[2] = v[2].rotate_left(32);
 }
 
-/// Returns the first of the characters among which a byte is replaced, and their number.
+/// Returns the first of the characters by which a byte may be replaced, and their number.
 fn alphabet(byte: u8) -> Option<(u8, u8)> {
     Some(match byte {
         b'0'..=b'9' => (b'0', 10),
@@ -206,7 +206,8 @@ mod tests {
         Names::new([7; 16])
     }
 
-    /// The vectors of the SipHash reference implementation (`vectors_sip64`).
+    /// The expected values are the vectors of the SipHash reference implementation
+    /// (`vectors_sip64`).
     #[test]
     fn the_keyed_function_is_siphash() {
         let key: [u8; 16] = std::array::from_fn(|at| at as u8);

@@ -1,8 +1,9 @@
-//! The bytes that replace those of a stream: pieces by their position, filler everywhere else.
+//! The bytes that replace those of a stream: pieces with their positions, and filler everywhere
+//! else.
 
 use super::FILLER;
 
-/// The plan of one direction of a connection.
+/// Replacements in one direction of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     /// Position in the stream and start in `bytes` of each piece; in order.
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_planned_is_filled() {
+    fn bytes_without_a_plan_become_filler() {
         let mut plan = Plan::default();
         plan.add(3, b"abc");
         plan.add(6, b"d");

@@ -1,18 +1,18 @@
 //! The connections of a capture with their ordered streams, and the plans of the replacements.
 
 use super::Names;
-use super::masker::{Masker, Stretch};
+use super::masker::{Masker, Range};
 use super::plan::Plan;
 use crate::app::Side;
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use std::collections::{BTreeMap, HashMap};
 
-/// Position of the first byte seen: earlier ones may follow.
+/// Position of the first byte seen; earlier bytes may follow.
 const ORIGIN: u64 = 1 << 32;
 /// Maximum number of out-of-order bytes kept per connection.
 const EARLY_BYTES_MAX: usize = 1 << 20;
 
-/// All connections.
+/// The streams of all connections.
 #[derive(Default)]
 pub(super) struct Streams {
     flows: HashMap<FlowKey, Flow>,
@@ -30,13 +30,13 @@ struct Connection {
     iss: Option<u32>,
     client_is_high: bool,
     masker: Option<Box<Masker>>,
-    /// Directions of the low end and of the high end.
+    /// Directions of the low end and of the high end, in this order.
     directions: [StreamDirection; 2],
 }
 
 #[derive(Default)]
 struct StreamDirection {
-    /// Sequence number and position of the first byte seen, and of the last.
+    /// Sequence number and position of the first byte seen.
     first: Option<(u32, u64)>,
     last: (u32, u64),
     /// Position of the next byte for the masker.
@@ -49,13 +49,13 @@ struct StreamDirection {
 }
 
 impl Streams {
-    /// Takes the data of a segment in the first pass.
+    /// Processes the data of a segment in the first pass.
     pub fn learn(&mut self, segment: &Segment, payload: &[u8], names: &Names) {
         self.connection(segment).learn(segment, payload, names);
     }
 
-    /// Ends the first pass: the same segments come again. Returns the number of HTTP/2 header
-    /// blocks replaced by filler.
+    /// Ends the first pass: the same segments follow again. Returns the number of HTTP/2 header
+    /// blocks that were replaced by filler.
     pub fn rewind(&mut self) -> u64 {
         let mut filled = 0;
         for flow in self.flows.values_mut() {
@@ -78,7 +78,8 @@ impl Streams {
         direction.plan.write(position, payload);
     }
 
-    /// Returns the connection of a segment: a SYN with another sequence number opens another one.
+    /// Returns the connection of a segment. A SYN with another sequence number opens another
+    /// connection.
     fn connection(&mut self, segment: &Segment) -> &mut Connection {
         let flow = self.flows.entry(segment.flow).or_default();
         let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
@@ -141,11 +142,11 @@ impl Connection {
             }
             return;
         }
-        self.give(this, position, payload, missing, names);
-        self.give_early(this, names);
+        self.pass_on(this, position, payload, missing, names);
+        self.pass_on_early(this, names);
     }
 
-    /// Gives up missing bytes before `position`.
+    /// Gives up the missing bytes before `position`.
     fn skip_to(&mut self, end: usize, position: u64, names: &Names) {
         loop {
             let direction = &self.directions[end];
@@ -155,12 +156,12 @@ impl Connection {
                 return;
             }
             let (next, missing) = (direction.next, (reach - direction.next) as u32);
-            self.give(end, next, &[], missing, names);
-            self.give_early(end, names);
+            self.pass_on(end, next, &[], missing, names);
+            self.pass_on_early(end, names);
         }
     }
 
-    fn give_early(&mut self, end: usize, names: &Names) {
+    fn pass_on_early(&mut self, end: usize, names: &Names) {
         loop {
             let direction = &mut self.directions[end];
             let Some(entry) =
@@ -170,12 +171,12 @@ impl Connection {
             };
             let (position, (bytes, missing)) = entry.remove_entry();
             direction.early_bytes -= bytes.len();
-            self.give(end, position, &bytes, missing, names);
+            self.pass_on(end, position, &bytes, missing, names);
         }
     }
 
     /// Passes the new part of these bytes to the masker.
-    fn give(&mut self, end: usize, position: u64, bytes: &[u8], missing: u32, names: &Names) {
+    fn pass_on(&mut self, end: usize, position: u64, bytes: &[u8], missing: u32, names: &Names) {
         let side = self.side(end == 1);
         let direction = &mut self.directions[end];
         let known = direction.next.saturating_sub(position);
@@ -183,14 +184,14 @@ impl Connection {
         let Some(masker) = self.masker.as_mut().filter(|_| known < all) else { return };
         let bytes = bytes.get(known as usize..).unwrap_or_default();
         let missing = missing.min((all - known) as u32);
-        let stretch = Stretch { side, position: direction.next, bytes, missing };
-        masker.take(&stretch, names, &mut direction.plan);
+        let range = Range { side, position: direction.next, bytes, missing };
+        masker.take(&range, names, &mut direction.plan);
         direction.next = position + all;
     }
 }
 
 impl StreamDirection {
-    /// Returns the position of a sequence number, and records it if it is the furthest so far.
+    /// Returns the position of a sequence number, and records it if it is the greatest so far.
     fn position(&mut self, seq: u32) -> u64 {
         if self.first.is_none() {
             (self.first, self.last, self.next) = (Some((seq, ORIGIN)), (seq, ORIGIN), ORIGIN);

@@ -1,7 +1,7 @@
-//! Masked data is parsed as before: same marks at the same positions, same layers, correct
-//! checksums.
+//! Masked data is parsed as before: the marks have the same positions, the layers are the same, and
+//! checksums are correct.
 
-use super::masker::{Masker, Stretch};
+use super::masker::{Masker, Range};
 use super::plan::Plan;
 use super::{Anonymizer, Names};
 use crate::app::{Framer, KnownHeaders, Side};
@@ -22,8 +22,8 @@ fn masked(port: u16, said: &[Said<'_>]) -> Vec<(Side, Vec<u8>)> {
     let mut positions = [0; 2];
     for &(side, bytes) in said {
         let position = positions[side as usize];
-        let stretch = Stretch { side, position, bytes, missing: 0 };
-        masker.take(&stretch, &names(), &mut plans[side as usize]);
+        let range = Range { side, position, bytes, missing: 0 };
+        masker.take(&range, &names(), &mut plans[side as usize]);
         positions[side as usize] += bytes.len() as u64;
     }
     positions = [0; 2];
@@ -164,7 +164,7 @@ fn mysql_with_rows_and_an_ok() {
 }
 
 #[test]
-fn mqtt_http2_and_what_is_not_known() {
+fn mqtt_http2_and_unknown_protocols() {
     let settings = b"\0\0\0\x04\0\0\0\0\0";
     let headers = b"\0\0\x0b\x01\x05\0\0\0\x01\x82\x86\x41\x08acmehost";
     let answer = b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x05\0\x01\0\0\0\x01hello";
@@ -278,7 +278,7 @@ fn shows(bytes: &[u8], secret: &[u8]) -> bool {
 }
 
 #[test]
-fn checksums_that_were_right_stay_right_and_wrong_ones_wrong() {
+fn correct_checksums_remain_correct_and_wrong_ones_wrong() {
     let mut packet = tcp_packet(b"GET /alice HTTP/1.1\r\n\r\n");
     let (out, _) = changed(LinkType::RAW, &packet);
     assert!(has_right_checksums(&out) && !shows(&out, b"alice") && !shows(&out, &CLIENT));
@@ -335,7 +335,7 @@ fn ipv6_and_cooked_captures_are_changed() {
 }
 
 #[test]
-fn what_is_not_understood_loses_its_bytes_and_is_counted() {
+fn frames_that_are_not_understood_lose_their_bytes_and_are_counted() {
     let arp = [&[2, 9, 9, 9, 9, 1, 2, 9, 9, 9, 9, 2, 8, 6][..], b"who has alice?"].concat();
     for (link, bytes) in [(LinkType::ETHERNET, &arp), (LinkType(105), &arp)] {
         let (out, anonymizer) = changed(link, bytes);
@@ -350,7 +350,7 @@ fn what_is_not_understood_loses_its_bytes_and_is_counted() {
 }
 
 proptest! {
-    /// Whatever a frame contains, its length is preserved, and nothing panics.
+    /// The length of a frame is preserved whatever it contains, and nothing panics.
     #[test]
     fn any_frame_can_be_changed(
         head in prop::sample::select(vec![
@@ -369,7 +369,7 @@ proptest! {
         changed(LinkType(link), &bytes);
     }
 
-    /// A conversation in pieces is masked like the complete one.
+    /// A conversation in pieces is masked in the same way as the complete one.
     #[test]
     fn marks_stay_however_a_conversation_is_cut(cut in 1..60_usize) {
         let request = b"GET /users/17 HTTP/1.1\r\nCookie: a=b\r\n\r\n";

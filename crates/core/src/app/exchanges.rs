@@ -1,4 +1,4 @@
-//! The order of marks: the parsers' reports pass through here and come out well-formed.
+//! Puts the marks that parsers report into a well-formed order.
 
 use super::kind::{LABEL_BYTES, Label};
 use super::known::KnownHeaders;
@@ -15,7 +15,7 @@ const CLIENT_HELLO_RECORD: u8 = 22;
 /// First byte of a short HTTP/2 frame; few other greetings begin with it.
 const SETTINGS_FRAME: u8 = 0;
 
-/// The parser can no longer make sense of the bytes.
+/// The parser cannot interpret the bytes any more.
 #[derive(Debug)]
 pub(super) struct Lost;
 
@@ -57,25 +57,26 @@ pub(super) struct Exchanges {
     responding: bool,
     response_header_given: bool,
     software_given: [bool; 2],
-    /// `true` if the pushed bytes come in the middle of a message of the other side, see
+    /// The pushed bytes come in the middle of a message of the other side, see
     /// [`super::Framer::set_overlapping`].
     pub overlapping: bool,
-    /// About the current push: `spoke` if a part of it belongs to an exchange, `set_aside` if a
-    /// part belongs to none.
-    pub spoke: bool,
+    /// About the current push: `is_in_exchange` if a part of it belongs to an exchange, `set_aside`
+    /// if a part belongs to none.
+    pub is_in_exchange: bool,
     pub set_aside: bool,
 }
 
-/// The bytes of one push for a parser, and the receiver of its marks.
+/// The bytes of one push, for a parser, and the receiver of the parser's marks.
 pub(super) struct Feed<'a> {
     /// The captured bytes of the push.
     pub bytes: &'a [u8],
     /// Number of bytes consumed; beyond their length if missing bytes were skipped.
     pub pos: usize,
-    /// The position of all marks while a sniffed prefix of earlier pushes is replayed.
+    /// Position of all marks while a prefix of earlier pushes, which the sniffer had held back, is
+    /// replayed.
     pub pinned: Option<u32>,
     pub exchanges: &'a mut Exchanges,
-    /// Headers seen before.
+    /// Headers that were parsed before.
     pub known: &'a mut KnownHeaders,
     pub on: &'a mut (dyn FnMut(u32, Mark<'_>) + 'a),
 }
@@ -89,7 +90,7 @@ impl Exchanges {
         }
     }
 
-    /// Forgets the anticipated start: the message belongs to no known protocol.
+    /// Drops the anticipated start: the message belongs to no known protocol.
     pub fn forget_anticipated(&mut self) {
         self.anticipated = None;
     }
@@ -110,8 +111,8 @@ impl Exchanges {
         self.software_given[from as usize] = true;
     }
 
-    /// Returns whether no request is under way or waiting, and the next one would not come in the
-    /// middle of another one's response.
+    /// Returns whether no request is in progress or waiting, and the next one would not come in the
+    /// middle of a response to another.
     pub fn is_at_rest(&self) -> bool {
         !self.overlapping && !self.sending && self.anticipated.is_none() && self.waiting.is_empty()
     }
@@ -119,11 +120,11 @@ impl Exchanges {
     /// Begins and ends a request whose kind is known. Returns `false` and changes nothing if the
     /// state is not simple enough.
     #[inline]
-    pub fn ask_whole(&mut self, flags: RequestFlags) -> bool {
+    pub fn add_whole_request(&mut self, flags: RequestFlags) -> bool {
         if self.anticipated.is_some() || self.sending || self.waiting.len() >= WAITING_MAX {
             return false;
         }
-        (self.spoke, self.set_aside) = (true, false);
+        (self.is_in_exchange, self.set_aside) = (true, false);
         self.waiting.push_back(flags);
         (self.kind_given, self.request_header_given) = (true, true);
         true
@@ -132,12 +133,12 @@ impl Exchanges {
     /// Begins and ends the response to a request without flags. Returns `false` and changes nothing
     /// if the state is not simple enough.
     #[inline]
-    pub fn answer_whole(&mut self) -> bool {
+    pub fn add_whole_response(&mut self) -> bool {
         let plain = self.waiting.front() == Some(&RequestFlags::default());
         if !plain || self.anticipated.is_some() {
             return false;
         }
-        (self.spoke, self.set_aside) = (true, false);
+        (self.is_in_exchange, self.set_aside) = (true, false);
         self.answering = self.waiting.pop_front();
         (self.responding, self.response_header_given) = (false, true);
         true
@@ -167,12 +168,12 @@ impl<'a> Feed<'a> {
         (self.on)(at, mark);
     }
 
-    /// Marks a message's start before its protocol is known; the parser's own mark is then
+    /// Marks the start of a message before its protocol is known; the parser's own mark is then
     /// suppressed.
     pub fn anticipate(&mut self, from: Side) {
         match (from, self.rest()) {
             (Side::Client, [CLIENT_HELLO_RECORD, ..]) => self.handshake_start(),
-            // A message, or data that is not waited for: the sniffer decides.
+            // This is a message, or data for which nothing waits: the sniffer decides.
             (Side::Server, [SETTINGS_FRAME, ..]) => {}
             (_, bytes) if tls::begins_with_alert(bytes) => {}
             _ => {
@@ -195,9 +196,10 @@ impl<'a> Feed<'a> {
         hit
     }
 
-    /// Takes bytes of an unknown protocol: a change of direction begins a request or a response.
+    /// Processes bytes of an unknown protocol: a change of direction begins a request or a
+    /// response.
     pub fn turn(&mut self, from: Side) {
-        self.exchanges.spoke = true;
+        self.exchanges.is_in_exchange = true;
         // The start was marked; the next bytes of this side begin another message.
         if self.was_anticipated(from) || self.exchanges.overlapping {
             return;
@@ -221,7 +223,7 @@ impl<'a> Feed<'a> {
     }
 
     pub fn request_start(&mut self) {
-        self.exchanges.spoke = true;
+        self.exchanges.is_in_exchange = true;
         if self.was_anticipated(Side::Client) {
             return;
         }
@@ -266,7 +268,7 @@ impl<'a> Feed<'a> {
     }
 
     pub fn response_start(&mut self) {
-        self.exchanges.spoke = true;
+        self.exchanges.is_in_exchange = true;
         if self.was_anticipated(Side::Server) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
-use super::frames::{Frames, begins_with_beat};
+use super::frames::{Frames, is_keepalive};
 use super::http::Http;
 use super::known::KnownHeaders;
 use super::mark::{Mark, Protocol, Side};
@@ -14,7 +14,7 @@ use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::{self, Tls};
 
-/// The request of a parser after it has looked at bytes.
+/// What a parser asks for after it has examined bytes.
 pub(super) enum Next {
     /// All captured bytes are consumed.
     More,
@@ -25,7 +25,7 @@ pub(super) enum Next {
     Turns,
     /// The connection changes to WebSocket.
     WebSocket,
-    /// The connection becomes a tunnel: the protocol of the following bytes is to be recognised
+    /// The connection becomes a tunnel: the protocol of the following bytes has to be recognised
     /// anew.
     Tunnel,
 }
@@ -91,7 +91,7 @@ impl Machine {
         }
     }
 
-    /// Handles missing bytes where the parser needs them.
+    /// Processes missing bytes if the parser needs them.
     fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         match self {
             Self::Postgres(postgres) => postgres.gap(from, feed),
@@ -106,8 +106,8 @@ impl Machine {
 
 /// Finds requests and responses in the bytes of one TCP connection.
 ///
-/// Give it every byte of both directions in order with [`push`](Self::push); it calls back with
-/// [`Mark`]s. The rules that the marks obey are in the [module's documentation](super).
+/// It has to receive every byte of both directions in order, by [`push`](Self::push), and calls
+/// back with [`Mark`]s. The rules that the marks obey are in the [module's documentation](super).
 #[derive(Clone)]
 pub struct Framer {
     /// Number of bytes per side to be skipped without a parser.
@@ -116,15 +116,15 @@ pub struct Framer {
     machine: Machine,
     server_port: u16,
     protocol: Protocol,
-    /// `true` if every change of direction without a known protocol is checked for one.
+    /// Every change of direction in an unknown protocol is checked for the start of a known one.
     hunting: bool,
     /// The side that sent the last bytes, while no protocol is known.
     last: Option<Side>,
 }
 
 impl Framer {
-    /// A framer for a connection to `server_port`, which serves as a hint only. `mid_stream` says
-    /// that the connection's first bytes were not captured.
+    /// Creates a framer for a connection to `server_port`, which serves as a hint only.
+    /// `mid_stream` means that the connection's first bytes were not captured.
     pub fn new(server_port: u16, mid_stream: bool) -> Self {
         Self {
             skip: [0; 2],
@@ -137,14 +137,14 @@ impl Framer {
         }
     }
 
-    /// Starts over: `server_port` has turned out to be the server's port.
+    /// Resets the framer because `server_port` has turned out to be the server's port.
     pub fn begin_again(&mut self, server_port: u16) {
         let shows_values = self.exchanges.shows_values;
         *self = Self::new(server_port, true);
         self.exchanges.shows_values = shows_values;
     }
 
-    /// Starts over: the connection is set up again.
+    /// Resets the framer because the connection is set up again.
     pub fn restart(&mut self) {
         let shows_values = self.exchanges.shows_values;
         *self = Self::new(self.server_port, false);
@@ -192,12 +192,12 @@ impl Framer {
     /// Returns whether the end of the response in progress is known from the response, not from the
     /// end of the connection.
     pub fn announces_end(&self) -> bool {
-        self.is_http() && !self.skips_to_the_end()
+        self.is_http() && !self.skips_to_end()
     }
 
     /// Returns whether the response in progress ends with the connection.
     pub fn ends_with_connection(&self) -> bool {
-        self.is_http() && self.skips_to_the_end()
+        self.is_http() && self.skips_to_end()
     }
 
     fn is_http(&self) -> bool {
@@ -205,12 +205,12 @@ impl Framer {
     }
 
     /// Returns whether a body is skipped that ends with the connection (RFC 9112 §6.3).
-    fn skips_to_the_end(&self) -> bool {
+    fn skips_to_end(&self) -> bool {
         self.skip[Side::Server as usize] >= u64::MAX / 2
     }
 
-    /// Returns whether `side` has announced more bytes of its message: a body, or the rest of a
-    /// message.
+    /// Returns whether `side` has begun a message and has announced more bytes of it than it has
+    /// sent.
     pub fn owes(&self, side: Side) -> bool {
         (1..u64::MAX / 2).contains(&self.skip[side as usize])
     }
@@ -231,10 +231,10 @@ impl Framer {
         self.exchanges.overlapping = overlapping;
     }
 
-    /// Returns whether the last push belongs to no exchange: it was not requested and is not waited
-    /// for.
+    /// Returns whether the last push belongs to no exchange: nothing requested it and nothing waits
+    /// for it.
     pub fn is_set_aside(&self) -> bool {
-        self.exchanges.set_aside && !self.exchanges.spoke
+        self.exchanges.set_aside && !self.exchanges.is_in_exchange
     }
 
     /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
@@ -245,7 +245,7 @@ impl Framer {
             && matches!(&self.machine, Machine::Frames(frames) if frames.only_keeps_alive(from, bytes))
     }
 
-    /// Returns whether some of the data that the server sends is known not to be waited for.
+    /// Returns whether the client is known not to wait for some of the data that the server sends.
     #[inline]
     pub fn has_unsolicited(&self) -> bool {
         matches!(&self.machine, Machine::Frames(frames) if frames.has_unsolicited())
@@ -256,8 +256,8 @@ impl Framer {
         matches!(&self.machine, Machine::Tls(tls) if tls.has_sent_tickets_only(self.server_port))
     }
 
-    /// Takes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on the
-    /// wire but not captured. `on` receives each mark with the number of bytes of this push,
+    /// Processes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on
+    /// the wire but not captured. `on` receives each mark with the number of bytes of this push,
     /// including missing ones, before it. `known` may be shared by many connections.
     #[inline]
     pub fn push(
@@ -355,7 +355,7 @@ impl Framer {
     ) {
         let total = bytes.len() as u64 + u64::from(missing);
         let skip = &mut self.skip[from as usize];
-        (self.exchanges.spoke, self.exchanges.set_aside) = (*skip > 0, false);
+        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (*skip > 0, false);
         if *skip > total {
             *skip -= total;
             return;
@@ -393,7 +393,7 @@ impl Framer {
             let may_sniff = self.hunting || self.last.is_none();
             let next = match &mut self.machine {
                 // If the upgrade was not captured, a ping or pong identifies WebSocket.
-                Machine::Turns if may_sniff && begins_with_beat(from, feed.rest()) => {
+                Machine::Turns if may_sniff && is_keepalive(from, feed.rest()) => {
                     self.machine = Machine::Frames(Box::new(Frames::web_socket()));
                     self.last = Some(from);
                     continue;
@@ -420,7 +420,7 @@ impl Framer {
                     self.sniff(Sniffer::new(from), bytes, &mut pos, known, on);
                     continue;
                 }
-                // After missing bytes, too, the end of a TLS connection belongs to no exchange.
+                // The end of a TLS connection belongs to no exchange, even after missing bytes.
                 Machine::Turns
                     if self.protocol == Protocol::Tls && tls::begins_with_alert(feed.rest()) =>
                 {
@@ -478,7 +478,8 @@ impl Framer {
         self.skip = [0; 2];
     }
 
-    /// Passes bytes to the sniffer until it has decided; then the parser gets the bytes held back.
+    /// Passes bytes to the sniffer until it has decided; then passes the bytes held back to the
+    /// parser.
     fn sniff(
         &mut self,
         mut sniffer: Sniffer,

@@ -1,6 +1,7 @@
-//! Frames of HTTP/2 (RFC 9113 §4.1) and WebSocket (RFC 6455 §5.2), packets of MQTT (§2 of its
-//! standard). Requests and responses make turns; frames that only keep a connection open (SETTINGS,
-//! WINDOW_UPDATE, PING, pong), and messages that a broker delivers, belong to no exchange.
+//! Frames of HTTP/2 (RFC 9113 §4.1) and WebSocket (RFC 6455 §5.2), and packets of MQTT (§2 of its
+//! standard). Requests and responses alternate in turns; frames that only keep a connection open
+//! (SETTINGS, WINDOW_UPDATE, PING, pong), and messages that a broker delivers, belong to no
+//! exchange.
 //!
 //! Headers are not decompressed (RFC 7541): the kind of request remains unknown.
 
@@ -37,15 +38,15 @@ enum Format {
 pub(super) struct Frames {
     format: Format,
     readers: [FrameReader; 2],
-    /// `true` once the client's preface has passed.
+    /// The client's preface has passed.
     begun: bool,
     /// The streams of HTTP/2.
     streams: Streams,
-    /// The part of the server's current frame that is to be read.
+    /// The part of the server's current frame that has to be read.
     reading: Option<Reading>,
 }
 
-/// An HTTP/2 frame whose first bytes are to be read.
+/// An HTTP/2 frame whose first bytes have to be read.
 #[derive(Clone)]
 struct Reading {
     frame: Frame,
@@ -53,7 +54,7 @@ struct Reading {
     wanted: usize,
 }
 
-/// One direction.
+/// Reads the frames of one direction.
 #[derive(Clone, Default)]
 struct FrameReader {
     header: [u8; HEADER_MAX],
@@ -106,7 +107,8 @@ impl Frames {
         self.streams.heap_bytes()
     }
 
-    /// Returns whether a stream of messages continues that the client does not wait for.
+    /// Returns whether the server continues a stream of messages for which the client does not
+    /// wait.
     pub fn has_unsolicited(&self) -> bool {
         self.streams.has_unsolicited()
     }
@@ -199,7 +201,7 @@ impl Frames {
         let ends_response = match from {
             Side::Client => {
                 self.readers[from as usize].ends_request = frame.ends_stream();
-                self.streams.ask(&frame, feed)
+                self.streams.take_client_frame(&frame, feed)
             }
             Side::Server => {
                 let wanted = self.streams.wanted(&frame) as usize;
@@ -227,7 +229,7 @@ impl Frames {
         self.finish_reading(true)
     }
 
-    /// Evaluates the gathered bytes, if they are complete; returns the number of bytes of the frame
+    /// Evaluates the gathered bytes, if they are complete. Returns the number of bytes of the frame
     /// after the wanted part.
     fn finish_reading(&mut self, is_whole: bool) -> Option<u64> {
         let Reading { frame, bytes, wanted } = self.reading.take()?;
@@ -236,7 +238,7 @@ impl Frames {
         Some(u64::from(frame.payload_bytes) - wanted as u64)
     }
 
-    /// Handles missing bytes. The part of a frame that was to be read is dispensable.
+    /// Processes missing bytes. The part of a frame that was to be read is dispensable.
     #[cold]
     #[inline(never)]
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
@@ -248,15 +250,16 @@ impl Frames {
 }
 
 /// Control packet types (MQTT 5.0 §2.1.2) of a client that are requests, with their names.
-const ASKING: [(u8, &str); 5] =
+const REQUESTS: [(u8, &str); 5] =
     [(1, "CONNECT"), (3, "PUBLISH"), (8, "SUBSCRIBE"), (10, "UNSUBSCRIBE"), (12, "PINGREQ")];
 const PUBLISH: u8 = 3;
-/// CONNACK, PUBACK, PUBREC, SUBACK, UNSUBACK, PINGRESP.
+/// Control packet types of a broker that answer requests: CONNACK, PUBACK, PUBREC, SUBACK,
+/// UNSUBACK, PINGRESP.
 const ANSWERS: [u8; 6] = [2, 4, 5, 9, 11, 13];
 
-/// Returns whether these are a ping or a pong of WebSocket (RFC 6455 §5.5) that keeps a connection
-/// open: complete, without payload, and masked if sent by a client.
-pub(super) fn begins_with_beat(from: Side, bytes: &[u8]) -> bool {
+/// Returns whether `bytes` are a ping or a pong of WebSocket (RFC 6455 §5.5) that keeps a
+/// connection open: complete, without payload, and masked if a client sent it.
+pub(super) fn is_keepalive(from: Side, bytes: &[u8]) -> bool {
     match (from, bytes) {
         (Side::Server, [0x89 | 0x8a, 0]) => true,
         (Side::Client, [0x89 | 0x8a, 0x80, mask @ ..]) => mask.len() == 4,
@@ -265,7 +268,7 @@ pub(super) fn begins_with_beat(from: Side, bytes: &[u8]) -> bool {
 }
 
 impl Frames {
-    /// Takes a frame header; the server's next message answers the client's last.
+    /// Processes a frame header; the server's next message answers the client's last one.
     fn web_socket_frame(
         &mut self,
         from: Side,
@@ -295,7 +298,7 @@ impl Frames {
     fn mqtt_packet(&mut self, from: Side, header: &[u8], feed: &mut Feed<'_>) -> Result<u64, Lost> {
         let &[first, ref length @ ..] = header else { return Err(Lost) };
         let kind = first >> 4;
-        let asked = ASKING.iter().find(|(asking, _)| *asking == kind);
+        let asked = REQUESTS.iter().find(|(asking, _)| *asking == kind);
         match (from, asked) {
             // Quality of service 0 is not acknowledged.
             (Side::Client, Some(_)) if kind == PUBLISH && first & 6 == 0 => feed.aside(),

@@ -16,7 +16,7 @@ const SUPPORTED_VERSIONS: u16 = 43;
 /// Returns whether the TLS 1.3 ServerHello at the beginning of `message` chooses a pre-shared key
 /// (§4.2.11), which resumes a session. `None` if that is unknown: the version is earlier, it is a
 /// HelloRetryRequest, or it is incomplete.
-pub(super) fn takes_up(message: &[u8]) -> Option<bool> {
+pub(super) fn resumes_session(message: &[u8]) -> Option<bool> {
     let (&[kind, l1, l2, l3], _) = message.split_first_chunk()?;
     let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;
     let message = message.get(..end)?;
@@ -39,9 +39,9 @@ pub(super) fn takes_up(message: &[u8]) -> Option<bool> {
     is_tls13.then_some(has_key)
 }
 
-/// Sets to zero everything that [`takes_up`] does not read in the ServerHello at the beginning of
-/// `message`; lengths, types and the random value of a HelloRetryRequest remain. If the message is
-/// incomplete, all of it becomes zero.
+/// Sets to zero everything that [`resumes_session`] does not read in the ServerHello at the
+/// beginning of `message`; lengths, types and the random value of a HelloRetryRequest remain. If
+/// the message is incomplete, all of it becomes zero.
 pub(crate) fn skeleton(message: &mut [u8]) {
     let kept = structure(message).unwrap_or_default();
     let mut at = 0;
@@ -97,22 +97,22 @@ mod tests {
     fn pre_shared_key_is_a_resumption() {
         let full = hello(&[], &[(43, &[3, 4]), (51, &[0; 1124])]);
         let resumed = hello(&[], &[(43, &[3, 4]), (51, &[0; 36]), (41, &[0, 0])]);
-        assert_eq!((takes_up(&full), takes_up(&resumed)), (Some(false), Some(true)));
+        assert_eq!((resumes_session(&full), resumes_session(&resumed)), (Some(false), Some(true)));
     }
 
     #[test]
-    fn earlier_versions_and_retries_say_nothing() {
-        assert_eq!(takes_up(&hello(&[], &[(41, &[0, 0])])), None);
-        assert_eq!(takes_up(&hello(&RETRY, &[(43, &[3, 4])])), None);
+    fn earlier_versions_and_retries_show_nothing() {
+        assert_eq!(resumes_session(&hello(&[], &[(41, &[0, 0])])), None);
+        assert_eq!(resumes_session(&hello(&RETRY, &[(43, &[3, 4])])), None);
     }
 
     #[test]
-    fn a_hello_that_is_cut_or_broken_says_nothing() {
+    fn a_truncated_or_malformed_hello_shows_nothing() {
         let whole = hello(&[], &[(43, &[3, 4]), (41, &[0, 0])]);
-        assert!((0..whole.len()).all(|end| takes_up(&whole[..end]).is_none()));
+        assert!((0..whole.len()).all(|end| resumes_session(&whole[..end]).is_none()));
         let mut longer = hello(&[], &[(43, &[3, 4]), (41, &[0, 0])]);
         let last = longer.len() - 3;
         longer[last] = 200;
-        assert_eq!(takes_up(&longer), None);
+        assert_eq!(resumes_session(&longer), None);
     }
 }

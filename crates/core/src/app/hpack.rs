@@ -16,12 +16,12 @@ const ANNOUNCED_MAX: usize = 16;
 /// The way in which a response body is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Content {
-    /// As a whole, as far as known.
+    /// The body is delivered as a whole, as far as known.
     #[default]
     Whole,
-    /// As events, each sent when it happens.
+    /// The body consists of events, each sent when it happens.
     Events,
-    /// As gRPC messages, each preceded by its length.
+    /// The body consists of gRPC messages, each preceded by its length.
     Messages,
 }
 
@@ -32,14 +32,14 @@ const TYPES: [(&[u8], &[u8], Content); 2] = [
     (b"application/grpc", b"\x1d\x75\xd0\x62\x0d\x26\x3d\x4c\x4d\x65\x64", Content::Messages),
 ];
 
-/// The knowledge gained from a server's header blocks so far.
+/// Content types learnt from a server's header blocks so far.
 #[derive(Clone, Default)]
 pub(super) struct ContentTypes {
     /// Number of entries inserted into the dynamic table.
     inserted: u32,
     /// Entries with a relevant type, each with the number of entries inserted before it.
     announced: Vec<(u32, Content)>,
-    /// `true` once a block was not read: the content of the dynamic table is unknown from then on.
+    /// A block was not read: the content of the dynamic table is unknown from then on.
     lost: bool,
 }
 
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_type_is_known_again_by_its_place_in_the_table() {
+    fn a_content_type_is_recognised_by_its_index_in_the_table() {
         let mut types = ContentTypes::default();
         // `:status: 200`, `content-type: text/event-stream`, `server: a`, added to the dynamic
         // table.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_not_kept_move_nothing() {
+    fn fields_outside_the_table_shift_no_index() {
         let mut types = ContentTypes::default();
         assert_eq!(types.read(b"\x5f\x11text/event-stream"), Content::Events);
         // A field never indexed, a new name, and a table size update.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_missing_ends_the_knowledge() {
+    fn after_a_truncated_or_missing_block_no_type_is_known() {
         for block in [&b"\x5f"[..], b"\x5f\x11text", b"\xff\xff\xff\xff\xff\xff", b"\x40\x7f"] {
             let mut types = ContentTypes::default();
             assert_eq!(types.read(b"\x5f\x11text/event-stream"), Content::Events);

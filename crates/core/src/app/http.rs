@@ -19,7 +19,7 @@ pub(super) struct Http {
     readers: [MessageReader; 2],
 }
 
-/// One direction.
+/// Reads the messages of one direction.
 #[derive(Clone, Default)]
 struct MessageReader {
     state: State,
@@ -63,8 +63,8 @@ impl Http {
         unfinished.map(|unfinished| size_of_val(&**unfinished)).sum()
     }
 
-    /// Takes a push that is one complete simple message whose header repeats the last one, which is
-    /// the normal case for clients that poll. Its mark replaces those of [`Self::feed`].
+    /// Processes a push that is one complete simple message whose header repeats the last one,
+    /// which is the normal case for clients that poll. Its mark replaces those of [`Self::feed`].
     #[inline]
     pub fn whole<'k>(
         &self,
@@ -93,8 +93,8 @@ impl Http {
         if reader.state == State::Start { known.whole(reader.last, from, bytes) } else { None }
     }
 
-    /// Like [`Self::whole`], for a message with which the side states its software, as in most
-    /// first messages of a connection.
+    /// Like [`Self::whole`], for a message in which the side states its software, as in most first
+    /// messages of a connection.
     #[inline(never)]
     pub fn whole_naming<'k>(
         &self,
@@ -158,11 +158,11 @@ impl Known {
         match from {
             Side::Client => {
                 let mark = Mark::Request { kind, extent, software };
-                exchanges.ask_whole(*flags).then_some(mark)
+                exchanges.add_whole_request(*flags).then_some(mark)
             }
             Side::Server => {
                 let mark = Mark::Response { status: *status, extent, software };
-                exchanges.answer_whole().then_some(mark)
+                exchanges.add_whole_response().then_some(mark)
             }
         }
     }
@@ -192,7 +192,7 @@ impl MessageReader {
         self.unfinished.as_ref().is_some_and(|unfinished| unfinished.lines.is_in_pieces())
     }
 
-    /// Takes a header that repeats the last one.
+    /// Processes a header that repeats the last one.
     #[inline]
     fn repeated(&mut self, from: Side, feed: &mut Feed<'_>) -> Option<Next> {
         let known = feed.known.take(self.last, from, feed.rest())?;
@@ -212,7 +212,7 @@ impl MessageReader {
         Some(self.header_end(&header, from, feed))
     }
 
-    /// Takes the header lines that are complete in this push, which usually are all of them.
+    /// Processes the header lines that are complete in this push, which usually are all of them.
     fn header_lines(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let (rest, base) = (feed.rest(), feed.pos);
         let Unfinished { mut lines, mut header } =
@@ -288,7 +288,7 @@ impl MessageReader {
         Ok(Next::More)
     }
 
-    /// Determines the body's length (RFC 9112 §6.3, in its order).
+    /// Determines the length of the body (RFC 9112 §6.3, in its order).
     fn header_end(&mut self, header: &Header, from: Side, feed: &mut Feed<'_>) -> Next {
         self.unfinished = None;
         let length = match from {
@@ -363,7 +363,7 @@ fn stated_in(bytes: &[u8], line: Range<usize>) -> Option<Stated> {
     }
 }
 
-/// Takes a field line; returns whether the software of the sender is known after it.
+/// Processes a field line. Returns whether the software of the sender is known after it.
 fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>) -> bool {
     let Field::Software(software) = header.field(line) else { return false };
     feed.software(from, software);

@@ -11,7 +11,7 @@ pub(super) struct Header {
     pub content_length: Length,
     /// `true` if `Transfer-Encoding` ends in `chunked`.
     pub chunked: bool,
-    /// `true` if `Transfer-Encoding` does not end in `chunked`.
+    /// `Transfer-Encoding` is set and does not end in `chunked`.
     pub other_coding: bool,
     /// `true` for `Expect: 100-continue`.
     pub expects_continue: bool,
@@ -79,7 +79,7 @@ impl Header {
         Some(Extent { start_line: start_line.ok()?, header: header.ok()?, message: message.ok()? })
     }
 
-    /// Takes a field line; invalid lines are ignored.
+    /// Processes a field line; invalid lines are ignored.
     #[inline]
     pub fn field<'a>(&mut self, line: &'a [u8]) -> Field<'a> {
         // The first letter excludes most lines, and the position of the colon the rest.

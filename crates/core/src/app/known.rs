@@ -1,5 +1,5 @@
-//! HTTP headers seen before. Clients that poll, check health or test under load repeat them byte
-//! for byte on many connections, and identical bytes have identical meaning.
+//! HTTP headers that were parsed before. Clients that poll, check health or test under load repeat
+//! them byte for byte on many connections, and identical bytes have identical meaning.
 
 use super::exchanges::RequestFlags;
 use super::http_header::Header;
@@ -30,7 +30,7 @@ pub(super) struct Known {
     pub from: Side,
     pub bytes: Box<[u8]>,
     pub start: StartLine,
-    /// End of its start line.
+    /// End of the start line.
     pub start_end: usize,
     /// The line that states the sender's software.
     pub software: Option<Range<usize>>,
@@ -43,8 +43,8 @@ pub(super) struct Known {
     pub plain: Option<Extent>,
 }
 
-/// Headers seen before on any of the connections that share them. They never change the result of
-/// the framing.
+/// Headers that were parsed before on any of the connections that share them. They never change the
+/// result of the framing.
 #[derive(Clone, Default)]
 pub struct KnownHeaders {
     slots: Vec<Option<Box<Known>>>,

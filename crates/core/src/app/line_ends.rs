@@ -22,7 +22,7 @@ impl<'a> LineEnds<'a> {
 
     /// Returns the candidates of the next word that has any; zero at the end.
     #[inline]
-    fn look_on(&mut self) -> u64 {
+    fn next_candidates(&mut self) -> u64 {
         for word in self.words.by_ref() {
             self.end += WORD_BYTES;
             let found = candidates(u64::from_le_bytes(*word));
@@ -46,7 +46,7 @@ impl Iterator for LineEnds<'_> {
                 if self.end >= self.bytes.len() {
                     return None;
                 }
-                self.found = self.look_on();
+                self.found = self.next_candidates();
             }
             let at = self.end - WORD_BYTES + self.found.trailing_zeros() as usize / 8;
             self.found &= self.found - 1;

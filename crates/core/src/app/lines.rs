@@ -19,7 +19,7 @@ pub(super) struct Lines {
 #[derive(Clone, Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// `true` if the line was returned and is to be dropped.
+    /// The line was returned and has to be dropped.
     taken: bool,
 }
 
@@ -41,8 +41,7 @@ impl Lines {
         usize::from(HEADER_MAX - self.header_bytes)
     }
 
-    /// Counts lines of `bytes` bytes, within the [`room`](Self::room), that were parsed by the
-    /// caller.
+    /// Counts lines of `bytes` bytes, within the [`room`](Self::room), that the caller parsed.
     pub fn pass(&mut self, bytes: usize) {
         self.header_bytes += bytes as u16;
     }

@@ -71,13 +71,13 @@ pub struct Extent {
 /// The software that a message states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
-    /// The name.
+    /// The name of the software.
     pub name: Box<str>,
     /// End of the line that states it, in bytes from the message's first byte.
     pub end: u32,
 }
 
-/// One finding of a framer. Each comes with the number of bytes of the current push before it, so
+/// One report of a framer. Each comes with the number of bytes of the current push before it, so
 /// that the caller knows which segment carried it. The order of marks is guaranteed: see the
 /// [module's documentation](super).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,9 @@ pub enum Mark<'a> {
     /// The request is complete.
     RequestEnd,
     /// The first byte of the response to the oldest unanswered request follows. If there is no such
-    /// request, the server speaks first (a greeting).
+    /// request, the server sends the first message (a greeting).
     ResponseStart,
-    /// The response begun by the last `ResponseStart` was an interim response (RFC 9110 §15.2),
+    /// The response that the last `ResponseStart` began was an interim response (RFC 9110 §15.2),
     /// such as 100 Continue, and is complete. The request is unanswered again: the `ResponseStart`
     /// of its final response follows later.
     Interim {
@@ -116,9 +116,9 @@ pub enum Mark<'a> {
     /// `RequestStart`, `Kind`, `Software` if it is stated for the first time, `RequestHeaderEnd`
     /// without expectation, and `RequestEnd`.
     Request {
-        /// Its kind.
+        /// Kind of the request.
         kind: &'a Label,
-        /// The ends of its parts.
+        /// Ends of the parts of the request.
         extent: Extent,
         /// The software of its sender, if it is stated for the first time.
         software: Option<&'a Stated>,
@@ -129,12 +129,12 @@ pub enum Mark<'a> {
     Response {
         /// The status code.
         status: u16,
-        /// The ends of its parts.
+        /// Ends of the parts of the response.
         extent: Extent,
         /// The software of its sender, if it is stated for the first time.
         software: Option<&'a Stated>,
     },
-    /// The software that the side that sent these bytes states (`Server:` header and the like).
+    /// The sender of these bytes states this software (`Server:` header and the like).
     Software(&'a str),
     /// A TLS handshake begins with the ClientHello that follows.
     HandshakeStart,

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_without_a_reply_ask_for_nothing() {
+    fn commands_without_a_reply_are_no_requests() {
         for text in [
             "set a 0 0 1 noreply\r\nx\r\n",
             "delete a noreply\r\n",
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn other_commands_ask_for_a_reply() {
+    fn other_commands_are_requests() {
         for text in [
             "",
             "get a\r\n",

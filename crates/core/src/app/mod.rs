@@ -48,8 +48,8 @@ mod mysql;
 mod packets;
 mod postgres;
 mod redis;
+mod sender_side;
 mod sniff;
-mod speaker;
 mod sql;
 mod streams;
 #[cfg(test)]
@@ -63,5 +63,5 @@ pub(crate) use http_header::{chunk_size, is_method_byte};
 pub use kind::{LABEL_BYTES, Label};
 pub use known::KnownHeaders;
 pub use mark::{Extent, Mark, Protocol, Side, Stated};
-pub use speaker::speaker;
+pub use sender_side::sender_side;
 pub(crate) use sql::verb_range;

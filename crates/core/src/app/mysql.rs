@@ -65,7 +65,7 @@ enum Phase {
 enum Reply {
     /// The first packet of the response or of its next result set.
     First,
-    /// So many packets of definitions, followed by rows (`true`) or by the end.
+    /// This number of packets with definitions, followed by rows (`true`) or by the end.
     Definitions(u64, bool),
     /// Rows until EOF.
     Rows,
@@ -80,7 +80,7 @@ pub(super) struct Mysql {
     reply: Reply,
     /// The current packet of each side.
     packets: [Packet; 2],
-    /// `true` if the response is complete once the current packet has passed.
+    /// The response is complete once the current packet has passed.
     ends: bool,
     /// `true` if the connection changes to TLS after the current packet.
     encrypts: bool,
@@ -89,7 +89,7 @@ pub(super) struct Mysql {
 #[derive(Clone, Copy, Default)]
 struct Packet {
     length: u64,
-    /// `true` if it is part of a command that has been marked.
+    /// The packet is part of a command that has been marked.
     is_command: bool,
 }
 
@@ -218,7 +218,7 @@ impl Mysql {
         Ok(())
     }
 
-    /// Ends the result with the current packet, and the response too unless `more` results follow.
+    /// Ends the result with the current packet; ends the response too unless `more` results follow.
     fn last(&mut self, more: bool) -> Result<(), Lost> {
         self.reply = Reply::First;
         if !more {
@@ -265,7 +265,7 @@ impl Rules for Mysql {
             }
             (Side::Client, Phase::Greeting) | (Side::Server, Phase::Login) => return Err(Lost),
             (Side::Client, Phase::Login) => self.login(head, feed)?,
-            // Replies to the server's questions; a file for LOAD DATA LOCAL.
+            // The client replies to the server's requests, or sends a file for LOAD DATA LOCAL.
             (Side::Client, Phase::Authentication) => {}
             (Side::Client, _) if self.commands.len() == 1 && feed.is_responding() => {}
             (Side::Client, _) => self.command(head, feed)?,

@@ -1,4 +1,4 @@
-//! Protocols whose messages begin with their length share one loop.
+//! The common loop of protocols whose messages begin with their length.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -19,18 +19,18 @@ pub(super) struct Shape {
 pub(super) trait Rules {
     /// Returns the number of bytes up to the length of the next message of this side; 1 to 8.
     fn header_bytes(&self, from: Side) -> usize;
-    /// Called when the first byte of a message is there, not yet consumed.
+    /// Is called when the first byte of a message has arrived, and is not yet consumed.
     fn begin(&mut self, from: Side, first: u8, feed: &mut Feed<'_>);
-    /// Called when the header is complete.
+    /// Is called when the header is complete.
     fn header(&mut self, from: Side, header: &[u8], feed: &mut Feed<'_>) -> Result<Shape, Lost>;
-    /// Called when the bytes to be read are complete; they are fewer than requested if the capture
-    /// cut them. Not called if there are none to be read.
+    /// Is called when the bytes to be read are complete; there are fewer than requested if the
+    /// capture truncated them. It is not called if there are none to be read.
     fn head(&mut self, from: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost>;
-    /// Called when the message has passed.
+    /// Is called when the message has passed.
     fn end(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost>;
 }
 
-/// Both directions of a connection with such a protocol.
+/// Parsers of both directions of a connection with such a protocol.
 #[derive(Clone, Default)]
 pub(super) struct Packets<R> {
     readers: [PacketReader; 2],
@@ -118,7 +118,7 @@ impl<R: Rules> Packets<R> {
         matches!(self.readers[from as usize].state, State::Head)
     }
 
-    /// Handles missing bytes, which are harmless if the message's length is known.
+    /// Processes missing bytes, which are harmless if the length of the message is known.
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
         match reader.state {

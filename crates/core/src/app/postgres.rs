@@ -10,7 +10,7 @@ use super::mark::Side;
 use super::packets::{Rules, Shape};
 use super::sql::verb;
 
-/// Number of bytes of a statement in which the verb is looked for.
+/// Number of bytes of a statement in which the verb is searched for.
 const STATEMENT_PEEK: usize = 192;
 const MESSAGE_MAX: u32 = 1 << 30;
 
@@ -40,17 +40,17 @@ pub(super) struct Postgres {
     phase: Phase,
     /// Type of the current message of each side.
     types: [u8; 2],
-    /// Extended protocol: `true` until the request ends with Sync.
+    /// In the extended protocol: the request has not yet ended with Sync.
     in_batch: bool,
-    /// `true` if the batch contained Flush: its response may begin.
+    /// The batch contained Flush, so that its response may begin.
     flushed: bool,
-    /// `true` while the server receives COPY data. The Sync of that batch was ignored: the one that
-    /// counts follows the data ("COPY operations").
+    /// The server receives COPY data. The Sync of that batch was ignored: the one that counts
+    /// follows the data ("COPY operations").
     copies_in: bool,
 }
 
 impl Postgres {
-    /// Creates the state; with `mid_stream` the start-up is already over.
+    /// Creates the state. With `mid_stream` the start-up is already over.
     pub fn new(mid_stream: bool) -> Self {
         let phase = if mid_stream { Phase::Messages } else { Phase::Startup };
         Self { phase, ..Self::default() }

@@ -1,7 +1,7 @@
 //! Redis serialization protocol, versions 2 and 3 (redis.io, "RESP protocol specification").
 //!
-//! Values are counted, not nested: each value is one expected part, and an aggregate adds its
-//! parts.
+//! Values are counted, not nested: each value is one expected part, and an aggregate adds the
+//! number of its parts.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// Maximum length of a command word.
 const COMMAND_MAX: u64 = 32;
 /// Maximum number of parts of one message.
-const OWED_MAX: u64 = 1 << 32;
+const MISSING_VALUES_MAX: u64 = 1 << 32;
 
 /// Commands whose second word is part of their kind.
 const WITH_SUBCOMMAND: [&str; 16] = [
@@ -30,7 +30,7 @@ const BLOCKING: [&[u8]; 8] =
 const BLOCKING_IF_ASKED: [&[u8]; 2] = [b"XREAD", b"XREADGROUP"];
 
 /// Maximum number of unanswered waiting commands on one connection.
-const STANDING_MAX: usize = 64;
+const WAITING_MAX: usize = 64;
 
 /// First words of push messages that answer a request (redis.io, "Pub/Sub", RESP3).
 const CONFIRMATIONS: [&[u8]; 6] =
@@ -40,21 +40,21 @@ const CONFIRMATIONS: [&[u8]; 6] =
 #[derive(Clone, Default)]
 pub(super) struct Redis {
     readers: [CommandReader; 2],
-    standing: Standing,
+    waiting: WaitingCommands,
 }
 
-/// Requests that wait, by their number, and the counts of all requests sent and answered.
+/// Requests that wait for data, by their number, and the counts of all requests sent and answered.
 #[derive(Clone, Default)]
-struct Standing {
+struct WaitingCommands {
     sent: u64,
     answered: u64,
     open: VecDeque<u64>,
 }
 
-impl Standing {
-    /// Records a request; returns whether it waits.
+impl WaitingCommands {
+    /// Records a request. Returns whether it waits for data.
     fn ask(&mut self, waits: bool) -> bool {
-        let is_kept = waits && self.open.len() < STANDING_MAX;
+        let is_kept = waits && self.open.len() < WAITING_MAX;
         if is_kept {
             self.open.push_back(self.sent);
         }
@@ -62,7 +62,7 @@ impl Standing {
         is_kept
     }
 
-    /// Records a response; returns whether it answers a request that waits.
+    /// Records a response. Returns whether it answers a request that waits for data.
     fn answer(&mut self) -> bool {
         // A response without a request answers a request from before the capture.
         if self.answered == self.sent {
@@ -77,7 +77,7 @@ impl Standing {
     }
 }
 
-/// Returns the words of a command at the beginning of `bytes`, as far as they are there: bulk
+/// Returns the words of a command at the beginning of `bytes`, as far as they were captured: bulk
 /// strings in an array or push.
 fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut lines = bytes.split(|&byte| byte == b'\n');
@@ -115,13 +115,13 @@ struct CommandReader {
     state: State,
     lines: Lines,
     /// Number of values that the message still lacks.
-    owed: u64,
+    missing_values: u64,
     /// Number of words of a command seen so far.
     words: u64,
     /// The command, while its subcommand is awaited.
     command: Option<Box<Label>>,
-    /// `true` if the message belongs to no exchange: out-of-band data (RESP3 push) that answers
-    /// nothing, or a waiting request and its response.
+    /// The message belongs to no exchange: it is out-of-band data (RESP3 push) that answers
+    /// nothing, or a waiting request or its response.
     is_aside: bool,
 }
 
@@ -149,7 +149,7 @@ impl Redis {
                 return Ok(Next::More);
             };
             if reader.state == State::Start {
-                reader.start(from, first, &mut self.standing, feed)?;
+                reader.start(from, first, &mut self.waiting, feed)?;
                 continue;
             }
             let Some(line) = reader.lines.next(feed.rest(), &mut feed.pos)? else {
@@ -157,12 +157,18 @@ impl Redis {
             };
             let size = match reader.state {
                 State::Word => {
-                    command_word(reader.words, &mut reader.command, reader.owed, line, feed);
+                    command_word(
+                        reader.words,
+                        &mut reader.command,
+                        reader.missing_values,
+                        line,
+                        feed,
+                    );
                     reader.words += 1;
                     reader.value_end(from, feed);
                     continue;
                 }
-                _ => value_line(from, reader.words, &mut reader.owed, line, feed)?,
+                _ => value_line(from, reader.words, &mut reader.missing_values, line, feed)?,
             };
             match size {
                 None => reader.value_end(from, feed),
@@ -184,17 +190,17 @@ impl CommandReader {
         &mut self,
         from: Side,
         first: u8,
-        standing: &mut Standing,
+        waiting: &mut WaitingCommands,
         feed: &mut Feed<'_>,
     ) -> Result<(), Lost> {
         let is_push = first == b'>' && !(feed.has_begun() && confirms(feed.rest()));
         match from {
             Side::Client if first.is_ascii_control() => return Err(Lost),
             Side::Client => {
-                self.is_aside = standing.ask(!feed.is_anticipated() && asks_to_wait(feed.rest()));
+                self.is_aside = waiting.ask(!feed.is_anticipated() && asks_to_wait(feed.rest()));
             }
             Side::Server if !b"+-:$*_#,(!=%~|>".contains(&first) => return Err(Lost),
-            Side::Server => self.is_aside = is_push || standing.answer(),
+            Side::Server => self.is_aside = is_push || waiting.answer(),
         }
         match from {
             _ if is_push => {}
@@ -202,7 +208,7 @@ impl CommandReader {
             Side::Client => feed.request_start(),
             Side::Server => feed.response_start(),
         }
-        self.owed = 1;
+        self.missing_values = 1;
         self.words = 0;
         self.command = None;
         self.lines.begin();
@@ -217,10 +223,10 @@ impl CommandReader {
 
     /// Ends a value, and the message if it was the last.
     fn value_end(&mut self, from: Side, feed: &mut Feed<'_>) {
-        self.owed = self.owed.saturating_sub(1);
+        self.missing_values = self.missing_values.saturating_sub(1);
         self.lines.begin();
         self.state = State::Value;
-        if self.owed > 0 {
+        if self.missing_values > 0 {
             return;
         }
         self.state = State::Start;
@@ -241,7 +247,7 @@ impl CommandReader {
 fn value_line(
     from: Side,
     words: u64,
-    owed: &mut u64,
+    missing_values: &mut u64,
     line: &[u8],
     feed: &mut Feed<'_>,
 ) -> Result<Option<u64>, Lost> {
@@ -253,14 +259,14 @@ fn value_line(
         b'|' => number(rest)?.unwrap_or(0).saturating_mul(2).saturating_add(1),
         b'$' | b'!' | b'=' => return number(rest),
         _ if from == Side::Server && b"+-:_#,(".contains(&kind) => 0,
-        _ if from == Side::Client && words == 0 && *owed == 1 => {
+        _ if from == Side::Client && words == 0 && *missing_values == 1 => {
             inline_command(line, feed);
             0
         }
         _ => return Err(Lost),
     };
-    *owed = owed.saturating_add(parts);
-    if *owed > OWED_MAX { Err(Lost) } else { Ok(None) }
+    *missing_values = missing_values.saturating_add(parts);
+    if *missing_values > MISSING_VALUES_MAX { Err(Lost) } else { Ok(None) }
 }
 
 fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
@@ -277,7 +283,7 @@ fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
 fn command_word(
     words: u64,
     command: &mut Option<Box<Label>>,
-    owed: u64,
+    missing_values: u64,
     word: &[u8],
     feed: &mut Feed<'_>,
 ) {
@@ -288,7 +294,7 @@ fn command_word(
     } else if words == 0 {
         let mut kind = Label::default();
         kind.push_upper(word);
-        if owed > 1 && WITH_SUBCOMMAND.contains(&&*kind) {
+        if missing_values > 1 && WITH_SUBCOMMAND.contains(&&*kind) {
             *command = Some(Box::new(kind));
         } else {
             feed.kind(&kind);
@@ -303,5 +309,5 @@ fn number(digits: &[u8]) -> Result<Option<u64>, Lost> {
     }
     let text = std::str::from_utf8(digits).map_err(|_| Lost)?;
     let value = text.parse::<u64>().map_err(|_| Lost)?;
-    if value > OWED_MAX { Err(Lost) } else { Ok(Some(value)) }
+    if value > MISSING_VALUES_MAX { Err(Lost) } else { Ok(Some(value)) }
 }

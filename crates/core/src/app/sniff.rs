@@ -30,7 +30,7 @@ pub(super) enum Verdict {
 pub(super) struct Hint {
     /// The server's port, which breaks ties only.
     pub server_port: u16,
-    /// `true` if the message is not the connection's first.
+    /// The message is not the first of the connection.
     pub mid_stream: bool,
 }
 
@@ -71,8 +71,8 @@ impl Sniffer {
         self.prefix().first() == Some(&22)
     }
 
-    /// Takes one more byte; returns `Some` once the protocol is decided, with [`Protocol::Turns`]
-    /// for none.
+    /// Processes one more byte. Returns `Some` once the protocol is decided, with
+    /// [`Protocol::Turns`] for none.
     pub fn decide(&mut self, byte: u8, hint: Hint) -> Option<Protocol> {
         if let Some(slot) = self.prefix.get_mut(usize::from(self.len)) {
             *slot = byte;
@@ -91,8 +91,8 @@ impl Sniffer {
     }
 }
 
-/// Returns whether `bytes`, sent by `from`, are recognised as HTTP/1.x wherever a message of any
-/// protocol may begin. This test and those before it do not depend on a [`Hint`].
+/// Returns whether `bytes`, sent by `from`, are recognised as HTTP/1.x at any place where a message
+/// of any protocol may begin. This test and those before it do not depend on a [`Hint`].
 pub(super) fn begins_http(from: Side, bytes: &[u8]) -> bool {
     let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
     let hint = Hint { server_port: 0, mid_stream: false };
@@ -230,7 +230,7 @@ pub(super) fn dns_query(prefix: &[u8], hint: Hint) -> Verdict {
     match *prefix {
         [_] => Verdict::Maybe,
         [high, low, ..] if u16::from_be_bytes([high, low]) < SHORTEST => Verdict::No,
-        // On port 53 any length is accepted; on other ports questions are short.
+        // On port 53 any length is accepted; on other ports only short queries are.
         [high, _, ..] if high > 1 && hint.server_port != 53 => Verdict::No,
         [_, _, _, _, flags, ..] if flags & 0xf8 != 0 => Verdict::No,
         [_, _, _, _, _, _, 0, 1, 0, 0, 0, 0, ..] => Verdict::Yes,

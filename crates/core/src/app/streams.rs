@@ -1,6 +1,6 @@
-//! Streams of HTTP/2 (RFC 9113 §5): which of a server's frames answer a waiting client. Requests
-//! share a connection, and only turns are distinguished: a response is over when all streams are
-//! over that the client waits for. On a stream of events or messages, only the first answers the
+//! Streams of HTTP/2 (RFC 9113 §5): which frames of a server answer a waiting client. Requests
+//! share a connection, and only turns are distinguished: a response is over when all streams for
+//! which the client waits are over. On a stream of events or messages, only the first answers the
 //! request; the client does not wait for each of the others.
 
 use super::exchanges::Feed;
@@ -26,11 +26,11 @@ const PREFIX_BYTES: u32 = 5;
 /// Maximum length of a header block that is read, bytes.
 const BLOCK_MAX: u32 = 4096;
 
-/// Maximum number of streamed responses that are followed at a time; beyond that, the oldest is
+/// Maximum number of streamed responses that are followed at a time. Beyond it the oldest is
 /// treated like other responses.
 const ANSWERS_MAX: usize = 64;
 
-/// A frame's header.
+/// Header of a frame.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Frame {
     pub kind: u8,
@@ -53,9 +53,9 @@ impl Frame {
 /// Progress of a streamed response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
-    /// Its first message has not begun.
+    /// The first message has not begun.
     Before,
-    /// Number of bytes that the first message still lacks.
+    /// This number of bytes of the first message is still missing.
     First { left: u64 },
     /// The first message is complete: the client does not wait for the rest.
     Later,
@@ -73,8 +73,9 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Takes a frame of the client. Returns whether the response that is waited for ends with it.
-    pub fn ask(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
+    /// Processes a frame of the client. Returns whether the response for which the client waits
+    /// ends with it.
+    pub fn take_client_frame(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         if !matches!(frame.kind, DATA | HEADERS | CONTINUATION) {
             feed.aside();
             return frame.kind == RST_STREAM && self.end(frame.stream);
@@ -85,20 +86,21 @@ impl Streams {
             self.last = frame.stream;
             self.open += 1;
         } else if !was_waiting && feed.is_waiting() {
-            self.ask_again(frame.stream);
+            self.await_next_message(frame.stream);
         }
         false
     }
 
     /// Begins to wait for another message after a client's message on an open stream.
-    fn ask_again(&mut self, stream: u32) {
+    fn await_next_message(&mut self, stream: u32) {
         let Some(piece) = self.answer(stream) else { return };
         let was_over = *piece == Piece::Later;
         *piece = Piece::Before;
         self.open += u32::from(was_over);
     }
 
-    /// Takes a frame of the server. Returns whether the response that is waited for ends with it.
+    /// Processes a frame of the server. Returns whether the response for which the client waits
+    /// ends with it.
     pub fn take_server_frame(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         match frame.kind {
             DATA | HEADERS | CONTINUATION if !self.is_unsolicited(frame) => feed.turn(Side::Server),
@@ -107,13 +109,13 @@ impl Streams {
         (frame.ends_stream() || frame.kind == RST_STREAM) && self.end(frame.stream)
     }
 
-    /// Returns whether the server's `frame` carries data that the client does not wait for.
+    /// Returns whether the server's `frame` carries data for which the client does not wait.
     fn is_unsolicited(&mut self, frame: &Frame) -> bool {
         let Some(piece) = self.answer(frame.stream) else { return false };
         match (*piece, frame.kind) {
             (Piece::First { left: 0 }, DATA) if frame.payload_bytes > 0 => {
                 *piece = Piece::Later;
-                // The wait was over with the first message.
+                // The wait ended with the first message.
                 self.close_one();
                 true
             }
@@ -130,14 +132,14 @@ impl Streams {
         self.answers.iter_mut().find(|(of, _)| *of == stream).map(|(_, piece)| piece)
     }
 
-    /// Ends `stream`. Returns whether nothing is waited for after that.
+    /// Ends `stream`. Returns whether the client waits for no stream after that.
     fn end(&mut self, stream: u32) -> bool {
         let place = self.answers.iter().position(|(of, _)| *of == stream);
         let piece = place.map(|place| self.answers.remove(place).1);
         piece != Some(Piece::Later) && self.close_one()
     }
 
-    /// Counts one stream less to wait for; returns whether it was the last.
+    /// Counts one stream less to wait for. Returns whether it was the last.
     fn close_one(&mut self) -> bool {
         self.open = self.open.saturating_sub(1);
         self.open == 0
@@ -148,10 +150,10 @@ impl Streams {
         self.answers.capacity() * size_of::<(u32, Piece)>() + self.contents.heap_bytes()
     }
 
-    /// Returns whether a response continues after the part that the client waits for.
+    /// Returns whether a response continues after the part for which the client waits.
     pub fn has_unsolicited(&self) -> bool {
-        let goes_on = |piece: &Piece| matches!(piece, Piece::First { left: 0 } | Piece::Later);
-        self.answers.iter().any(|(_, piece)| goes_on(piece))
+        let continues = |piece: &Piece| matches!(piece, Piece::First { left: 0 } | Piece::Later);
+        self.answers.iter().any(|(_, piece)| continues(piece))
     }
 
     /// Returns how many payload bytes of the server's `frame` have to be read.
@@ -171,7 +173,7 @@ impl Streams {
     }
 
     /// Reads the wanted bytes of `frame`; `payload` is `None` if they were not captured. Returns
-    /// whether the response that is waited for ends with the frame.
+    /// whether the response for which the client waits ends with the frame.
     pub fn read(&mut self, frame: &Frame, payload: Option<&[u8]>) -> bool {
         match (frame.kind, payload) {
             (HEADERS, Some(payload)) => {

@@ -1,8 +1,7 @@
 //! TLS records (RFC 8446 §5, RFC 5246 §6.2): handshake phases, then turns of application data.
 //!
-//! Read first: RFC 8446 §2 and appendix D.4 (how TLS 1.3 imitates TLS 1.2), RFC 5246 §7.3.
-//! Record headers are readable whatever the snap length, and mostly sufficient. Beside them only
-//! the ServerHello is read, which shows whether TLS 1.3 resumes a session ([`hello`]).
+//! Record headers are readable whatever the snap length is, and are mostly sufficient. Besides them
+//! only the ServerHello is read, which shows whether TLS 1.3 resumes a session ([`hello`]).
 //! - TLS 1.3 is recognised by encrypted server records before the client's Finished.
 //! - A TLS 1.3 session is resumed if its ServerHello chooses a pre-shared key; if that cannot be
 //!   read, if these records are too short for a certificate. A TLS 1.2 session is resumed if the
@@ -45,7 +44,7 @@ const GREETING_PORTS: [u16; 6] = [465, 563, 990, 992, 993, 995];
 /// Maximum number of records of a client's certificate flight.
 const CLIENT_FLIGHT_MAX: u8 = 4;
 
-/// Returns whether these bytes are a record that ends a connection, and so belongs to no exchange.
+/// Returns whether `bytes` are a record that ends a connection, and so belongs to no exchange.
 pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
     match *bytes {
         [ALERT, 3, ..] => true,
@@ -60,23 +59,23 @@ pub(super) struct Tls {
     readers: [RecordReader; 2],
     done: bool,
     tls13: bool,
-    /// `true` if the server changed ciphers first: an abbreviated handshake.
+    /// The server changed ciphers first: the handshake is abbreviated.
     server_first: bool,
     /// Bytes of the server's records before the client answered them.
     server_flight_bytes: u32,
-    /// The part of them in encrypted records.
+    /// Part of `server_flight_bytes` in encrypted records.
     server_encrypted_bytes: u32,
     client_encrypted_records: u8,
     tickets: Tickets,
     /// The record that begins with a ServerHello, while it is being read.
     reading: Option<Box<Reading>>,
-    /// `true` if the server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
-    takes_up: Option<bool>,
-    /// `true` if the server sent something other than tickets before the first request.
+    /// The server's TLS 1.3 ServerHello resumes a session; `None` if it was not read.
+    resumes_session: Option<bool>,
+    /// The server sent something other than tickets before the first request.
     greets: bool,
 }
 
-/// A record whose first bytes are to be read.
+/// A record whose first bytes have to be read.
 #[derive(Clone)]
 struct Reading {
     bytes: Vec<u8>,
@@ -84,14 +83,14 @@ struct Reading {
     record_bytes: usize,
 }
 
-/// One direction.
+/// Reads the records of one direction.
 #[derive(Clone, Default)]
 struct RecordReader {
     header: [u8; HEADER_BYTES],
     have: u8,
     changed_cipher: bool,
     finished: bool,
-    /// `true` if the handshake is complete once the current record has passed.
+    /// The handshake is complete once the current record has passed.
     ends_handshake: bool,
 }
 
@@ -156,8 +155,8 @@ impl Tls {
         }
     }
 
-    /// Reads the ServerHello; once it is complete, returns the number of bytes that its record
-    /// still lacks.
+    /// Reads the ServerHello. Once it is complete, returns the number of bytes of its record that
+    /// are still missing.
     fn read(&mut self, feed: &mut Feed<'_>) -> Option<u64> {
         let reading = self.reading.as_mut()?;
         let lacks = reading.wanted - reading.bytes.len();
@@ -169,11 +168,11 @@ impl Tls {
             return None;
         }
         let Reading { bytes, wanted, record_bytes } = *self.reading.take()?;
-        self.takes_up = hello::takes_up(&bytes).or(self.takes_up);
+        self.resumes_session = hello::resumes_session(&bytes).or(self.resumes_session);
         Some((record_bytes - wanted) as u64)
     }
 
-    /// Handles missing bytes: a ServerHello is dispensable.
+    /// Processes missing bytes: a ServerHello is dispensable.
     #[cold]
     #[inline(never)]
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
@@ -213,7 +212,7 @@ impl Tls {
         let answered = self.readers[Side::Client as usize].changed_cipher;
         if from == Side::Server && !answered {
             self.server_flight_bytes += u32::from(length) + HEADER_BYTES as u32;
-            if self.takes_up.is_none() && length > 0 {
+            if self.resumes_session.is_none() && length > 0 {
                 let record_bytes = usize::from(length);
                 let wanted = record_bytes.min(HELLO_MAX_BYTES);
                 self.reading = Some(Box::new(Reading { bytes: Vec::new(), wanted, record_bytes }));
@@ -227,7 +226,7 @@ impl Tls {
         }
     }
 
-    /// Takes application data before the handshake is known to be over.
+    /// Processes application data before the handshake is known to be over.
     fn encrypted_handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
         let changed_cipher = self.readers[from as usize].changed_cipher;
         match from {
@@ -261,7 +260,7 @@ impl Tls {
     fn handshake_end(&mut self, feed: &mut Feed<'_>) {
         self.done = true;
         let resumed = if self.tls13 {
-            self.takes_up.unwrap_or(self.server_encrypted_bytes < RESUMED_MAX_BYTES)
+            self.resumes_session.unwrap_or(self.server_encrypted_bytes < RESUMED_MAX_BYTES)
         } else {
             self.server_first
         };

@@ -83,7 +83,7 @@ impl LinkType {
 /// One captured frame: a view into a [`Block`].
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Its identifier.
+    /// Identifier of the frame.
     pub id: FrameId,
     /// Capture time, nanoseconds since the Unix epoch.
     pub time_ns: u64,
@@ -100,7 +100,7 @@ pub struct Frame<'a> {
 pub struct FrameEntry {
     /// Capture time, nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// Its identifier.
+    /// Identifier of the frame.
     pub id: FrameId,
     /// Start of the frame's bytes in [`Block::bytes`].
     pub offset: u32,

@@ -1,5 +1,5 @@
-//! The requests of a run, and those that only one of two runs has: comparing latencies of different
-//! requests would show the difference between the requests.
+//! The requests of a run, and those that only one of two runs has. A comparison of latencies of
+//! different requests would show the difference between the requests.
 
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::model::Report;
@@ -22,18 +22,18 @@ pub struct Load {
 struct Port {
     exchanges: u64,
     kinds: BTreeMap<String, u64>,
-    /// `true` if some kinds were counted together.
+    /// Some kinds were counted together.
     has_others: bool,
 }
 
 /// Requests that only one of two runs has.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct OnlyIn {
-    /// The run that has them, `before` or `after`.
+    /// The run that has these requests, `before` or `after`.
     pub run: &'static str,
-    /// The port of their servers.
+    /// Port of their servers.
     pub port: u16,
-    /// Their kind; `None` if the other run has nothing on this port.
+    /// Kind of the requests; `None` if the other run has nothing on this port.
     pub kind: Option<String>,
     /// Number of exchanges of this kind in this run.
     pub exchanges: u64,
@@ -74,7 +74,7 @@ impl Load {
         self.ports.values().fold(0, |sum: u64, port| sum.saturating_add(port.exchanges))
     }
 
-    /// Returns the requests that this run, named `run`, has and `other` has not, the most frequent
+    /// Returns the requests of this run, named `run`, that `other` does not have, the most frequent
     /// first.
     fn only_in(&self, run: &'static str, other: &Self) -> Vec<OnlyIn> {
         let of_exchanges = self.exchanges();
@@ -104,7 +104,7 @@ impl Load {
     }
 }
 
-/// Requests that only one of the runs has, those of `after` first.
+/// Returns the requests that only one of the runs has, those of `after` first.
 pub fn differences(before: &Load, after: &Load) -> Vec<OnlyIn> {
     if before.ports.is_empty() || after.ports.is_empty() {
         return Vec::new();

@@ -1,21 +1,20 @@
-//! Percentiles that look different without being significant, and the number of exchanges needed to
-//! decide.
+//! Percentiles that differ without being significant, and the number of exchanges needed to decide.
 
 use super::tails::fisher;
 use super::{Change, Measured, Options, Ranks, SIGNIFICANCE, Sample, TAILS, Tail};
 
-/// Maximum number of exchanges in a run that is recommended.
+/// Greatest number of exchanges in a run that is recommended.
 const NEEDED_MAX: u64 = 1_000_000;
 
-/// A percentile that looks different, although the number of exchanges does not make it
+/// A percentile that differs, although the number of exchanges does not make the difference
 /// significant.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Look {
     /// The point of the distribution, 0 to 1.
     pub quantile: f64,
-    /// Its value before, ns.
+    /// Value before the change, ns.
     pub before_ns: u64,
-    /// Its value after, ns.
+    /// Value after the change, ns.
     pub after_ns: u64,
 }
 
@@ -47,8 +46,8 @@ pub fn looks(before: &Sample, after: &Sample, options: Options) -> Vec<Look> {
     all
 }
 
-/// Returns the minimum and maximum of the change of the mean exchange, and of what the slowest
-/// tenth and hundredth contribute to it at least, as shares of the mean before.
+/// Returns the minimum and maximum of the change of the mean exchange, and the least part of it
+/// that the slowest tenth and hundredth contribute, as shares of the mean before.
 pub fn weights(before: &Measured, after: &Measured, tails: &[Tail]) -> [f64; 2] {
     let mean_ns = before.mean_ns().max(1) as f64;
     let all = tails.iter().map(|tail| {
@@ -80,8 +79,8 @@ pub fn needed(samples: [&Sample; 2], is_settled: impl Fn(&Sample, &Sample) -> bo
     Some(high * largest)
 }
 
-/// Returns the multiple at which those exchanges of one run that are longer than all of the other
-/// run are significant in the test of the slow end.
+/// Returns the multiple of the samples at which those exchanges of one run that are longer than all
+/// of the other run are significant in the test of the slow end.
 fn outliers(before: &Sample, after: &Sample, most: u64) -> Option<u64> {
     let longest = |sample: &Sample| sample.points().last().map_or(0, |&(ns, _)| ns);
     let threshold_ns = longest(before).min(longest(after)).saturating_add(1);
@@ -93,7 +92,7 @@ fn outliers(before: &Sample, after: &Sample, most: u64) -> Option<u64> {
     })
 }
 
-/// Returns the tests of ranks and tails; neither sample may be empty.
+/// Returns the results of the tests of ranks and tails; neither sample may be empty.
 pub fn judged(before: &Sample, after: &Sample) -> (Ranks, Vec<Tail>) {
     let tails = TAILS.iter().map(|&quantile| Tail::of(before, after, quantile)).collect();
     (Ranks::of(before, after), tails)
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_end_of_few_exchanges_is_not_shown() {
+    fn the_slow_end_of_few_exchanges_is_not_significant() {
         let compared = compared(&[(20, 1_000)], &[(17, 1_000), (3, 10_000)]);
         assert_eq!(compared.verdict, Verdict::NoDifferenceShown);
         assert_eq!(compared.outcome(), Outcome::NotShown);
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_exchanges_that_is_asked_for_shows_it() {
+    fn the_recommended_number_of_exchanges_shows_the_difference() {
         let few = compared(&[(20, 1_000)], &[(17, 1_000), (3, 10_000)]);
         let needed = few.exchanges_needed.expect("a number");
         let times = needed / 20;
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_exchanges_with_a_slow_end_that_is_not_shown_do_not_reassure() {
+    fn faster_exchanges_with_an_undecided_slow_end_are_not_shown_to_be_faster() {
         let compared = compared(&[(20, 1_000)], &[(17, 500), (3, 10_000)]);
         assert_eq!((compared.verdict, compared.outcome()), (Verdict::Faster, Outcome::NotShown));
         let text = sentence(&compared);
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_exchange_in_a_thousand_is_not_shown_to_be_nothing() {
+    fn one_long_exchange_in_a_thousand_is_not_shown_to_be_chance() {
         let compared = compared(&[(1000, 1_000)], &[(999, 1_000), (1, 1_000_000)]);
         assert_eq!(compared.outcome(), Outcome::NotShown);
         assert!(compared.exchanges_needed.is_some_and(|count| count >= 4000));

@@ -4,26 +4,26 @@ use super::{Load, Sample};
 use crate::model::{Latency, Report, SCHEMA_VERSION, vantage_id};
 use std::collections::BTreeMap;
 
-/// One run.
+/// The compared values of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Its name, usually the file.
+    /// Name of the run, usually the file.
     pub name: String,
     /// Number of exchanges.
     pub exchanges: u64,
-    /// Sum of their wall times, ns.
+    /// Sum of the wall times of the exchanges, ns.
     pub wall_ns: u64,
-    /// Percentiles of their latency.
+    /// Percentiles of the latency of the exchanges.
     pub latency: Latency,
     /// All latencies; `None` for reports with percentiles only.
     pub sample: Option<Sample>,
     /// Wall time by the id of its owner; sums to `wall_ns`.
     pub ledger: BTreeMap<String, u64>,
-    /// Its faults and costs.
+    /// Faults and costs of the run.
     pub findings: Vec<Found>,
-    /// Its vantage, by the id used in reports.
+    /// Vantage of the run, by the id used in reports.
     pub vantage: String,
-    /// Its requests.
+    /// Requests of the run.
     pub load: Load,
 }
 
@@ -36,17 +36,17 @@ pub struct Found {
     pub class: String,
     /// The role that has to change something.
     pub role: String,
-    /// Its cost, ns.
+    /// Cost of the finding, ns.
     pub lost_ns: u64,
 }
 
 /// A JSON report that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// It is not JSON, or lacks required members.
+    /// The text is not JSON, or lacks required members.
     #[error("it is no report of `tcpwhy --json`")]
     NotAReport(#[from] serde_json::Error),
-    /// It has another schema version.
+    /// The report has another schema version.
     #[error("it has schema_version {0}; this tcpwhy reads version {SCHEMA_VERSION}")]
     Version(u32),
 }

@@ -78,7 +78,7 @@ pub enum Verdict {
 pub enum Outcome {
     /// Shown to be faster or equal, without a new fault.
     NotWorse = 0,
-    /// Slower at either end, or a new fault.
+    /// Slower at either end of the distribution, or with a new fault.
     Worse = 1,
     /// The runs are not comparable.
     NotComparable = 2,
@@ -102,19 +102,19 @@ pub enum CompareError {
 pub struct Comparison {
     /// The run before the change.
     pub before: Measured,
-    /// The run after it.
+    /// The run after the change.
     pub after: Measured,
     /// The options.
     pub options: Options,
     /// The change of the latency.
     pub verdict: Verdict,
-    /// The test of ranks; without it (a report that has percentiles only) the verdict is based on
-    /// p50 and p99 alone, and chance is not excluded.
+    /// The test of ranks. Without it (for a report that has percentiles only) the verdict is based
+    /// on p50 and p99 alone, and chance is not excluded.
     pub ranks: Option<Ranks>,
     /// The slow end, at 90 and 99 %.
     pub tails: Vec<Tail>,
-    /// Percentiles that look different, the most different first, if the verdict is not based on a
-    /// test of them; empty if the latency is shown to have changed, or not to have changed.
+    /// Percentiles that differ, the most different first, if the verdict is not based on a test of
+    /// them; empty if the latency is shown to have changed, or not to have changed.
     pub looks: Vec<Look>,
     /// Number of exchanges in each run that would be significant if the figures stay as they are.
     pub exchanges_needed: Option<u64>,
@@ -127,7 +127,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Returns whether the change did harm: slower at either end, or a new fault.
+    /// Returns whether the change did harm: slower at either end of the distribution, or a new
+    /// fault.
     pub fn is_worse(&self) -> bool {
         self.outcome() == Outcome::Worse
     }
@@ -146,7 +147,7 @@ impl Comparison {
         }
     }
 
-    /// Returns the ids of all owners on either side, most time first.
+    /// Returns the ids of all owners in either run, most time first.
     pub fn owners(&self) -> Vec<&str> {
         let all: BTreeSet<&str> =
             self.before.ledger.keys().chain(self.after.ledger.keys()).map(String::as_str).collect();
@@ -212,9 +213,9 @@ pub fn compare(
     })
 }
 
-/// Returns the verdict, and whether it is settled. It is not if a change that matters may be behind
-/// a verdict without one, or if exchanges are faster while the slow end makes the mean exchange
-/// slower.
+/// Returns the verdict, and whether it is settled. It is not if a change that matters may be hidden
+/// behind a verdict without one, or if exchanges are faster while the slow end makes the mean
+/// exchange slower.
 fn judge(
     before: &Measured,
     after: &Measured,

@@ -17,9 +17,9 @@ pub struct Ranks {
     pub u: f64,
     /// Number of pairs of a duration before and one after.
     pub pairs: f64,
-    /// Two-sided probability of a U at least as far from the middle if nothing had changed.
+    /// Two-sided probability of a U at least as far from the middle if nothing has changed.
     pub p_value: f64,
-    /// `true` if `p_value` was computed exactly, not approximated.
+    /// `p_value` was computed exactly, not approximated.
     pub exact: bool,
     /// Probability that an exchange after takes longer than one before, less the probability that
     /// it takes less time: −1 if all are faster, 1 if all are slower.

@@ -45,8 +45,8 @@ impl Sample {
         self.count
     }
 
-    /// Returns the duration that a share `q` (0 to 1) of them does not exceed, ns; 0 if there is
-    /// none.
+    /// Returns the duration that a share `q` (0 to 1) of the sample does not exceed, ns; 0 if it is
+    /// empty.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         let target = ((self.count as f64 * q).ceil() as u64).max(1);
         let mut seen: u64 = 0;

@@ -5,19 +5,19 @@ use super::Sample;
 /// The slow end of two samples from one point of their common distribution on.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Tail {
-    /// The point: this share of the durations of both is at most `threshold_ns`.
+    /// The point: this share of the durations of both samples is at most `threshold_ns`.
     pub quantile: f64,
     /// Shortest time that counts as slow, ns.
     pub threshold_ns: u64,
-    /// Share of the exchanges before that take at least this long, 0 to 1.
+    /// Share of the exchanges before the change that take at least this long, 0 to 1.
     pub before_share: f64,
-    /// Share of the exchanges after that take at least this long, 0 to 1.
+    /// Share of the exchanges after the change that take at least this long, 0 to 1.
     pub after_share: f64,
     /// The quantile of the exchanges before, ns.
     pub before_ns: u64,
     /// The quantile of the exchanges after, ns.
     pub after_ns: u64,
-    /// Probability of shares at least as far apart if nothing had changed (Fisher's exact test,
+    /// Probability of shares at least as far apart if nothing has changed (Fisher's exact test,
     /// twice the lesser side).
     pub p_value: f64,
 }
@@ -39,8 +39,8 @@ impl Tail {
     }
 }
 
-/// Returns the probability of counts at least as uneven as these; each argument is `[some, all]` of
-/// one side.
+/// Returns the probability of counts at least as uneven as these; each argument is the number of
+/// slow exchanges and of all exchanges of one run.
 pub(super) fn fisher([some, all]: [u64; 2], [other_some, other_all]: [u64; 2]) -> f64 {
     let both = some + other_some;
     let ln_whole = ln_choose(all + other_all, both);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn factorials_go_over_into_the_series_without_a_step() {
+    fn factorials_and_the_series_agree_where_they_meet() {
         for n in [31, 32, 33, 100] {
             let product: f64 = (2..=n).map(|factor| (factor as f64).ln()).sum();
             assert!((ln_factorial(n) - product).abs() < 1e-11, "{n}");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_end_that_goes_away_shows_though_the_median_stays() {
+    fn a_slow_end_that_disappears_is_significant_though_the_median_stays() {
         let before = [(1_000, 960), (200_000, 40)].into_iter().collect();
         let after = [(1_000, 1000)].into_iter().collect();
         let tail = Tail::of(&before, &after, 0.99);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_share_is_no_tail() {
+    fn a_duration_that_all_share_is_no_tail() {
         let same: Sample = [(1_000, 500)].into_iter().collect();
         assert_eq!(Tail::of(&same, &same, 0.9).p_value, 1.0);
     }

@@ -4,7 +4,7 @@
 use crate::model::{Ledger, Owner, units};
 use crate::report::{LadderStep, Step};
 
-/// Limits of what is shown.
+/// Limits of what is shown of a ladder.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
     /// Maximum number of steps shown in full.
@@ -16,9 +16,9 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// One or two screens.
+    /// Limits for one or two screens.
     pub const SCREENS: Room = Room { steps_max: 70, head: 24, tail: 10, gaps: 6 };
-    /// Part of a screen.
+    /// Limits for part of a screen.
     pub const SHORT: Room = Room { steps_max: 22, head: 7, tail: 3, gaps: 2 };
 }
 
@@ -52,7 +52,7 @@ pub(super) fn elide(steps: Vec<LadderStep>, room: Room) -> Vec<LadderStep> {
     shown
 }
 
-/// A run of steps that are left out.
+/// Consecutive steps that are left out.
 #[derive(Default)]
 struct LeftOut {
     steps: Vec<LadderStep>,

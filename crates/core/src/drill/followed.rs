@@ -12,7 +12,7 @@ use crate::tcp::{Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, Segment};
 use std::ops::Range;
 
-/// Maximum number of segments kept; a longer connection is drawn up to there.
+/// Greatest number of segments kept; a longer connection is drawn up to there.
 const RUNGS_MAX: usize = 1 << 18;
 
 /// Selects one connection of a flow, since addresses and ports are reused.
@@ -23,16 +23,16 @@ pub(crate) enum Start<'a> {
     Around { client: Endpoint, server: Endpoint, frame: FrameId },
 }
 
-/// A connection being followed.
+/// A connection that is followed.
 pub(crate) struct Followed {
     pub(crate) flow: FlowKey,
     client: Endpoint,
-    /// Its first frame, if known from the report.
+    /// First frame of the connection, if known from the report.
     first_frame: Option<FrameId>,
     /// A frame of the connection, or before it: a connection that ends before this frame is another
     /// one.
     at: FrameId,
-    /// Its time by owner, if known from the report.
+    /// Time of the connection by owner, if known from the report.
     ledger: Option<Ledger>,
     lookup: Option<LookupReport>,
     sites: Sites,
@@ -43,7 +43,7 @@ pub(crate) struct Followed {
     window: Window,
     exchanges: Exchanges,
     graph: Option<Graph>,
-    /// `true` if decisions are logged.
+    /// Decisions are logged.
     decides: bool,
 }
 
@@ -89,12 +89,12 @@ impl Followed {
         }
     }
 
-    /// Also logs decisions.
+    /// Makes the pass also log decisions.
     pub(crate) fn deciding(self) -> Self {
         Self { shared: self.shared.logging_revisions(), decides: true, ..self }
     }
 
-    /// Also keeps the data of graphs.
+    /// Makes the pass also keep the data of graphs.
     pub(crate) fn with_graph(self, graph: Graph) -> Self {
         Self { graph: Some(graph), ..self }
     }
@@ -104,7 +104,7 @@ impl Followed {
         self.over
     }
 
-    /// Takes the next segment of its flow.
+    /// Processes the next segment of the flow.
     pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         let begins_at = self.first_frame.unwrap_or(segment.frame);
         if self.over || self.connection.is_none() && segment.frame != begins_at {
@@ -174,7 +174,7 @@ impl Followed {
 pub(crate) struct Whole {
     pub(crate) connection: Box<Connection>,
     rungs: Vec<Rung>,
-    /// Its exchanges, in the order in which they began.
+    /// Exchanges of the connection, in the order in which they began.
     pub(crate) exchanges: Vec<Exchange>,
     ledger: Ledger,
     lookup: Option<LookupReport>,
@@ -220,7 +220,7 @@ impl Whole {
     fn range(&self, exchange: Option<usize>) -> Range<usize> {
         match exchange.and_then(|index| self.exchanges.get(index)) {
             Some(exchange) => self.drawing().range_of(exchange),
-            None => self.drawing().told_of(&self.window),
+            None => self.drawing().in_window(&self.window),
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) struct Rung {
 }
 
 impl Rung {
-    /// Creates the rung of `segment`, sent by `from`, which `connection` has just processed.
+    /// Creates the rung of `segment`, which `from` sent and `connection` has just processed.
     pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
         let base = connection.senders[from.peer() as usize].first_number();
         let is_reset = segment.flags.has(TcpFlags::RST);
@@ -96,19 +96,19 @@ pub(super) fn sender(client: Endpoint, segment: &Segment) -> Side {
     if source == client { Side::Client } else { Side::Server }
 }
 
-/// The data of the connection to draw.
+/// Data of the connection to draw.
 pub(super) struct Drawing<'a> {
     pub connection: &'a Connection,
     pub rungs: &'a [Rung],
-    /// Its exchanges, in the order in which they began.
+    /// Exchanges of the connection, in the order in which they began.
     pub exchanges: &'a [Exchange],
-    /// Their time by owner, as in the report.
+    /// Time of the exchanges by owner, as in the report.
     pub ledger: &'a Ledger,
     /// The look-up that the first exchange waited for.
     pub lookup: Option<&'a LookupReport>,
 }
 
-/// A slice of a silence, with its start and end where they lie beyond the rungs between which it is
+/// A slice of a silence. Its start and end are set if they lie beyond the rungs between which it is
 /// drawn.
 struct Drawn {
     slice: Slice,
@@ -154,7 +154,7 @@ impl Drawing<'_> {
     }
 
     /// Returns the rungs in `window`, and those of exchanges that overlap it.
-    pub fn told_of(&self, window: &Window) -> Range<usize> {
+    pub fn in_window(&self, window: &Window) -> Range<usize> {
         let is_shown = |rung: &Rung| window.contains(rung.time_ns);
         let start = self.rungs.iter().position(is_shown).unwrap_or(self.rungs.len());
         let end = self.rungs.iter().rposition(is_shown).map_or(start, |last| last + 1);
@@ -229,7 +229,7 @@ impl Drawing<'_> {
             }));
             let ledger = exchange.ledger.ledger();
             settled::settle(&mut silences[from..], &ledger, std::slice::from_ref(exchange));
-            let more = self.unheard(exchange, &silences[from..]);
+            let more = self.undrawn(exchange, &silences[from..]);
             silences.extend(more);
         }
         silences.extend(self.rungs.windows(2).filter_map(|pair| self.set_up(&pair[0], &pair[1])));
@@ -242,9 +242,9 @@ impl Drawing<'_> {
     }
 
     /// Returns silences of `exchange` that were not ended by a segment of their sender, or came
-    /// before its request: time that the ledger has beyond `silences` is drawn in the longest
+    /// before its request. Time that the ledger has and `silences` lack is drawn in the longest
     /// pauses.
-    fn unheard(&self, exchange: &Exchange, silences: &[Silence]) -> Vec<Silence> {
+    fn undrawn(&self, exchange: &Exchange, silences: &[Silence]) -> Vec<Silence> {
         let lacking = settled::lacking(silences, exchange);
         if lacking.is_empty() {
             return Vec::new();
@@ -257,7 +257,7 @@ impl Drawing<'_> {
         let mut spans: Vec<_> =
             silences.iter().map(|it| (it.start_ns, at_ns(it.next_frame))).collect();
         spans.sort_unstable();
-        // The latest end of all that began until then.
+        // Latest end of all silences that began before.
         spans.iter_mut().fold(0, |until_ns, it| {
             it.1 = it.1.max(until_ns);
             it.1
@@ -274,8 +274,8 @@ impl Drawing<'_> {
         pauses.sort_by_key(|pair| std::cmp::Reverse(length_ns(pair)));
         let silence = |slice: Slice| {
             // A client's pause ends when the client sends data.
-            let said = |pair: &[Rung]| pair[1].from == Side::Client && pair[1].len > 0;
-            let fits = |pair: &[Rung]| slice.owner != Owner::Client || said(pair);
+            let has_data = |pair: &[Rung]| pair[1].from == Side::Client && pair[1].len > 0;
+            let fits = |pair: &[Rung]| slice.owner != Owner::Client || has_data(pair);
             let at = pauses.iter().position(|pair| fits(pair))?;
             let pair = pauses.remove(at);
             Some(Silence {
@@ -289,7 +289,7 @@ impl Drawing<'_> {
 
     /// Draws the slices of a silence, one after the other, at their times. The peer may have sent
     /// segments meanwhile: a slice is drawn in the pause that contains most of it, with a note of
-    /// its extent beyond that.
+    /// how far it extends beyond that pause.
     fn draw(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
         let last = self.rungs.partition_point(|rung| rung.frame < silence.next_frame);
         let first = last.saturating_sub(PEERS_MAX);

@@ -1,6 +1,6 @@
 //! Final owners of silences. The owner of a silence may change when its exchange, its connection or
 //! the capture is over. The ledgers contain these changes; silences are drawn with the owners that
-//! match the ledgers.
+//! agree with the ledgers.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -12,17 +12,17 @@ use crate::tcp::Exchange;
 const FLOOR_NS: u64 = 1_000_000;
 const FLOOR_PART: u64 = 100;
 
-/// A silence with its current owners.
+/// A silence with its present owners.
 pub(super) struct Silence {
-    /// Its start, ns.
+    /// Start of the silence, ns.
     pub start_ns: u64,
-    /// The frame that ended it.
+    /// The frame that ended the silence.
     pub next_frame: FrameId,
-    /// Its slices.
+    /// Slices of the silence.
     pub slices: Vec<Slice>,
 }
 
-/// Owners that have time which is not drawn, such as the transit of first and last bytes: if they
+/// Owners that have time which is not drawn, such as the transit of first and last bytes. If they
 /// seem to lack time, that is weaker evidence.
 const PARTLY_DRAWN: [Owner; 7] = [
     Owner::Dns,
@@ -35,7 +35,7 @@ const PARTLY_DRAWN: [Owner; 7] = [
 ];
 
 /// Moves time in `silences` from owners that have more than in `ledger` to those that have less,
-/// the longest slices first. Time that no owner lacks is removed: nothing waited for it.
+/// the longest slices first. Time that no owner lacks is removed: nothing waited during it.
 pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exchange]) {
     let (mut beyond_ns, floor_ns) = beyond(silences, ledger);
     let opens = has_opened(exchanges);
@@ -50,17 +50,17 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
         while let slice = slices[part]
             && beyond_ns[slice.owner as usize] >= floor_ns
         {
-            let to = short(&beyond_ns, floor_ns);
+            let to = most_lacking(&beyond_ns, floor_ns);
             let beyond = beyond_ns[slice.owner as usize];
             let most_ns =
                 to.map_or(beyond, |to| beyond.min(beyond_ns[to as usize].saturating_neg())) as u64;
             // A part that is nearly the whole slice is treated as the whole slice.
             let is_all = slice.ns < most_ns.saturating_add(floor_ns as u64);
             let ns = if is_all { slice.ns } else { most_ns };
-            give(&mut beyond_ns, slice.owner, -signed(ns));
+            move_to(&mut beyond_ns, slice.owner, -signed(ns));
             slices[part].ns -= ns;
             if let Some(to) = to {
-                give(&mut beyond_ns, to, signed(ns));
+                move_to(&mut beyond_ns, to, signed(ns));
                 slices.push(Slice { owner: to, cause: cause_of(to, opens), ns });
             }
             if is_all {
@@ -75,15 +75,15 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
 fn beyond(silences: &[Silence], ledger: &Ledger) -> ([i64; Owner::ALL.len()], i64) {
     let mut beyond_ns = [0; Owner::ALL.len()];
     for slice in silences.iter().flat_map(|silence| &silence.slices) {
-        give(&mut beyond_ns, slice.owner, signed(slice.ns));
+        move_to(&mut beyond_ns, slice.owner, signed(slice.ns));
     }
     for &owner in Owner::ALL {
-        give(&mut beyond_ns, owner, -signed(ledger.of(owner)));
+        move_to(&mut beyond_ns, owner, -signed(ledger.of(owner)));
     }
     (beyond_ns, signed(FLOOR_NS.max(ledger.total_ns() / FLOOR_PART)))
 }
 
-fn give(beyond_ns: &mut [i64; Owner::ALL.len()], owner: Owner, ns: i64) {
+fn move_to(beyond_ns: &mut [i64; Owner::ALL.len()], owner: Owner, ns: i64) {
     let sum = &mut beyond_ns[owner as usize];
     *sum = sum.saturating_add(ns);
 }
@@ -113,9 +113,11 @@ pub(super) fn lacking(silences: &[Silence], exchange: &Exchange) -> Vec<Slice> {
 
 /// Returns the owner that lacks most compared with the ledger, if any lacks more than the
 /// threshold.
-fn short(beyond_ns: &[i64], floor_ns: i64) -> Option<Owner> {
-    let short = Owner::ALL.iter().filter(|&&owner| beyond_ns[owner as usize] <= -floor_ns);
-    short.min_by_key(|&owner| (PARTLY_DRAWN.contains(owner), beyond_ns[*owner as usize])).copied()
+fn most_lacking(beyond_ns: &[i64], floor_ns: i64) -> Option<Owner> {
+    let most_lacking = Owner::ALL.iter().filter(|&&owner| beyond_ns[owner as usize] <= -floor_ns);
+    most_lacking
+        .min_by_key(|&owner| (PARTLY_DRAWN.contains(owner), beyond_ns[*owner as usize]))
+        .copied()
 }
 
 /// Returns whether the only reason for waits on a congestion window in `exchanges` was slow start.

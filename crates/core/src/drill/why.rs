@@ -8,13 +8,13 @@ use crate::report::{Decided, Why};
 use crate::tcp::Exchange;
 use std::cmp::Reverse;
 
-/// Maximum number of silences explained per exchange: the longest.
+/// Greatest number of silences explained per exchange; these are the longest.
 const SILENCES_MAX: usize = 8;
 
 /// Selects the silences to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyAt {
-    /// The silence ended by this frame, or in which it was captured.
+    /// The silence that this frame ended, or in which it was captured.
     Frame(FrameId),
     /// The silences of this exchange, by its number from 1.
     Exchange(u64),

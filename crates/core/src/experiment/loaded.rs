@@ -7,7 +7,7 @@ use crate::findings::thresholds::TAIL_SHARE;
 use crate::model::units::counted;
 use crate::model::{Class, Finding, Load, Report, Role};
 
-/// Adds to `report`, which is about single requests, the faults that only a load of so many
+/// Adds to `report`, which is about single requests, the faults that only a load of `connections`
 /// connections shows, as found in the `loaded` report of its packets. Costs are not added: when
 /// more is requested than a server can handle, requests wait for each other, which is no fault.
 /// Faults of the client are not added either, since the client creates the load.
@@ -18,7 +18,8 @@ pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     if found.is_empty() {
         return;
     }
-    // Frames of the load are numbered separately: its capture is another input of the report.
+    // Frames of the load are numbered separately, because its capture is another input of the
+    // report.
     let offset = report.inputs.len() as u16;
     for finding in &mut found {
         finding.load = Some(Load { connections, wall_ns: totals.wall_ns });
@@ -41,7 +42,8 @@ pub fn shows_more(report: &Report, loaded: &Report) -> bool {
     loaded.findings.iter().any(|it| is_more(it, connections, &report.findings))
 }
 
-/// Returns whether this is a fault under load that is not the client's, not slight, and not known.
+/// Returns whether `finding` is a fault under load that is not the client's, not slight, and not in
+/// `known`.
 fn is_more(finding: &Finding, connections: u64, known: &[Finding]) -> bool {
     finding.cause.class() == Class::Fault
         && finding.culprit.role != Role::Client
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_that_a_request_alone_does_not_meet_are_added_with_their_load() {
+    fn faults_that_single_requests_do_not_show_are_added_with_their_load() {
         let lone = found(Cause::NagleDelayedAck, Role::Server, 0.5);
         let mut all = report("alone", vec![lone.clone()]);
         let mut overflow = found(Cause::AcceptQueueOverflow, Role::Server, 0.9);
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saturated_server_is_no_slow_one() {
+    fn a_saturated_server_is_not_reported_as_slow() {
         let think = found(Cause::ServerThink, Role::Server, 0.95);
         let own = found(Cause::ZeroWindow, Role::Client, 0.4);
         let mut rare = found(Cause::RetransmissionTimeout, Role::Network, 0.001);

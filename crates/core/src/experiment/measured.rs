@@ -28,7 +28,7 @@ pub struct Measured {
     pub protocol: Protocol,
     /// The software that the server states.
     pub software: Option<String>,
-    /// Answered requests.
+    /// The answered requests.
     pub requests: Vec<OwnRequest>,
     /// Failed attempts.
     pub failures: Vec<Failure>,
@@ -37,11 +37,11 @@ pub struct Measured {
 /// The consecutive times of one request, which sum to its latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnRequest {
-    /// Name look-up, ns; 0 if done before.
+    /// Time of the name look-up, ns; 0 if it was done before.
     pub lookup_ns: u64,
     /// Time until `connect` returned, ns; 0 on a reused connection.
     pub connect_ns: u64,
-    /// The TLS handshake, ns.
+    /// Time of the TLS handshake, ns.
     pub tls_ns: u64,
     /// Time from the end of the request to the first byte of the response, ns.
     pub wait_ns: u64,
@@ -53,14 +53,14 @@ pub struct OwnRequest {
     pub rtt_ns: u64,
     /// Segments retransmitted by the client's kernel on this connection.
     pub repeated: u64,
-    /// Segments that arrived out of order: earlier ones were lost or reordered.
+    /// Number of segments that arrived out of order: earlier ones were lost or reordered.
     pub out_of_order: u64,
     /// Bytes of the response.
     pub wire_bytes: u64,
-    /// The part of `wait_ns` in which the server's window held the request back, as counted by the
-    /// kernel, ns.
+    /// Part of `wait_ns` in which the server's window held the request back, as the kernel counted
+    /// it, ns.
     pub rwnd_limited_ns: u64,
-    /// The state of that window meanwhile.
+    /// State of the server's window during that time.
     pub window: PeerWindow,
 }
 
@@ -70,11 +70,11 @@ pub enum PeerWindow {
     /// No request was held back, or the reason is unknown.
     #[default]
     Unknown,
-    /// It has no room for a segment: the server does not read received data.
+    /// The window has no room for a segment: the server does not read received data.
     Closed,
-    /// It never exceeds this size.
+    /// The window never exceeds this size.
     Small {
-        /// Size, bytes.
+        /// Size of the window, bytes.
         bytes: u64,
     },
 }
@@ -126,8 +126,8 @@ impl Failure {
 }
 
 impl Measured {
-    /// Returns the report of these measurements; `experiments` show what a pause within a response
-    /// is not. They are not weighed here.
+    /// Returns the report of these measurements. `experiments` show what a pause within a response
+    /// is not; they are not weighed here.
     pub fn report(&self, experiments: &[Experiment]) -> Report {
         let typical_wait_ns = median_ns(self.requests.iter().map(|it| it.wait_ns));
         let is_own_pause = experiments.iter().any(refutes_waiting_for_acks);
@@ -158,7 +158,7 @@ impl Measured {
         report.latency_histogram = latency;
         report.ledger = all;
         report.findings = self.costs(&report);
-        report.findings.extend(self.in_vain(&report));
+        report.findings.extend(self.failed_attempts(&report));
         report.findings.extend(self.repeated_syns(&report));
         report.findings.extend(self.windows(&report));
         findings::arrange(&mut report.findings, &report.totals);
@@ -222,7 +222,7 @@ impl Measured {
     }
 
     /// Returns findings about failed attempts, by kind.
-    fn in_vain(&self, report: &Report) -> Vec<Finding> {
+    fn failed_attempts(&self, report: &Report) -> Vec<Finding> {
         let of = |cause: Cause, role, id, value: &str| {
             let those: Vec<_> = self.failures.iter().filter(|it| it.cause() == cause).collect();
             let first = those.first()?;
@@ -370,8 +370,8 @@ fn owner_of(failure: Failure) -> Owner {
 }
 
 /// Attributes the time of one request. The server's own time is the wait that all requests have in
-/// common: a wait that is longer by a retransmission timeout may be one. A pause within a response
-/// of one flight is the server's if it does not depend on ACKs.
+/// common: a wait that is longer by a retransmission timeout may contain one. A pause within a
+/// response of one flight is the server's if it does not depend on ACKs.
 fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, request.lookup_ns);
@@ -398,7 +398,7 @@ fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Led
 }
 
 /// Returns the time for which the server's window held a request back, ns, without the round trip
-/// that passes in any case.
+/// that it takes in any case.
 fn held_ns(request: &OwnRequest) -> u64 {
     let is_small = matches!(request.window, PeerWindow::Small { .. });
     if is_small && request.rwnd_limited_ns < OPENING_TRIPS * request.rtt_ns {

@@ -1,5 +1,5 @@
 //! Experiments as a third line of evidence: a client changes one thing and measures with and
-//! without it. The difference supports a cause or refutes it, even if the server cannot be
+//! without the change. The difference supports a cause or refutes it, even if the server cannot be
 //! inspected.
 //!
 //! ```text

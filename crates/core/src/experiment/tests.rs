@@ -16,7 +16,7 @@ fn suspect(cause: Cause) -> Suspect {
     Suspect { cause, culprit, sender: Side::Server }
 }
 
-/// An experiment in which prompt ACKs reduced 44 ms to 0.1 ms.
+/// Returns an experiment in which prompt ACKs reduced 44 ms to 0.1 ms.
 fn quickack(verdict: Verdict) -> Experiment {
     let effect_ns = if matches!(verdict, Verdict::Supports(_)) { 43_900_000 } else { 0 };
     Experiment {
@@ -40,7 +40,7 @@ fn refutes() -> Experiment {
     quickack(Verdict::Refutes(suspect(Cause::NagleDelayedAck)))
 }
 
-/// Ten requests on one connection, each with a pause within its response.
+/// Returns ten requests on one connection, each with a pause within its response.
 fn paused(pause_ns: u64) -> Measured {
     let request = OwnRequest {
         wait_ns: 150_000,
@@ -61,7 +61,7 @@ fn captured(cause: Cause, confidence: f64) -> Report {
 }
 
 #[test]
-fn an_experiment_alone_names_the_cause_and_what_it_costs() {
+fn an_experiment_alone_names_the_cause_and_its_cost() {
     let measured = paused(43_850_000);
     let mut report = measured.report(&[supports()]);
     assert!(report.findings.is_empty(), "a pause alone has no owner: {:?}", report.findings);
@@ -79,7 +79,7 @@ fn an_experiment_alone_names_the_cause_and_what_it_costs() {
 }
 
 #[test]
-fn the_more_causes_are_asked_for_the_less_sure_is_the_one_that_only_an_experiment_shows() {
+fn the_confidence_in_a_cause_that_only_an_experiment_shows_falls_with_the_number_of_causes() {
     let confidence = |others: usize| {
         let others = vec![Experiment { verdict: Verdict::Undecided, ..supports() }; others];
         let mut report = paused(43_850_000).report(&[supports()]);
@@ -92,7 +92,7 @@ fn the_more_causes_are_asked_for_the_less_sure_is_the_one_that_only_an_experimen
 }
 
 #[test]
-fn packets_and_experiment_that_agree_are_surer_than_either() {
+fn packets_and_experiment_that_agree_give_more_confidence_than_either() {
     let mut report = captured(Cause::NagleDelayedAck, 0.8);
     weigh(&mut report, vec![supports()]);
     assert_eq!(report.findings.len(), 1);
@@ -113,7 +113,7 @@ fn packets_and_experiment_that_disagree_are_both_shown() {
 }
 
 #[test]
-fn an_experiment_on_another_server_says_nothing_of_a_finding() {
+fn an_experiment_on_another_server_does_not_change_a_finding() {
     let mut report = captured(Cause::NagleDelayedAck, 0.8);
     report.findings[0].culprit.endpoint.port = 81;
     weigh(&mut report, vec![refutes()]);
@@ -136,7 +136,7 @@ fn prompt_answers_yield_no_finding() {
 }
 
 #[test]
-fn a_long_answer_with_pauses_is_not_put_down_to_the_server() {
+fn a_long_answer_with_pauses_is_not_attributed_to_the_server() {
     let mut measured = paused(60 * MS);
     measured.requests.iter_mut().for_each(|it| it.wire_bytes = 1 << 20);
     let report = measured.report(&[refutes()]);
@@ -168,7 +168,7 @@ fn a_repeated_syn_is_reported_from_the_kernels_count() {
     measured.requests[0].repeated = 1;
     let report = measured.report(&[]);
     assert_eq!(report.findings.first().map(|it| it.cause), Some(Cause::SynRetransmit));
-    // Without that, a slow connection is far away, or its server slow to accept.
+    // Without a retransmission, a slow connection is far away, or its server slow to accept.
     measured.requests[0].repeated = 0;
     let report = measured.report(&[]);
     assert!(report.findings.iter().all(|it| it.cause != Cause::SynRetransmit));
@@ -196,7 +196,7 @@ fn the_median_is_one_of_the_times() {
 }
 
 #[test]
-fn a_slower_name_server_makes_a_slow_look_up_surer_and_no_request_slow() {
+fn a_slower_name_server_supports_a_slow_look_up_and_slows_no_request() {
     let culprit = Culprit { role: Role::Resolver, endpoint: server() };
     let suspect = Suspect { cause: Cause::DnsSlow, culprit, sender: Side::Server };
     let slower = Experiment { name: "resolver", ..quickack(Verdict::Supports(suspect)) };
@@ -209,7 +209,8 @@ fn a_slower_name_server_makes_a_slow_look_up_surer_and_no_request_slow() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
-/// Uploads that waited for the server's window, over a path with a round trip of 40 ms.
+/// Returns the report of uploads that waited for the server's window, over a path with a round trip
+/// of 40 ms.
 fn held(window: PeerWindow, held_ns: u64) -> Report {
     let mut measured = paused(0);
     for it in &mut measured.requests {

@@ -31,8 +31,8 @@ pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
 }
 
 /// Returns whether an experiment alone can prove a cause: its effect must be on requests. A name
-/// server that answers later than another is no proof, since the cost of look-ups is known only
-/// where they were made.
+/// server that answers later than another is no proof, since the cost of look-ups is known only at
+/// the client that made them.
 fn shows_alone(cause: Cause) -> bool {
     !cause.owners().contains(&Owner::Dns)
 }
@@ -43,8 +43,8 @@ fn is_about(finding: &Finding, suspect: &Suspect) -> bool {
     finding.cause == suspect.cause && one.role == other.role && same_place
 }
 
-/// Applies Bayes' rule in odds. An experiment wrongly supports a cause with a probability of at
-/// most [`ERROR_MAX`], which bounds the likelihood ratio; likewise if it refutes one.
+/// Applies Bayes' rule in odds. The probability that an experiment wrongly supports a cause is at
+/// most [`ERROR_MAX`], which bounds the likelihood ratio; the same holds if it refutes a cause.
 fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { ERROR_MAX.recip() } else { ERROR_MAX };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
@@ -52,8 +52,8 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     (share.min(CONFIDENCE_MAX) * 100.0).round() / 100.0
 }
 
-/// Returns the confidence in a cause that only one of the experiments shows. Before, all causes
-/// that the experiments are about, and none of them, were equally likely.
+/// Returns the confidence in a cause that only one of the experiments shows. Before them, all
+/// causes that they are about, and none of these, were equally likely.
 fn alone(experiments: &[Experiment]) -> f64 {
     weighed(1.0 / (experiments.len() + 1) as f64, true)
 }
@@ -111,8 +111,8 @@ impl Hit {
     }
 }
 
-/// Moves time to the cause's owner from owners that cannot be distinguished without the experiment;
-/// returns how much.
+/// Moves time to the owner of the cause from owners that cannot be distinguished without the
+/// experiment. Returns how much was moved.
 fn attribute(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
     let Some(&to) = cause.owners().first() else { return 0 };
     let take = |ledger: &mut Ledger| {

@@ -1,24 +1,27 @@
-//! Flow control above TCP (RFC 9113 §5.2, RFC 4254 §5.2): a sender that has sent all that its
-//! peer's application granted has flights of constant height, like a sender with a small buffer.
+//! Flow control above TCP (RFC 9113 §5.2, RFC 4254 §5.2): a sender that has sent everything that
+//! its peer's application granted has flights of constant height, like a sender with a small
+//! buffer.
 //!
 //! An ACK frees space in a buffer, with or without data; only a message of the peer grants more. A
 //! sender that continues each time such a message has come, and acknowledges it with its next
-//! segment, has waited for the message: that takes one more round trip.
+//! segment, has waited for the message, which takes one more round trip.
 
 use crate::findings::tally::Tally;
 use crate::model::{Cause, Owner};
 
-/// Takes what looks like a small send buffer and is what the peer grants for the path's time.
+/// Attributes to the path the time that seems lost to a small send buffer, if the peer's
+/// application granted only as much.
 pub(super) fn settle(tally: &mut Tally) {
     let granted = tally.causes.iter().filter(|(key, cause)| {
         let endpoint = tally.endpoints.get(&key.server);
-        let prompted = endpoint.is_some_and(|it| it.sender(key.sender).prompts.are_words());
-        key.cause == Cause::SendBuffer && cause.count > 0 && prompted
+        let follows_messages =
+            endpoint.is_some_and(|it| it.sender(key.sender).continuations.are_messages());
+        key.cause == Cause::SendBuffer && cause.count > 0 && follows_messages
     });
     let mut granted: Vec<_> = granted.map(|(key, _)| key.clone()).collect();
     granted.sort_unstable();
     for key in granted {
-        let cause = tally.revise_spurious(&key, (Owner::SendBuffer, Owner::Path));
+        let cause = tally.remove_cause(&key, (Owner::SendBuffer, Owner::Path));
         if let Some((cause, endpoint)) = cause.zip(tally.endpoints.get_mut(&key.server)) {
             endpoint.round_trips.granted += cause.count;
         }

@@ -1,18 +1,18 @@
-//! From sums to findings: which of them matter, how sure we are, and in what order.
+//! Makes findings from the sums: which of them matter, with what confidence, and in what order.
 
 use std::collections::{BTreeMap, HashSet};
 
 use crate::app::Side;
 use crate::findings::causes::{rules, syn_flood};
-use crate::findings::client_isolated::CutOff;
+use crate::findings::client_isolated::IsolatedClients;
 use crate::findings::facts::Facts;
 use crate::findings::floors::{Case, Floors};
 use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
-    client_isolated, confidence, costs, endpoints, facts, refusals, scans, settling, unblamed,
-    upstream_wait,
+    client_isolated, confidence, costs, endpoints, facts, harmless_waits, refusals, scans,
+    settling, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
@@ -20,7 +20,7 @@ use crate::model::{
 };
 use crate::wire::Endpoint;
 
-/// Fills in what the sums say.
+/// Fills `report` with the results of the sums.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     settling::settle(&mut tally, &mut report.settled);
     endpoints::add_up(&tally, report);
@@ -39,13 +39,13 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&faults.minor, wall_ns));
     let blamed: Vec<_> = faults.all().collect();
-    report.observations.extend(unblamed::observe(&tally, floors, wall_ns, &blamed));
+    report.observations.extend(harmless_waits::observe(&tally, floors, wall_ns, &blamed));
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.slowest = slowest(&mut tally, &report.findings);
     tally.notes.exclude(report.findings.iter().map(|finding| finding.cause));
-    notice(&mut tally, report);
+    count_noticed(&mut tally, report);
     report.observations.extend(tally.notes.observations());
     report.totals.vantage = endpoints::vantage(&tally);
 }
@@ -87,8 +87,8 @@ impl<'a> Faults<'a> {
     }
 }
 
-/// The slowest exchanges. What looked like a cause when one was over need not be one by what the
-/// whole shows.
+/// Returns the slowest exchanges. A cause that an exchange seemed to have when it ended is removed
+/// if the whole capture does not confirm it.
 fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
     let mut slowest = std::mem::take(&mut tally.slowest).finish();
     for one in &mut slowest {
@@ -103,10 +103,10 @@ fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
     slowest
 }
 
-/// Puts the findings in order: faults before costs, for what is wrong heads the report, not what
-/// distance and work take; lost time within a class; faults without lost time by severity. Costs
-/// that have a cost's share of all the time come before faults that lost none, or hardly any. What
-/// a request meets that is asked alone comes before what only a load shows.
+/// Puts the findings in order: faults before costs, since a fault is more urgent than the time that
+/// distance and work take; within a class by lost time; faults without lost time by severity. Costs
+/// that have a large share of all time come before faults that lost hardly any. Findings that
+/// single requests show come before those that only a load shows.
 pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     let floors = Floors::default();
     let costs = findings.iter().filter(|finding| finding.cause.class() == Class::Cost);
@@ -122,8 +122,8 @@ pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     });
 }
 
-/// Returns whether `fault` lost hardly any time, and few exchanges; `dominated`: a cost takes most
-/// of the time.
+/// Returns whether `fault` lost hardly any time, and affected few exchanges. If `dominated`, a cost
+/// takes most of the time.
 fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool) -> bool {
     let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
     let of_exchanges = part(fault.affected.exchanges, totals.exchanges);
@@ -148,16 +148,16 @@ fn minor_observations(minor: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
     let (refused, once): (Vec<_>, Vec<_>) =
         minor.iter().copied().partition(|(key, _)| key.cause == Cause::Refused);
     let strangers = refusals::observe_strangers(&refused);
-    strangers.into_iter().chain(unblamed::observe_once(&once, wall_ns)).collect()
+    strangers.into_iter().chain(harmless_waits::observe_once(&once, wall_ns)).collect()
 }
 
 /// A cause at one culprit, with one server.
 pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
 
-/// The parts of each finding, the greatest first: one resolver holds up the exchanges of many
-/// servers, and is to be changed once.
+/// Returns the parts of each finding, the greatest first. One resolver delays the exchanges of many
+/// servers, and has to be changed only once.
 fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Part<'a>>)> {
-    let cut_off = CutOff::of(faults, firsts);
+    let cut_off = IsolatedClients::of(faults, firsts);
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
         let part = (key, cause);
@@ -193,7 +193,7 @@ pub(super) fn finding(
     Finding {
         cause: key.cause,
         culprit,
-        // A cause that was moved to another one met that on some of its exchanges.
+        // A cause that was moved to another one found the latter on some of its exchanges already.
         affected: Affected {
             exchanges: cause.exchanges.min(of_exchanges),
             of_exchanges,
@@ -202,7 +202,7 @@ pub(super) fn finding(
         lost_ns: cause.lost_ns,
         share: cause.lost_ns as f64 / wall_ns.max(1) as f64,
         latency: all.latency(),
-        // An exchange with two parts of the same cause is in it twice.
+        // An exchange with two parts of the same cause is counted twice.
         counterfactual: all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency()),
         confidence: confidence::of(key.cause, cause, tally.is_flawed()),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
@@ -221,8 +221,8 @@ pub(super) fn finding(
     }
 }
 
-/// The sums of all parts. Of equally clear instances it keeps that of the greatest part, whenever
-/// it was.
+/// Returns the sums of all parts. Of equally clear instances, that of the greatest part is kept,
+/// whatever its time.
 fn sum(parts: &[Part<'_>]) -> CauseTally {
     let mut cause = parts[0].1.clone();
     parts[1..].iter().for_each(|(_, more)| cause.merge(more));
@@ -232,7 +232,7 @@ fn sum(parts: &[Part<'_>]) -> CauseTally {
     cause
 }
 
-/// The values for the words of a finding.
+/// Returns the values for the texts of a finding.
 fn facts_of(
     culprit: Culprit,
     parts: &[Part<'_>],
@@ -259,7 +259,7 @@ fn floods(tally: &Tally, scans: &scans::Scans) -> Vec<Finding> {
         if source.is_some_and(|client| scans.is_of(client, server)) {
             return None;
         }
-        // Whoever has to wait for a listener under a flood waits because of it.
+        // Everything that waits for a listener under a flood waits because of the flood.
         let waits = |(key, _): &(&Key, &CauseTally)| key.cause.family() == Family::SetUp;
         let waiting = || tally.causes.of(server).filter(waits).map(|(_, cause)| cause);
         let exchanges = waiting().map(|cause| cause.exchanges).sum();
@@ -269,18 +269,18 @@ fn floods(tally: &Tally, scans: &scans::Scans) -> Vec<Finding> {
     floods.collect()
 }
 
-/// Notes what the segments of each sender were that no finding tells of.
-fn notice(tally: &mut Tally, report: &Report) {
+/// Counts the events at each sender that no finding reports.
+fn count_noticed(tally: &mut Tally, report: &Report) {
     let told: HashSet<_> =
         report.findings.iter().map(|it| (it.cause, it.sender, it.culprit)).collect();
-    let is_told = |server: Endpoint, side: Side| {
+    let is_reported = |server: Endpoint, side: Side| {
         let of_side = tally.causes.of(server).map(|(key, _)| key).filter(|key| key.sender == side);
         let mut of_side = of_side.filter(|key| key.cause.repeats_or_waits());
         of_side.any(|key| told.contains(&(key.cause, key.sender, key.culprit)))
     };
     let mut noticed = Noticed::default();
     for (&server, endpoint) in &tally.endpoints {
-        for side in Side::ALL.into_iter().filter(|&side| !is_told(server, side)) {
+        for side in Side::ALL.into_iter().filter(|&side| !is_reported(server, side)) {
             noticed.merge(&endpoint.sender(side).noticed);
         }
     }

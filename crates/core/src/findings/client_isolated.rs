@@ -1,5 +1,5 @@
-//! Clients that do not reach one server after the other: what their attempts have in common is the
-//! way out of the client, and one report of it says more than one a server.
+//! Clients that reach none of several servers: what their attempts have in common is the client's
+//! own network, and one report about it says more than one per server.
 
 use crate::findings::assemble::Part;
 use crate::findings::causes::set_up;
@@ -10,12 +10,12 @@ use crate::model::{Cause, Culprit, Fact, Role};
 use crate::wire::Endpoint;
 use hashbrown::HashSet;
 
-/// Clients of which connection attempts to many hosts had to be repeated.
-pub(super) struct CutOff(HashSet<[u8; 16]>);
+/// Clients whose connection attempts to many hosts had to be repeated.
+pub(super) struct IsolatedClients(HashSet<[u8; 16]>);
 
-impl CutOff {
-    /// Finds the clients among `faults` that are cut off from the network. A client is not, if half
-    /// as many other hosts answered it, as the first exchanges of connections or RSTs show.
+impl IsolatedClients {
+    /// Finds the clients among `faults` that are cut off from the network. A client is not cut off
+    /// if half as many other hosts answered it, as the first exchanges of connections or RSTs show.
     pub(super) fn of(faults: &[Part<'_>], firsts: &[First]) -> Self {
         let unreached = || faults.iter().filter(|part| is_unreached(part));
         let mut clients = clients_of_many(unreached(), UNREACHED_HOSTS_MIN);
@@ -34,7 +34,7 @@ impl CutOff {
         Self(clients)
     }
 
-    /// Whom a finding about this part blames, if that is the network of a client.
+    /// Returns the culprit of a finding about this part, if that is the network of a client.
     pub(super) fn culprit(&self, part: Part<'_>) -> Option<Culprit> {
         let address = client(part.1).filter(|_| is_unreached(&part))?;
         let endpoint = Endpoint { address, port: 0 };
@@ -42,10 +42,11 @@ impl CutOff {
     }
 }
 
-/// Nobody says that it keeps the attempts back, nor are they answered with what is left of others.
+/// Returns whether nothing shows what keeps the attempts back: no host reports that it rejects
+/// them, and they are not answered with segments of older connections.
 fn is_unreached((key, cause): &Part<'_>) -> bool {
     let at_server = key.culprit.role == Role::Network && key.culprit.endpoint == key.server;
-    let unheard = 2 * cause.shown.count(set_up::OTHERS) <= cause.exchanges;
+    let unheard = 2 * cause.shown.count(set_up::OLDER_CONNECTIONS) <= cause.exchanges;
     key.cause == Cause::SynRetransmit && at_server && unheard
 }
 
@@ -58,7 +59,7 @@ pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, 
         return Vec::new();
     }
     let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
-    // One server, or a host that calls itself, has nothing in common with others.
+    // One server, or a host that connects to itself, has nothing in common with others.
     if hosts.len() < UNREACHED_HOSTS_MIN {
         return Vec::new();
     }
@@ -72,7 +73,7 @@ mod tests {
     use crate::app::Side;
     use crate::findings::tally::{CauseTally, Key};
 
-    /// So many hosts that one client did not reach.
+    /// Returns the failed attempts of one client at `hosts` hosts.
     fn unreached(hosts: u8, rejecting_host: Option<Endpoint>) -> Vec<(Key, CauseTally)> {
         let part = |host: u8| {
             let server = Endpoint { address: [host; 16], port: 443 };
@@ -80,7 +81,7 @@ mod tests {
                 Culprit { role: Role::Network, endpoint: rejecting_host.unwrap_or(server) };
             let key = Key { cause: Cause::SynRetransmit, sender: Side::Client, server, culprit };
             let mut cause = CauseTally::default();
-            cause.callers.add([99; 16], 1);
+            cause.affected_clients.add([99; 16], 1);
             (key, cause)
         };
         (1..=hosts).map(part).collect()
@@ -90,7 +91,7 @@ mod tests {
     fn a_client_that_reaches_none_of_many_hosts_is_cut_off() {
         let all = unreached(5, None);
         let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
-        let cut_off = CutOff::of(&parts, &[]);
+        let cut_off = IsolatedClients::of(&parts, &[]);
         let at_client = Endpoint { address: [99; 16], port: 0 };
         let culprit = Culprit { role: Role::Network, endpoint: at_client };
         assert!(parts.iter().all(|&part| cut_off.culprit(part) == Some(culprit)));
@@ -103,24 +104,24 @@ mod tests {
     fn a_server_that_no_client_reaches_has_its_own_finding() {
         let mut all = unreached(6, None);
         for client in 1..=9 {
-            all[0].1.callers.add([client; 16], 1);
+            all[0].1.affected_clients.add([client; 16], 1);
         }
         let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
-        let cut_off = CutOff::of(&parts, &[]);
+        let cut_off = IsolatedClients::of(&parts, &[]);
         assert!(cut_off.culprit(parts[0]).is_none());
         assert!(parts[1..].iter().all(|&part| cut_off.culprit(part).is_some()));
     }
 
     #[test]
-    fn a_client_that_other_hosts_refuse_has_a_way_out() {
+    fn a_client_that_other_hosts_refuse_is_connected() {
         let mut all = unreached(8, None);
         for (key, _) in &mut all[4..] {
             key.cause = Cause::Refused;
         }
         let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
-        let cut_off = CutOff::of(&parts, &[]);
+        let cut_off = IsolatedClients::of(&parts, &[]);
         assert!(parts.iter().all(|&part| cut_off.culprit(part).is_none()));
-        assert!(CutOff::of(&parts[..5], &[]).culprit(parts[0]).is_some());
+        assert!(IsolatedClients::of(&parts[..5], &[]).culprit(parts[0]).is_some());
     }
 
     #[test]
@@ -142,7 +143,7 @@ mod tests {
         let router = Endpoint { address: [50; 16], port: 0 };
         for all in [unreached(3, None), unreached(9, Some(router))] {
             let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
-            let cut_off = CutOff::of(&parts, &[]);
+            let cut_off = IsolatedClients::of(&parts, &[]);
             assert!(parts.iter().all(|&part| cut_off.culprit(part).is_none()));
         }
     }

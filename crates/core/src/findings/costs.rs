@@ -31,31 +31,33 @@ pub(super) fn costs(
         covered.entry(key.server).or_default().merge(&cause.covers);
     }
     for (&server, endpoint) in &tally.endpoints {
-        let told = |owners: &[Owner]| -> u64 {
+        let explained_ns = |owners: &[Owner]| -> u64 {
             let covered = covered.get(&server);
             covered.map_or(0, |covers| owners.iter().map(|&owner| covers.of(owner)).sum())
         };
         for OwnedCost { cause, owners, .. } in COSTS {
             let own = rules_of_cost(cause);
             let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
-            let cost_ns = owned_ns.saturating_sub(told(owners).max((own.other_ns)(endpoint)));
-            let about = About { cause, sender: own.sender, server, endpoint, cost_ns };
-            findings.extend(cost(&context, &about));
+            let cost_ns =
+                owned_ns.saturating_sub(explained_ns(owners).max((own.other_ns)(endpoint)));
+            let of_endpoint = EndpointCost { cause, sender: own.sender, server, endpoint, cost_ns };
+            findings.extend(cost(&context, &of_endpoint));
         }
         for (cause, sender) in by_sender() {
             let of_sender =
                 |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.sender == sender;
             let met = tally.causes.of(server).filter(of_sender);
             let cost_ns = met.map(|(_, it)| it.lost_ns).sum();
-            findings.extend(cost(&context, &About { cause, sender, server, endpoint, cost_ns }));
+            findings
+                .extend(cost(&context, &EndpointCost { cause, sender, server, endpoint, cost_ns }));
         }
     }
     debug_assert!(findings.iter().all(|finding| finding.cause.class() == Class::Cost));
     findings
 }
 
-/// Costs that no owner of time shows, by sender. The sender's window is the one concerned: in
-/// uploads the client's.
+/// Returns the costs that no owner of time shows, by sender: the window concerned is that of the
+/// sender, in uploads the client's.
 fn by_sender() -> impl Iterator<Item = (Cause, Side)> {
     let is_tallied = |cause: &Cause| cause.class() == Class::Cost && rules(*cause).cost.is_none();
     let causes = Cause::ALL.iter().copied().filter(is_tallied);
@@ -66,7 +68,7 @@ fn rules_of_cost(cause: Cause) -> &'static Cost {
     rules(cause).cost.unwrap_or(&Cost::PLAIN)
 }
 
-/// The sums from which all costs are derived.
+/// The sums from which all costs are computed.
 struct Context<'a> {
     tally: &'a Tally,
     floors: &'a Floors,
@@ -76,7 +78,7 @@ struct Context<'a> {
 }
 
 /// A cost at an endpoint.
-struct About<'a> {
+struct EndpointCost<'a> {
     cause: Cause,
     sender: Side,
     server: Endpoint,
@@ -84,8 +86,8 @@ struct About<'a> {
     cost_ns: u64,
 }
 
-impl About<'_> {
-    /// Returns what is tallied under its cause, and its key.
+impl EndpointCost<'_> {
+    /// Returns the sums under the cause of this cost, and their key.
     fn tallied(&self, tally: &Tally) -> (Key, CauseTally) {
         let &Self { cause, sender, server, endpoint, .. } = self;
         let is_known = |key: &Key| key.cause == cause && key.sender == sender;
@@ -102,15 +104,15 @@ impl About<'_> {
     }
 }
 
-fn cost(context: &Context<'_>, about: &About<'_>) -> Option<Finding> {
+fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding> {
     let &Context { tally, floors, wall_ns, ref firsts } = context;
-    let &About { cause, server, endpoint, cost_ns, .. } = about;
+    let &EndpointCost { cause, server, endpoint, cost_ns, .. } = of_endpoint;
     let own = rules_of_cost(cause);
     let total_ns = endpoint.all.ledger.total_ns().max(1);
     if (cost_ns as f64) < floors.cost_share * total_ns as f64 {
         return None;
     }
-    let (key, tallied) = about.tallied(tally);
+    let (key, tallied) = of_endpoint.tallied(tally);
     let tail = Tail::of(cause, &tallied, endpoint);
     let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
     let rows = own.adds_up.then(|| firsts.rows(server, endpoint));
@@ -123,7 +125,7 @@ fn cost(context: &Context<'_>, about: &About<'_>) -> Option<Finding> {
     finding.lost_ns = cost_ns;
     finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
     if tallied.exchanges == 0 {
-        spread(about, total_ns, &mut finding);
+        spread(of_endpoint, total_ns, &mut finding);
     }
     let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();
     let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
@@ -148,10 +150,10 @@ fn cost(context: &Context<'_>, about: &About<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// Completes a cost that is spread over all exchanges of an endpoint; the exchange with the
-/// greatest share is its evidence.
-fn spread(about: &About<'_>, total_ns: u64, finding: &mut Finding) {
-    let &About { cause, endpoint, cost_ns, .. } = about;
+/// Completes a cost that is spread over all exchanges of an endpoint. Its evidence is the exchange
+/// in which its share is greatest.
+fn spread(of_endpoint: &EndpointCost<'_>, total_ns: u64, finding: &mut Finding) {
+    let &EndpointCost { cause, endpoint, cost_ns, .. } = of_endpoint;
     finding.affected.exchanges = endpoint.all.exchanges;
     finding.affected.connections = endpoint.connections;
     finding.protocol = endpoint.identity.protocol;
@@ -168,7 +170,7 @@ fn spread(about: &About<'_>, total_ns: u64, finding: &mut Finding) {
 }
 
 /// Returns the facts of an application's time that was seen in one or two exchanges only, and
-/// whether it may be a person's pause: one between two lines of an unknown protocol.
+/// whether it may be a person's pause between two lines of an unknown protocol.
 fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
     let is_think = finding.cause.family() == Family::Application;
     let exchanges = finding.affected.exchanges;

@@ -1,14 +1,15 @@
-//! Small requests in the queue that another connection's transfer keeps filled (RFC 8290 §1).
+//! Small requests that wait in a queue which a transfer on another connection keeps filled (RFC
+//! 8290 §1).
 //!
-//! They are on other connections than the transfer, and followed apart, so they are joined when all
-//! is known. Connections between the same two hosts share a path: the least round trip of any of
-//! them is the base of all, and what a transfer shows of the queue at a moment is how long others
-//! stood in it then.
+//! The requests and the transfer are on different connections, which are followed separately, so
+//! they are joined when all connections are known. Connections between the same two hosts share a
+//! path: the least round trip of any of them is the base of all, and the queueing delay that a
+//! transfer shows at a moment is that of the others at that moment.
 
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::proof::Proof;
-use crate::findings::tally::{Instance, Key, Small, Tally, Transfer};
+use crate::findings::tally::{Instance, Key, SmallExchange, Tally, Transfer};
 use crate::judge::QueueDelay;
 use crate::judge::thresholds::{HABIT_MIN, RATE_MARGIN_PART};
 use crate::model::{Cause, Fact, Ledger, Owner, Vantage};
@@ -16,7 +17,7 @@ use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 
-/// Time that a small exchange lost in a queue, and the owner that it was attributed to.
+/// Time that a small exchange lost in a queue, and the owners to which this time was attributed.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     /// Round trip without the queue, ns.
@@ -25,9 +26,10 @@ struct Wait {
     moved: [(Owner, u64); 3],
     /// Time attributed to a queue that is not reported as bloated, ns.
     plain_ns: u64,
-    /// Time that its client waited beyond what the vantage shows, ns.
+    /// Time for which the client waited beyond what the vantage shows, ns.
     unseen_ns: u64,
-    /// The side of the transfer behind which it stood, if one was captured, and its port.
+    /// Side of the transfer behind which the exchange waited, and its port, if the transfer was
+    /// captured.
     behind: Option<(Side, u16)>,
 }
 
@@ -39,26 +41,26 @@ impl Wait {
     }
 }
 
-/// Common properties of the slow exchanges of one connection, without other traffic in the capture
-/// that would fill a queue.
+/// Properties that the slow exchanges of one connection have in common, if the capture contains no
+/// other traffic that would fill a queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnexplainedDelay {
     exchanges: u64,
-    /// Time that they lost to a queue, if it was one, ns.
+    /// Time that these exchanges lost to a queue, if there was one, ns.
     ns: u64,
-    /// Part of that which the packets' own timestamps show, ns.
+    /// Part of that time which the packets' own timestamps show, ns.
     stamped_ns: u64,
 }
 
 impl UnexplainedDelay {
-    fn add(&mut self, small: &Small, wait: &Wait) {
+    fn add(&mut self, small: &SmallExchange, wait: &Wait) {
         self.exchanges += 1;
-        self.ns += small.told_ns + wait.ns();
+        self.ns += small.reported_ns + wait.ns();
         self.stamped_ns += small.queueing_ns;
     }
 
-    /// Returns whether it was the way that was slow, and no host on it: that holds up ACKs, but
-    /// sends no packet before it has.
+    /// Returns whether the path was slow, and not a host: a slow host delays ACKs, but not packets
+    /// that it has already sent.
     fn is_queue(&self) -> bool {
         self.exchanges >= u64::from(HABIT_MIN) && 2 * self.stamped_ns >= self.ns
     }
@@ -83,33 +85,35 @@ pub(super) fn settle(tally: &mut Tally) {
     for (small, wait) in waits.iter().filter(|(_, wait)| wait.behind.is_none()) {
         alone.entry(small.connection).or_default().add(small, wait);
     }
-    let told = |small: &&Small| small.told_ns > 0;
-    let mut known: HashSet<_> = queues.smalls.iter().filter(told).map(|it| it.connection).collect();
+    let reported = |small: &&SmallExchange| small.reported_ns > 0;
+    let mut known: HashSet<_> =
+        queues.smalls.iter().filter(reported).map(|it| it.connection).collect();
     for (small, wait) in &waits {
         let of_connection = alone.get(&small.connection);
         if wait.behind.is_none() && !of_connection.is_some_and(UnexplainedDelay::is_queue) {
             continue;
         }
         let place = tally.row_of(small.server);
-        give(small, wait, place, tally);
+        attribute(small, wait, place, tally);
         let cause = tally.causes.at(&key(small).within(place));
         cause.add_wait(small, wait);
         cause.connections += u64::from(known.insert(small.connection));
     }
 }
 
-/// The two ends of a path that connections share.
+/// Returns the addresses of the two ends of a path that connections share.
 fn hosts(client: Endpoint, server: Endpoint) -> ([u8; 16], [u8; 16]) {
     (client.address, server.address)
 }
 
-impl Small {
+impl SmallExchange {
     /// Returns the time lost in a queue, if it is worth reporting. `own_ns` is the least round trip
     /// of the exchange's connection, and `transfers` are those between the same hosts.
     fn wait(&self, own_ns: u64, transfers: &[&Transfer]) -> Option<Wait> {
         let beside = || transfers.iter().filter(|it| it.connection != self.connection);
         let path_ns = beside().map(|it| it.rtt_base_ns).min().map_or(own_ns, |ns| ns.min(own_ns));
-        // Of each direction the queue that stood when the message passed the vantage.
+        // For each direction, the queue at the time at which the message passed the vantage is
+        // used.
         let longest = |sender: Side, at_ns: u64| {
             let stood = beside().filter(|it| it.sender == sender).map(|it| {
                 let queue_ns = it.queue_delay.queue_ns(at_ns);
@@ -128,16 +132,17 @@ impl Small {
         } else {
             self.alone(own_ns)
         };
-        wait.filter(|wait| QueueDelay::begins(wait.ns() + self.told_ns, wait.base_ns))
+        wait.filter(|wait| QueueDelay::begins(wait.ns() + self.reported_ns, wait.base_ns))
     }
 
-    /// Time attributed to the path beyond `base_ns`: of the set-up, and of the rest.
+    /// Returns the time attributed to the path beyond `base_ns`: that of the set-up, and that of
+    /// the rest.
     fn beyond(&self, base_ns: u64) -> [(Owner, u64); 2] {
         let connect_ns = if self.connects { self.connect_ns.saturating_sub(base_ns) } else { 0 };
         [(Owner::Path, self.path_ns.saturating_sub(base_ns)), (Owner::Connect, connect_ns)]
     }
 
-    /// Beside a transfer that kept a queue of `queue_ns` filled meanwhile.
+    /// Returns the wait beside a transfer that kept a queue of `queue_ns` filled meanwhile.
     fn behind(&self, base_ns: u64, queue_ns: u64, behind: (Side, u16)) -> Wait {
         let round_trips = 1 + u64::from(self.connects);
         let mut due_ns = (round_trips * queue_ns).saturating_sub(self.queueing_ns);
@@ -148,7 +153,7 @@ impl Small {
             *place = (owner, ns);
         }
         // A vantage far from the server cannot distinguish the server's host from the path to it; a
-        // vantage near the server does not see how long the answer was in flight.
+        // vantage near the server does not see how long the response was in flight.
         let mut unseen_ns = 0;
         match self.vantage {
             Vantage::Client => moved[2] = (Owner::Server, self.server_ns.min(due_ns)),
@@ -158,29 +163,29 @@ impl Small {
             }
             _ => {}
         }
-        let plain_ns = self.queueing_ns - self.told_ns.min(self.queueing_ns);
+        let plain_ns = self.queueing_ns - self.reported_ns.min(self.queueing_ns);
         Wait { base_ns, moved, plain_ns, unseen_ns, behind: Some(behind) }
     }
 
-    /// With nothing else in the capture that would fill a queue: the same connection's own round
-    /// trip is far shorter at other times.
+    /// Returns the wait if nothing else in the capture would fill a queue: the round trip of the
+    /// same connection is far shorter at other times.
     fn alone(&self, base_ns: u64) -> Option<Wait> {
         let [path, connect] = self.beyond(base_ns);
         let moved = [path, connect, (Owner::Server, 0)];
-        let plain_ns = self.queueing_ns - self.told_ns.min(self.queueing_ns);
+        let plain_ns = self.queueing_ns - self.reported_ns.min(self.queueing_ns);
         let wait = Wait { base_ns, moved, plain_ns, unseen_ns: 0, behind: None };
-        self.shook_hands.then_some(wait)
+        self.has_handshake.then_some(wait)
     }
 }
 
-fn key(small: &Small) -> Key {
+fn key(small: &SmallExchange) -> Key {
     let (cause, sender) = (Cause::Bufferbloat, Side::Server);
     let culprit = cause.culprit(sender, small.client, small.server);
     Key { cause, sender, server: small.server, culprit }
 }
 
-/// Books what the queue took as its time.
-fn give(small: &Small, wait: &Wait, place: Endpoint, tally: &mut Tally) {
+/// Attributes to the queue the time that it took.
+fn attribute(small: &SmallExchange, wait: &Wait, place: Endpoint, tally: &mut Tally) {
     let Some(endpoint) = tally.endpoints.get_mut(&place) else { return };
     for (owner, ns) in wait.moved {
         endpoint.transfer(small.kind, owner, Owner::Queueing, ns);
@@ -190,19 +195,19 @@ fn give(small: &Small, wait: &Wait, place: Endpoint, tally: &mut Tally) {
         unseen.add(Owner::Queueing, wait.unseen_ns);
         endpoint.prepend(small.kind, small.wall_ns, &unseen);
     }
-    tally.worst.lose(small.connection, &wait.moved, Owner::Queueing, wait.ns());
+    tally.worst.add_loss(small.connection, &wait.moved, Owner::Queueing, wait.ns());
 }
 
 impl super::tally::CauseTally {
-    /// Adds the cost of the queue for `small`, less what is reported of it already.
-    fn add_wait(&mut self, small: &Small, wait: &Wait) {
+    /// Adds the cost of the queue for `small`, less the part of it that is already reported.
+    fn add_wait(&mut self, small: &SmallExchange, wait: &Wait) {
         let ns = wait.ns();
         let wall_ns = small.wall_ns + wait.unseen_ns;
-        let left_ns = wall_ns.saturating_sub(small.told_ns + ns);
-        if small.told_ns > 0 {
+        let left_ns = wall_ns.saturating_sub(small.reported_ns + ns);
+        if small.reported_ns > 0 {
             self.now.replace(small.wall_ns, wall_ns);
-            self.without.replace(small.wall_ns.saturating_sub(small.told_ns), left_ns);
-            self.waits.replace(small.told_ns, small.told_ns + ns);
+            self.without.replace(small.wall_ns.saturating_sub(small.reported_ns), left_ns);
+            self.waits.replace(small.reported_ns, small.reported_ns + ns);
         } else {
             self.exchanges += 1;
             self.count += 1;
@@ -212,30 +217,30 @@ impl super::tally::CauseTally {
         }
         self.lost_ns = self.lost_ns.saturating_add(ns);
         self.covers.add(Owner::Queueing, ns);
-        self.note_share(small.told_ns + ns, wall_ns);
+        self.note_share(small.reported_ns + ns, wall_ns);
         self.offer(small.instance(wait));
     }
 }
 
-impl Small {
+impl SmallExchange {
     fn instance(&self, wait: &Wait) -> Instance {
-        let ns = self.told_ns + wait.ns();
+        let ns = self.reported_ns + wait.ns();
         let mut proof = Proof::default();
-        proof.see("request", self.first);
-        proof.see("response", self.last);
-        proof.fact("base_rtt_ns", Fact::Ns(wait.base_ns));
+        proof.add_frame("request", self.first);
+        proof.add_frame("response", self.last);
+        proof.add_fact("base_rtt_ns", Fact::Ns(wait.base_ns));
         let round_trips = 1 + u64::from(self.connects);
-        proof.fact("loaded_rtt_ns", Fact::Ns(wait.base_ns + ns / round_trips));
+        proof.add_fact("loaded_rtt_ns", Fact::Ns(wait.base_ns + ns / round_trips));
         if let Some((sender, port)) = wait.behind {
             let transfer = match sender {
                 Side::Client => "upload",
                 Side::Server => "download",
             };
-            proof.fact("transfer", Fact::Text(transfer.into()));
-            proof.fact("transfer_port", Fact::Text(port.to_string()));
+            proof.add_fact("transfer", Fact::Text(transfer.into()));
+            proof.add_fact("transfer_port", Fact::Text(port.to_string()));
         }
-        proof.not(Cause::PathRtt, "base_rtt", true);
-        proof.not(Cause::ServerThink, "transfer_waits", wait.behind.is_some());
+        proof.rule_out(Cause::PathRtt, "base_rtt", true);
+        proof.rule_out(Cause::ServerThink, "transfer_waits", wait.behind.is_some());
         Instance {
             rank: ((true, false, ns), Reverse((self.last.time_ns, self.last.frame))),
             proof,

@@ -4,7 +4,7 @@ use crate::findings::tally::First;
 use crate::wire::Endpoint;
 use std::collections::HashMap;
 
-/// The least round trips from the vantage to networks that servers of connections are in.
+/// Least round trip from the vantage to each network with servers of connections.
 #[derive(Clone)]
 pub(super) struct Distances(HashMap<[u8; 16], u64>);
 
@@ -19,7 +19,8 @@ impl Distances {
         Self(known)
     }
 
-    /// The round trip from the vantage to `host`, ns: hosts of one network are as far.
+    /// Returns the round trip from the vantage to `host`, ns. Hosts of one network have the same
+    /// distance.
     pub fn to(&self, host: &Endpoint) -> Option<u64> {
         self.0.get(&network(host)).copied()
     }

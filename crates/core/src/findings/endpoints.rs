@@ -19,7 +19,7 @@ pub(super) fn add_up(tally: &Tally, report: &mut Report) {
     report.endpoints = endpoints(tally);
 }
 
-/// The vantage of most connections.
+/// Returns the vantage of most connections.
 pub(super) fn vantage(tally: &Tally) -> Vantage {
     let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
         .map(|place| (tally.vantages[place as usize], place));
@@ -53,7 +53,7 @@ fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
     all
 }
 
-/// Request kinds reported per endpoint; what is left is reported together.
+/// Number of request kinds reported per endpoint; the rest is reported together.
 const KINDS_MAX: usize = 32;
 
 fn kinds(tally: &EndpointTally) -> Vec<KindReport> {

@@ -1,4 +1,4 @@
-//! The values that go into a finding's words.
+//! Values for the texts of a finding.
 
 use crate::app::Side;
 use crate::findings::causes::rules;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Values by name.
 pub type Facts = BTreeMap<&'static str, Fact>;
 
-/// Values for the words of a cause.
+/// Returns the values for the texts of a cause.
 pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) -> Facts {
     let rules = rules(key.cause);
     let mut facts = Facts::from([
@@ -37,16 +37,16 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
         facts.extend((rules.facts)(key, cause, endpoint));
     }
     if facts.contains_key("moved") {
-        // A reader that is behind does not need a wider buffer.
+        // A reader that lags behind does not need a wider buffer.
         facts.retain(|name, _| !["rate_bps", "bdp_bytes"].contains(name));
     }
     facts
 }
 
-/// Returns the greatest round trip that the server's time may contain, where nothing shows the
-/// round trip: no connection has a captured handshake, or an ACK that did not wait for the answer.
-/// It is the least time of an answer, or a known bound of the leg. It matters where most answers
-/// took little more.
+/// Returns the greatest round trip that the server's time may contain, if nothing shows the round
+/// trip: no connection has a captured handshake, or an ACK that did not wait for the response. It
+/// is the least time of a response, or a known bound of the leg, and matters if most responses took
+/// little more.
 pub fn perhaps_distance(
     cause: &CauseTally,
     endpoint: &EndpointTally,
@@ -57,14 +57,15 @@ pub fn perhaps_distance(
     (!endpoint.round_trips.leg_known && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
 }
 
-/// Look-alikes that the clearest instance excludes, and those that only all cases together do.
+/// Returns the look-alikes that the clearest instance excludes, and those that only all instances
+/// together exclude.
 pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) -> Vec<RuledOut> {
     let proof = cause.worst.as_ref().map(|instance| &instance.proof);
     let mut all = proof.map(|proof| proof.ruled_out.clone()).unwrap_or_default();
-    // A repeated SYN that met a full listener was not found to be that at first.
+    // A repeated SYN that met a full listener was at first not recognised as such.
     all.retain(|ruled_out| ruled_out.cause != key.cause);
-    if endpoint.is_some_and(|endpoint| endpoint.sender(key.sender).repeats.needless > 0) {
-        // A D-SACK came after all, for this one or another.
+    if endpoint.is_some_and(|endpoint| endpoint.sender(key.sender).retransmissions.spurious > 0) {
+        // A D-SACK came after all, for this retransmission or another.
         all.retain(|it| !["not_acknowledged", "no_dsack"].contains(&it.why));
     }
     all.extend((rules(key.cause).ruled_out)(cause, endpoint));

@@ -1,5 +1,5 @@
-//! Clients that try an address of one family and, when no answer comes, one of the other (RFC 8305
-//! §5). The request on the connection that was set up in the end has waited for that.
+//! Clients that try an address of one family and, when no answer comes, an address of the other
+//! family (RFC 8305 §5). The request on the connection that was finally set up has waited for that.
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -10,10 +10,10 @@ use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage}
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// Number of SYNs kept, the earliest ones; delays by later ones are not reported.
+/// Number of SYNs kept. These are the earliest; delays by later ones are not reported.
 const KEPT_MAX: usize = 1 << 10;
 
-/// Number of clients that went on to another address.
+/// Name of the fact: number of clients that tried another address.
 pub(super) const FALLBACKS: &str = "fallbacks";
 
 /// A SYN that was sent once and never answered.
@@ -25,7 +25,7 @@ pub struct Unanswered {
 }
 
 impl Unanswered {
-    /// Returns the fallback that `connection` shows, if it is one.
+    /// Returns the unanswered SYN of `connection`, if it was sent once and never answered.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
         let setup = &connection.setup;
         if setup.syns != 1 || setup.syn_acks != 0 || setup.refused {
@@ -40,8 +40,8 @@ impl Unanswered {
         (self.syn.time_ns, self.syn.frame)
     }
 
-    /// Returns whether `first` is what its client did next. That both are one host is known where
-    /// the capture was taken there.
+    /// Returns whether the client of this SYN opened the connection of `first` next. That both
+    /// clients are one host is known if the capture was taken there.
     fn leads_to(&self, first: &First) -> bool {
         first.server.port == self.server.port
             && first.server.ip().is_ipv4() != self.server.ip().is_ipv4()
@@ -49,7 +49,7 @@ impl Unanswered {
     }
 }
 
-/// Drops those that are too many: the same ones, whatever shard they were in.
+/// Drops the SYNs beyond the maximum. They are the same ones, whatever shard they were in.
 pub(super) fn bound(unanswered: &mut Vec<Unanswered>) {
     if unanswered.len() >= KEPT_MAX + KEPT_MAX / 4 {
         keep_earliest(unanswered);
@@ -63,7 +63,8 @@ fn keep_earliest(unanswered: &mut Vec<Unanswered>) {
     }
 }
 
-/// Gives the time until a client went on to the first exchanges that had to wait for it.
+/// Adds the time until a client tried another address to the first exchange that had to wait for
+/// it.
 pub(super) fn settle(tally: &mut Tally) {
     let mut attempts = std::mem::take(&mut tally.unanswered);
     if attempts.is_empty() {
@@ -72,7 +73,7 @@ pub(super) fn settle(tally: &mut Tally) {
     keep_earliest(&mut attempts);
     attempts.sort_unstable_by_key(Unanswered::rank);
     let mut firsts = tally.take_firsts();
-    // An exchange that had to wait begins earlier, and is nobody else's next.
+    // An exchange that had to wait begins earlier, and is the next of no other SYN.
     let starts_ns: Vec<_> = firsts.iter().map(|first| first.start_ns).collect();
     for attempt in &attempts {
         let (from_ns, to_ns) = (attempt.syn.time_ns, attempt.syn.time_ns + RTO_INITIAL_NS);
@@ -82,14 +83,14 @@ pub(super) fn settle(tally: &mut Tally) {
             .iter_mut()
             .find(|first| first.start_ns > from_ns && attempt.leads_to(first));
         if let Some(first) = next {
-            hold_up(attempt, first, tally);
+            add_wait(attempt, first, tally);
         }
     }
     tally.firsts = firsts;
 }
 
-/// `first` had to wait for `attempt`.
-fn hold_up(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
+/// Adds the time of `attempt` to `first`, which had to wait for it.
+fn add_wait(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     let waited_ns = first.start_ns - attempt.syn.time_ns;
     let mut ledger = Ledger::default();
     ledger.add(Owner::SynRetransmit, waited_ns);
@@ -99,15 +100,15 @@ fn hold_up(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     first.wall_ns += waited_ns;
     first.start_ns = attempt.syn.time_ns;
     let mut proof = Proof::default();
-    proof.see("syn", attempt.syn);
-    proof.see(
+    proof.add_frame("syn", attempt.syn);
+    proof.add_frame(
         "continuations",
         Sighting { frame: first.frame, time_ns: first.start_ns + waited_ns, ..attempt.syn },
     );
-    proof.fact("fell_back", Fact::Text(first.server.to_string()));
-    proof.fact("dead", Fact::Text(attempt.server.to_string()));
-    proof.fact("next_lookup_ns", Fact::Ns(waited_ns));
-    proof.not(Cause::Refused, "no_rst", true);
+    proof.add_fact("fell_back", Fact::Text(first.server.to_string()));
+    proof.add_fact("dead", Fact::Text(attempt.server.to_string()));
+    proof.add_fact("next_lookup_ns", Fact::Ns(waited_ns));
+    proof.rule_out(Cause::Refused, "no_rst", true);
     let culprit = Culprit { role: Role::Network, endpoint: attempt.server };
     let sender = Side::Client;
     let cost = tally.causes.at(&Key { cause: Cause::SynRetransmit, sender, server, culprit });

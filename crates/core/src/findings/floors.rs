@@ -1,4 +1,4 @@
-//! From where on findings are worth a reader's time.
+//! Thresholds above which findings are worth a reader's time.
 
 use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
 use crate::findings::thresholds::{
@@ -8,13 +8,13 @@ use crate::findings::thresholds::{
 /// The least costs and faults that are findings.
 #[derive(Clone, Copy, Debug)]
 pub struct Floors {
-    /// A cost is a finding from this share of its endpoint's wall time on.
+    /// A cost is a finding from this share of the wall time of its endpoint on.
     pub cost_share: f64,
-    /// A cost is a finding where it takes at least this much of a typical exchange, ns.
+    /// A cost is a finding if it takes at least this much of a typical exchange, ns.
     pub cost_ns: u64,
-    /// A fault is a finding from this share of its endpoint's wall time on …
+    /// A fault is a finding from this share of the wall time of its endpoint on,
     pub fault_share: f64,
-    /// … and at least this much of each exchange that it hits, ns.
+    /// and if it takes at least this much of each exchange that it affects, ns.
     pub fault_ns: u64,
 }
 
@@ -29,31 +29,32 @@ impl Default for Floors {
     }
 }
 
-/// A fault at one culprit, with what decides whether it is a finding.
+/// A fault at one culprit, with everything that decides whether it is a finding.
 pub(super) struct Case<'a> {
     /// The fault and its culprit.
     pub key: &'a Key,
-    /// Its sums.
+    /// Sums of the fault.
     pub cause: &'a CauseTally,
-    /// The sums of the whole capture.
+    /// Sums of the whole capture.
     pub tally: &'a Tally,
     /// The floors.
     pub floors: &'a Floors,
 }
 
 impl<'a> Case<'a> {
-    /// Returns the sums of its endpoint.
+    /// Returns the sums of the endpoint of the fault.
     pub fn endpoint(&self) -> Option<&'a EndpointTally> {
         self.tally.endpoints.get(&self.key.server).map(|endpoint| &**endpoint)
     }
 
-    /// Returns which share of the time at the endpoint `ns` are.
+    /// Returns the share of `ns` in the time at the endpoint.
     pub fn share_of(&self, ns: u64) -> f64 {
         let wall_ns = self.endpoint().map_or(0, |endpoint| endpoint.all.ledger.total_ns());
         ns as f64 / wall_ns.max(1) as f64
     }
 
-    /// Returns whether it takes a share of the time, and is felt in each exchange that it hits.
+    /// Returns whether the fault takes a large share of the time, and matters in each exchange that
+    /// it affects.
     pub fn is_broad(&self) -> bool {
         let mean_ns = self.cause.lost_ns / self.cause.exchanges.max(1);
         self.endpoint().is_some()
@@ -61,7 +62,7 @@ impl<'a> Case<'a> {
             && mean_ns >= self.floors.fault_ns
     }
 
-    /// Returns whether it takes most of one exchange: one request that hung is one too many,
+    /// Returns whether the fault takes most of one exchange: one request that hung is one too many,
     /// however many did not.
     pub fn is_deep(&self) -> bool {
         self.endpoint().is_some()
@@ -69,15 +70,15 @@ impl<'a> Case<'a> {
             && self.cause.share_max_ns >= DEEP_FACTOR * self.floors.fault_ns
     }
 
-    /// Returns whether it is one of both.
+    /// Returns whether the fault is broad or deep.
     pub fn is_broad_or_deep(&self) -> bool {
         self.is_broad() || self.is_deep()
     }
 
-    /// Returns whether it was seen once and cost less than any of TCP's timers waits (40 ms for a
-    /// delayed ACK is the shortest, and half of it the floor of a cost).
+    /// Returns whether the fault was seen once and cost less than any timer of TCP waits. (The
+    /// shortest is 40 ms for a delayed ACK; half of it is the floor of a cost.)
     pub fn is_single(&self) -> bool {
         let is_cheap = self.cause.lost_ns < self.floors.cost_ns;
-        !self.key.cause.is_in_vain() && self.cause.count <= 1 && is_cheap
+        !self.key.cause.makes_exchanges_fail() && self.cause.count <= 1 && is_cheap
     }
 }

@@ -5,8 +5,7 @@ use crate::dns::{Lookup, Query};
 use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 
-/// Queries of name servers on behalf of their clients, by the name asked for, see
-/// [`Lookup::digest`].
+/// Queries of name servers on behalf of their clients, by the queried name, see [`Lookup::digest`].
 #[derive(Clone)]
 pub(super) struct Forwarded(BTreeMap<u64, Vec<([u8; 16], Query)>>);
 
@@ -21,8 +20,8 @@ impl Forwarded {
         Self(queries)
     }
 
-    /// The query that the server asked with `query` of `lookup` waited for itself most of that
-    /// time: the last one of those to the server that was silent or slow most often.
+    /// Returns the query for which the server of `query`, a query of `lookup`, waited most of the
+    /// time itself: the last of its queries to the server that was silent or slow most often.
     pub fn waited_for(&self, lookup: &Lookup, query: &Query) -> Option<&Query> {
         let end_ns = query.answered_ns.unwrap_or(lookup.end_ns);
         let taken_ns = end_ns.saturating_sub(query.sent_ns);

@@ -1,8 +1,8 @@
 //! Round trips that connections of the same two hosts share.
 //!
-//! Where the handshake of one was not captured, and all its ACKs came with data or may have been
-//! kept back, nothing on it shows how much of the wait for an answer is the way to the server and
-//! back. Another one of the same hosts tells.
+//! If the handshake of a connection was not captured, and all its ACKs came with data or may have
+//! been delayed, nothing on it shows how much of the wait for a response is the round trip to the
+//! server. Another connection of the same hosts may show it.
 
 use crate::app::Side;
 use crate::findings::tally::{Key, Tally};
@@ -15,13 +15,14 @@ use hashbrown::HashMap;
 /// Addresses of client and server.
 type Hosts = [[u8; 16]; 2];
 
-/// Exchanges kept per shard whose way is not known, the first of each; later ones stay as they are.
+/// Number of exchanges kept per shard whose round trip is not known, the first of each connection;
+/// later ones stay as they are.
 const OPEN_MAX: usize = 1 << 12;
 
-/// Pairs of hosts known per shard from connections without a handshake.
+/// Number of pairs of hosts known per shard from connections without a handshake.
 const HOSTS_MAX: usize = 1 << 12;
 
-/// The ways that connections without a handshake show, and the exchanges that wait for one.
+/// Round trips that connections without a handshake show, and the exchanges that wait for one.
 #[derive(Clone, Default)]
 pub struct Legs {
     /// Least round trips between the vantage and the server, ns.
@@ -29,19 +30,19 @@ pub struct Legs {
     open: Vec<Open>,
 }
 
-/// An exchange whose answer came over an unknown way.
+/// An exchange whose response came over an unknown round trip.
 #[derive(Clone)]
 struct Open {
     hosts: Hosts,
-    /// Its endpoint and cause in the tally.
+    /// Key of the exchange in the tally: its endpoint and cause.
     key: Key,
     /// Digest of the kind of request, see [`crate::app::Label::digest`].
     kind: u64,
-    /// Its wall time, ns.
+    /// Wall time of the exchange, ns.
     wall_ns: u64,
-    /// The server's part of it, ns.
+    /// The server's part of the wall time, ns.
     server_ns: u64,
-    /// The longest silence of it, ns.
+    /// Longest silence of the exchange, ns.
     longest_ns: u64,
 }
 
@@ -50,12 +51,13 @@ fn hosts(client: Endpoint, server: Endpoint) -> Hosts {
 }
 
 impl Legs {
-    /// Returns whether what the answers of `connection` have waited for may be its way.
+    /// Returns whether the time for which responses of `connection` were awaited may be its round
+    /// trip.
     pub fn is_open(connection: &Connection) -> bool {
         connection.mid_stream && !connection.path.is_known(Side::Server)
     }
 
-    /// `connection` is over.
+    /// Processes `connection`, which is over.
     pub fn connection(&mut self, connection: &Connection) {
         if !connection.mid_stream || !connection.path.is_known(Side::Server) {
             return;
@@ -68,7 +70,7 @@ impl Legs {
         }
     }
 
-    /// An exchange of `connection` is over, and is counted at `place`.
+    /// Processes an exchange of `connection`, which is over and is counted at `place`.
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange, place: Endpoint) {
         let mut chains = exchange.chains.iter();
         let answered = chains
@@ -86,7 +88,7 @@ impl Legs {
         });
     }
 
-    /// Keeps room for hosts and exchanges still to come: once it is taken, those that are known are
+    /// Keeps room for later hosts and exchanges: when all room is taken, the known ones are
     /// dropped.
     pub fn bound(&mut self) {
         if self.known.len() > HOSTS_MAX {
@@ -107,8 +109,8 @@ impl Legs {
     }
 }
 
-/// Moves to the path what answers spent on the leg to their server, as other connections of the
-/// same hosts show it.
+/// Moves to the path the time that responses spent on the leg to their server, as other connections
+/// of the same hosts show it.
 pub(super) fn settle(tally: &mut Tally) {
     let Legs { mut known, open } = std::mem::take(&mut tally.legs);
     if open.is_empty() {

@@ -1,14 +1,16 @@
 //! Name look-ups (RFC 1035) and the exchanges that had to wait for them.
 //!
-//! Look-ups are seen on other flows than the exchanges they hold up, so they are joined when
-//! all is known: a look-up belongs to the connections that its client opened, right after it
-//! ended, to an address it answered. A look-up that no connection followed is an exchange of
-//! its own, with the resolver.
+//! Look-ups are captured on other flows than the exchanges that they delay, so they are joined when
+//! everything is known. A look-up belongs to the connections that its client opened, right after
+//! the look-up ended, to an address in the answer. A look-up that no connection followed is a
+//! separate exchange with the resolver.
 
 use crate::app::{Protocol, Side};
 use crate::dns::thresholds::SEQUEL_MAX_NS;
 use crate::dns::{Lookup, Outcome, Query};
-use crate::findings::causes::lookup::{self, Heard, LookupRules, LookupScene, Others};
+use crate::findings::causes::lookup::{
+    self, LookupRules, LookupScene, OtherQueries, ServerBehaviour,
+};
 use crate::findings::causes::rules;
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
@@ -19,20 +21,20 @@ use crate::model::{Cause, Culprit, Ledger, Owner, Role, Window};
 use crate::wire::Endpoint;
 use std::collections::{HashMap, HashSet};
 
-/// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
+/// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     fallback::settle(tally);
     retries::settle(tally);
-    count_unheard(&lookups, tally);
+    count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
-    let told = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
-    let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && told(it);
+    let in_window = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
+    let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && in_window(it);
     let missing = lookups.iter().filter(missing).count();
     tally.notes.nxdomain += missing as u64;
     lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
     if tally.one_way() && answering.values().all(|&answers| answers == 0) {
-        // The answers went the way that was not captured.
+        // The answers were in the direction that was not captured.
         return;
     }
     if lookups.is_empty() {
@@ -40,53 +42,54 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         return;
     }
     let firsts = tally.take_firsts();
-    let cut_off = cut_off(&lookups, &firsts, tally);
-    let known = Known { answering, forwarded, distances: Distances::of(&firsts), cut_off };
+    let isolated = isolated(&lookups, &firsts, tally);
+    let known = Known { answering, forwarded, distances: Distances::of(&firsts), isolated };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
     for (first, index) in firsts.iter().zip(links) {
         if let Some(index) = index {
             followed[index] = true;
-            // A query without an answer was waited for until the client continued without it.
+            // The client waited for a query without an answer until it continued without one.
             let lookup = &mut lookups[index];
             lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
             let lookup = &lookups[index];
-            hold_up(lookup, first, &known, tally);
+            add_to_first(lookup, first, &known, tally);
             let opened = (first.client, first.server, first.start_ns);
             tally.worst.wait_for(opened, || lookup::report(lookup));
         }
     }
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
         match held_up_server(lookup, &firsts) {
-            Some(first) => within(lookup, first, &known, tally),
-            None if told(lookup) => stand_alone(lookup, &known, tally),
+            Some(first) => attribute_within(lookup, first, &known, tally),
+            None if in_window(lookup) => add_as_exchange(lookup, &known, tally),
             None => {}
         }
     }
     tally.firsts = firsts;
 }
 
-/// Counts exchanges with a name server over TCP as ordinary exchanges, if they belong to no look-up
-/// (because the question was not captured, for example).
-fn count_unheard(lookups: &[Lookup], tally: &mut Tally) {
+/// Counts exchanges with a name server over TCP as ordinary exchanges if they belong to no look-up,
+/// for example because the question was not captured.
+fn count_unmatched(lookups: &[Lookup], tally: &mut Tally) {
     let of_lookup = |lookup: &Lookup| {
         let client = lookup.client;
         let over_tcp = lookup.queries.iter().filter(|query| query.flags.over_tcp);
         over_tcp.map(move |it| (client, it.client_port, it.server)).collect::<Vec<_>>()
     };
-    let heard: HashSet<_> = lookups.iter().flat_map(of_lookup).collect();
-    for spoken in std::mem::take(&mut tally.spoken) {
-        if !heard.contains(&(spoken.client.address, spoken.client.port, spoken.server)) {
-            let endpoint = tally.endpoints.entry(spoken.server).or_default();
+    let known: HashSet<_> = lookups.iter().flat_map(of_lookup).collect();
+    for tcp_lookup in std::mem::take(&mut tally.tcp_lookups) {
+        if !known.contains(&(tcp_lookup.client.address, tcp_lookup.client.port, tcp_lookup.server))
+        {
+            let endpoint = tally.endpoints.entry(tcp_lookup.server).or_default();
             endpoint.identity.protocol = Protocol::Dns;
-            endpoint.add(&spoken.kind, &spoken.ledger.ledger());
+            endpoint.add(&tcp_lookup.kind, &tcp_lookup.ledger.ledger());
         }
     }
 }
 
-/// A look-up that was given up, nobody knows when, was so before its client turned to something
-/// else.
+/// Ends a look-up that was given up at an unknown time: at the latest when its client turned to
+/// something else.
 fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
     let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
     let from = firsts.partition_point(|first| first.start_ns < asked_ns);
@@ -97,9 +100,10 @@ fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
     lookup.end_ns = end_ns.max(lookup.start_ns);
 }
 
-/// The look-up that each of `firsts` had to wait for, if there is one. A host may ask from another
-/// address than it connects from, as one of both families does: that counts for addresses that
-/// ask nothing themselves, and for look-ups that no connection from their own address followed.
+/// Returns, for each of `firsts`, the look-up for which it had to wait, if there is one. A host may
+/// query from another address than it connects from, for example of the other family. That is
+/// considered for addresses that query nothing themselves, and for look-ups that no connection from
+/// their own address followed.
 fn links(lookups: &[Lookup], firsts: &[First]) -> Vec<Option<usize>> {
     let mut links: Vec<_> = firsts.iter().map(|first| waited_for(lookups, first)).collect();
     let own: HashSet<_> = links.iter().flatten().copied().collect();
@@ -118,7 +122,8 @@ fn links(lookups: &[Lookup], firsts: &[First]) -> Vec<Option<usize>> {
     links
 }
 
-/// The last look-up of the same client that answered this server's address just before.
+/// Returns the last look-up of the same client that had this server's address in an answer just
+/// before.
 fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
     let end = lookups.partition_point(|lookup| {
         (lookup.client, lookup.start_ns) <= (first.client, first.start_ns)
@@ -131,7 +136,7 @@ fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
         .map(|(index, _)| index)
 }
 
-/// Returns whether `first` went to what `lookup` had answered just before.
+/// Returns whether `first` went to an address that `lookup` had in an answer just before.
 fn leads_to(lookup: &Lookup, first: &First) -> bool {
     let follows = match first.start_ns.checked_sub(lookup.end_ns) {
         Some(pause_ns) => pause_ns <= SEQUEL_MAX_NS,
@@ -140,7 +145,7 @@ fn leads_to(lookup: &Lookup, first: &First) -> bool {
     follows && lookup.addresses.contains(&first.server.address)
 }
 
-/// Returns whether a part of the look-up was never answered and nothing was asked after `at_ns`.
+/// Returns whether a part of the look-up was never answered and nothing was queried after `at_ns`.
 fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
     lookup.queries.iter().any(|query| query.answered_ns.is_none())
         && lookup.queries.iter().all(|query| query.sent_ns < at_ns)
@@ -151,31 +156,31 @@ struct Known {
     answering: Answering,
     forwarded: Forwarded,
     distances: Distances,
-    /// Clients to which nothing came at all, with how many resolvers they asked.
-    cut_off: HashMap<[u8; 16], u64>,
+    /// Clients to which nothing came at all, with the number of resolvers that they queried.
+    isolated: HashMap<[u8; 16], u64>,
 }
 
-/// Clients that asked several resolvers, none of which answered (nor did its host by ICMP), and to
-/// which nothing came in on connections either: what their queries have in common is their own way
-/// out.
-fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 16], u64> {
+/// Returns the clients that queried several resolvers, none of which answered (nor did its host by
+/// ICMP), and to which nothing came on connections either: what their queries have in common is
+/// their own network.
+fn isolated(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 16], u64> {
     let mut asked: HashMap<[u8; 16], (HashSet<[u8; 16]>, bool)> = HashMap::new();
     for lookup in lookups {
-        let (resolvers, heard) = asked.entry(lookup.client).or_default();
+        let (resolvers, received) = asked.entry(lookup.client).or_default();
         for query in &lookup.queries {
-            // A server on the host itself is not reached by its way out.
+            // A server on the host itself is reached without the network.
             let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-            *heard |= local || query.answered_ns.is_some() || query.later_fragment.is_some();
+            *received |= local || query.answered_ns.is_some() || query.later_fragment.is_some();
             resolvers.insert(query.server.address);
         }
     }
     for first in firsts.iter().filter(|first| first.established || first.answered) {
-        if let Some((_, heard)) = asked.get_mut(&first.client) {
-            *heard = true;
+        if let Some((_, received)) = asked.get_mut(&first.client) {
+            *received = true;
         }
     }
-    let silent = asked.into_iter().filter(|(client, (resolvers, heard))| {
-        resolvers.len() > 1 && !heard && !tally.heard.may_have(client)
+    let silent = asked.into_iter().filter(|(client, (resolvers, received))| {
+        resolvers.len() > 1 && !received && !tally.receiving_hosts.may_have_received(client)
     });
     silent.map(|(client, (resolvers, _))| (client, resolvers.len() as u64)).collect()
 }
@@ -192,8 +197,8 @@ fn answering(lookups: &[Lookup]) -> Answering {
     answering
 }
 
-/// The exchange of a server that looked something up itself (the name of its client, say)
-/// while the client waited for it.
+/// Returns the exchange of a server that looked something up itself (the name of its client, for
+/// example) while the client waited for it.
 fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First> {
     let end = firsts.partition_point(|first| first.start_ns <= lookup.start_ns);
     firsts[..end].iter().rev().take(256).find(|first| {
@@ -202,7 +207,7 @@ fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First>
     })
 }
 
-fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
+fn add_to_first(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
     ledger.add(Owner::Client, first.start_ns.saturating_sub(lookup.end_ns));
@@ -210,22 +215,23 @@ fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
-    // An answer's way on to the client, which the vantage did not see, is in the pause after it.
+    // The leg of an answer to the client, which the vantage did not see, is part of the pause after
+    // it.
     let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);
     let unseen_ns = unseen_ns.saturating_sub(first.start_ns.saturating_sub(lookup.end_ns));
-    blame(lookup, server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
+    attribute(lookup, server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
 }
 
-/// The server's time was the resolver's.
-fn within(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
+/// Attributes to the look-up the time that seemed to be the server's own.
+fn attribute_within(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
     endpoint.transfer(first.kind, Owner::Server, Owner::Dns, looked_up_ns);
-    blame(lookup, server, (first.wall_ns, 0), 0, known, tally);
+    attribute(lookup, server, (first.wall_ns, 0), 0, known, tally);
 }
 
-fn stand_alone(lookup: &Lookup, known: &Known, tally: &mut Tally) {
+fn add_as_exchange(lookup: &Lookup, known: &Known, tally: &mut Tally) {
     let wall_ns = lookup.end_ns - lookup.start_ns;
     let resolver = lookup.queries[0].server;
     let endpoint = tally.endpoints.entry(resolver).or_default();
@@ -234,12 +240,12 @@ fn stand_alone(lookup: &Lookup, known: &Known, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, wall_ns);
     endpoint.add(kind, &ledger);
-    blame(lookup, resolver, (wall_ns, 0), 0, known, tally);
+    attribute(lookup, resolver, (wall_ns, 0), 0, known, tally);
 }
 
-/// Gives what the look-up lost to its causes: of an exchange of `wall_ns`, to which belongs a way
-/// of `unseen_ns` beyond the vantage and back.
-fn blame(
+/// Attributes to its causes the time that the look-up lost, in an exchange of `wall_ns` that
+/// includes `unseen_ns` for the leg beyond the vantage.
+fn attribute(
     lookup: &Lookup,
     server: Endpoint,
     (wall_ns, unseen_ns): (u64, u64),
@@ -259,7 +265,7 @@ fn blame(
             continue;
         }
         let Some(rules) = rules(cause).lookup else { continue };
-        let Some(query) = guilty(lookup, rules) else { continue };
+        let Some(query) = clearest_query(lookup, rules) else { continue };
         let in_time = query.answered_ns.is_none() && answers(query, answering) > 0;
         if lookup.is_abandoned && in_time {
             // The client continued although its server answers: the answer was not captured.
@@ -273,8 +279,8 @@ fn blame(
             continue;
         }
         let upstream = known.forwarded.waited_for(lookup, query).filter(|_| rules.is_wait);
-        let cut_off = known.cut_off.get(&lookup.client).copied().filter(|_| rules.is_silence);
-        let culprit = match cut_off {
+        let isolated = known.isolated.get(&lookup.client).copied().filter(|_| rules.is_silence);
+        let culprit = match isolated {
             Some(_) => {
                 let endpoint = Endpoint { address: lookup.client, port: 0 };
                 Culprit { role: Role::Network, endpoint }
@@ -287,34 +293,35 @@ fn blame(
         cost.shown.add(lookup::FORWARDED, u64::from(upstream.is_some()));
         let answered = answers(query, answering);
         let of_server = answering.iter().filter(|((server, _), _)| *server == query.server);
-        let others = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
-        let known = Others { answered, others, upstream, cut_off };
+        let other_types = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
+        let resolvers_if_isolated = isolated;
+        let known = OtherQueries { answered, other_types, upstream, resolvers_if_isolated };
         let scene = LookupScene { lookup, query, known: &known };
         let instance = lookup::instance(&scene, (cause, ns));
         cost.add_part(wall_ns, ns, (rules.count)(lookup), instance);
     }
 }
 
-/// The query that shows the cause best.
-fn guilty<'a>(lookup: &'a Lookup, rules: &LookupRules) -> Option<&'a Query> {
+/// Returns the query that shows the cause best.
+fn clearest_query<'a>(lookup: &'a Lookup, rules: &LookupRules) -> Option<&'a Query> {
     let taken_ns =
         |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at.saturating_sub(query.sent_ns));
-    // A part of an answer tells more than none.
+    // A part of an answer shows more than none.
     let rank = |query: &&Query| (taken_ns(query), query.is_cut_short());
     let shows = |query: &&Query| (rules.shows)(query);
     lookup.queries.iter().filter(shows).max_by_key(rank).or(lookup.queries.first())
 }
 
-/// Number of queries of the same type that its server answered.
+/// Returns the number of queries of the same type that the server of `query` answered.
 fn answers(query: &Query, answering: &Answering) -> u64 {
     answering.get(&(query.server, query.qtype)).copied().unwrap_or(0)
 }
 
-/// The party that has to change something, where `query` shows the cause.
+/// Returns the party that has to change something if `query` shows the cause.
 fn culprit(rules: &LookupRules, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
     let is_local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-    let heard = Heard { is_local, answers: answers(query, answering) > 0 };
-    let role = (rules.role)(query, heard);
+    let server = ServerBehaviour { is_local, answers: answers(query, answering) > 0 };
+    let role = (rules.role)(query, server);
     let client = Endpoint { address: lookup.client, port: 0 };
     Culprit { role, endpoint: if role == Role::Client { client } else { query.server } }
 }

@@ -1,10 +1,10 @@
-//! Observations that limit the report, and those that cost no time.
+//! Observations that limit the report, and observations of events that cost no time.
 
 use crate::app::Side;
 use crate::model::{Cause, Fact, Observation};
 use crate::tcp::{Connection, Sender};
 
-/// Counts behind the observations.
+/// Counts from which the observations are made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notes {
     missing_bytes: u64,
@@ -25,32 +25,32 @@ pub struct Notes {
     ecn_marked: u64,
     ecn_echoed: u64,
     unanswered: u64,
-    /// Segments that no finding mentions; known when all findings are.
+    /// Events that no finding reports; known when all findings are.
     pub noticed: Noticed,
-    /// Streams without a known end that their receivers stopped by a RST.
+    /// Number of streams without a known end that their receivers stopped by a RST.
     pub stopped: u64,
-    /// Names that were looked up and do not exist.
+    /// Number of names that were looked up and do not exist.
     pub nxdomain: u64,
-    /// Connection attempts that were given up to keep memory bounded.
+    /// Number of connection attempts that were dropped to keep memory bounded.
     pub evicted: u64,
-    /// Bytes that came before their turn and were given up to keep memory bounded.
+    /// Out-of-order bytes that were discarded to keep memory bounded.
     pub discarded_bytes: u64,
     /// Number of connections to servers that share a row, because there were too many servers.
     pub crowded: u64,
-    /// Connections that reused the addresses and ports of another.
+    /// Number of connections that reused the addresses and ports of another.
     pub port_reuses: u64,
 }
 
 /// Counts of events at a sender that a finding may report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Noticed {
-    /// Segments sent again.
+    /// Number of retransmitted segments.
     pub retransmissions: u64,
-    /// Those of them that D-SACKs show to be needless.
+    /// Number of these that D-SACKs show to be spurious.
     pub spurious: u64,
-    /// Segments out of order.
+    /// Number of segments out of order.
     pub reordered: u64,
-    /// Number of times that its receiver closed the window.
+    /// Number of times that the receiver closed the window.
     pub zero_windows: u64,
 }
 
@@ -76,10 +76,10 @@ impl Noticed {
 }
 
 impl Notes {
-    /// Leaves out what findings of these causes report.
-    pub fn exclude(&mut self, mut told: impl Iterator<Item = Cause>) {
+    /// Excludes the events that findings of these causes report.
+    pub fn exclude(&mut self, mut reported: impl Iterator<Item = Cause>) {
         let of_names = |cause| matches!(cause, Cause::DnsSearch | Cause::DnsFailure);
-        if told.any(of_names) {
+        if reported.any(of_names) {
             self.nxdomain = 0;
         }
     }
@@ -89,7 +89,7 @@ impl Notes {
         self.duplicates > 0
     }
 
-    /// Takes what a connection that is over shows.
+    /// Adds the counts of a connection that is over.
     pub fn connection(&mut self, connection: &Connection) {
         let faults = connection.faults();
         self.missing_bytes += faults.missing_bytes;
@@ -100,15 +100,17 @@ impl Notes {
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
         self.unsolicited += connection.unsolicited();
-        // Of those about a SYN, or about data that only a timer got through, a finding tells.
+        // A finding reports the errors about a SYN, and those about data that only a timer
+        // repaired.
         let timed_out = |side: Side| {
             let causes = connection.totals.causes[side as usize];
             causes & 1 << Cause::RetransmissionTimeout as u64 != 0
         };
-        let told = connection.icmp_report().filter(|told| !told.about_syn);
-        let told =
-            told.filter(|told| connection.rejects(told.about).is_none() || !timed_out(told.about));
-        self.icmp_errors += told.map_or(0, |told| told.count);
+        let reported = connection.icmp_report().filter(|reported| !reported.about_syn);
+        let reported = reported.filter(|reported| {
+            connection.rejects(reported.about).is_none() || !timed_out(reported.about)
+        });
+        self.icmp_errors += reported.map_or(0, |reported| reported.count);
         self.unanswered += u64::from(connection.left_unanswered);
         self.tunnelled += u64::from(connection.is_tunnelled());
         let senders = &connection.senders;
@@ -127,12 +129,12 @@ impl Notes {
         }
     }
 
-    /// Bytes that were acknowledged and never seen.
+    /// Number of bytes that were acknowledged and never seen.
     pub fn missing_bytes(&self) -> u64 {
         self.missing_bytes
     }
 
-    /// Connections of which one direction was captured.
+    /// Number of connections of which only one direction was captured.
     pub fn one_sided(&self) -> u64 {
         self.one_sided
     }
@@ -165,7 +167,7 @@ impl Notes {
         self.port_reuses += other.port_reuses;
     }
 
-    /// The observations, limits of the trace first.
+    /// Returns the observations; those that limit the report come first.
     pub fn observations(&self) -> Vec<Observation> {
         let mut all = Vec::new();
         let mut note = |id, facts: Vec<(&'static str, Fact)>| {

@@ -1,4 +1,4 @@
-//! The cost of a listener's overflowing queue. It is not the time until the set-up was repeated:
+//! Cost of a listener's queue that overflows. It is not the time until the set-up was repeated:
 //! with space in the queue the connection would have waited in it, as others did, until the
 //! listener accepted it.
 
@@ -11,24 +11,24 @@ use crate::model::{Cause, Histogram, Owner};
 use crate::wire::Endpoint;
 use std::ops::Range;
 
-/// Answers looked at for one connection.
+/// Maximum number of answers examined for one connection.
 const ANSWERS_MAX: usize = 4096;
 
-/// SYNs that came to a full queue, among what a finding shows.
+/// Name of the fact: SYNs that came to a full queue.
 pub(super) const FULL: &str = "queue_full";
 
-/// SYNs that were not answered although nobody waited in the queue.
+/// Name of the fact: SYNs that were not answered although no connection waited in the queue.
 pub(super) const EMPTY: &str = "queue_empty";
 
-/// SYNs that were not answered although later ones got into the queue.
+/// Name of the fact: SYNs that were not answered although later ones got into the queue.
 pub(super) const OPEN: &str = "queue_open";
 
-/// Puts the first exchanges with one server next to each other, by time.
+/// Sorts the first exchanges by server and time.
 pub(super) fn by_server(firsts: &mut [First]) {
     firsts.sort_unstable_by_key(|first| (first.server, first.start_ns, first.frame));
 }
 
-/// Range of the first exchanges with `server` in that order.
+/// Returns the range of the first exchanges with `server` in that order.
 fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
     let begin = firsts.partition_point(|first| first.server < server);
     begin..begin + firsts[begin..].partition_point(|first| first.server == server)
@@ -38,22 +38,23 @@ fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
 /// queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fullness {
-    /// The queue may have been full.
+    /// Number of SYNs at which the queue may have been full.
     pub full: u64,
-    /// The SYNs came while no connection waited in the queue.
+    /// Number of SYNs that came while no connection waited in the queue.
     pub empty: u64,
-    /// Others got in meanwhile.
+    /// Number of SYNs during whose wait others got into the queue.
     pub open: u64,
 }
 
-/// Counts the SYNs to `server` that were answered only when they came again. A full queue holds
-/// connections that are set up and wait for their answer, and the next SYN that gets in comes after
-/// one of them has left.
+/// Counts the SYNs to `server` that were answered only when repeated. A full queue contains
+/// connections that are set up and wait for their response, and the next SYN that gets into it
+/// comes after one of them has left it.
 pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
     let firsts = &firsts[with(firsts, server)];
     let mut counts = Fullness::default();
     for unheard in firsts.iter().filter(|first| first.is_syn_answered_late) {
-        // On the server's clock, moved to when its answer would have been seen here.
+        // Times are on the server's clock, moved to when the server's answer would have been seen
+        // at the vantage.
         let came_ns = unheard.start_ns + unheard.rtt_server_ns;
         let waits = |other: &&First| {
             let set_up_ns = other.start_ns + other.rtt_base_ns + other.set_up_again_ns;
@@ -83,17 +84,17 @@ pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
 }
 
 impl Fullness {
-    /// Returns whether these counts are a queue's that overflows: one SYN may be lost while others
-    /// wait for their answers.
+    /// Returns whether these counts are those of a queue that overflows: a single SYN may be lost
+    /// while other connections wait for their responses.
     pub(super) fn is_overflow(self) -> bool {
         self.full >= 2 && self.full > self.empty + self.open
     }
 }
 
-/// Compares the waits at overflowing queues with those that room in them would leave.
+/// Compares the waits at overflowing queues with those that would remain if the queues had room.
 pub(super) fn compare(tally: &mut Tally) {
     let overflows = |key: &&Key| key.cause == Cause::AcceptQueueOverflow;
-    // Under a flood it is not the queue of connections that is full.
+    // Under a flood, the queue of established connections is not the full one.
     let flooded = |key: &&Key| tally.endpoints.get(&key.server).is_some_and(|it| is_flooded(it));
     let keys = tally.causes.keys().filter(overflows).filter(|key| !flooded(key));
     let keys: Vec<_> = keys.cloned().collect();
@@ -101,7 +102,7 @@ pub(super) fn compare(tally: &mut Tally) {
         by_server(&mut tally.firsts);
     }
     for key in keys {
-        join_unheard(tally, &key);
+        join_ignored(tally, &key);
         let firsts = &tally.firsts[with(&tally.firsts, key.server)];
         let answers = Answers::of(firsts);
         let Some(cause) = tally.causes.get_mut(&key) else { continue };
@@ -120,11 +121,11 @@ pub(super) fn compare(tally: &mut Tally) {
 }
 
 /// If a listener's queue overflows, a first request that the server ignored has the same cause: the
-/// client took the connection for established.
-fn join_unheard(tally: &mut Tally, overflow: &Key) {
+/// client considered the connection established.
+fn join_ignored(tally: &mut Tally, overflow: &Key) {
     let range = with(&tally.firsts, overflow.server);
     let firsts = &tally.firsts[range.clone()];
-    let unheard = firsts.iter().filter(|first| first.unheard_ns > 0).count() as u64;
+    let unheard = firsts.iter().filter(|first| first.ignored_ns > 0).count() as u64;
     let by_timer = |(key, cause): &(&Key, &CauseTally)| {
         key.cause == Cause::RetransmissionTimeout
             && key.sender == Side::Client
@@ -132,7 +133,7 @@ fn join_unheard(tally: &mut Tally, overflow: &Key) {
     };
     let waits = tally.causes.of(overflow.server).find(by_timer);
     if let Some(key) = waits.map(|(key, _)| key.clone()) {
-        let both = |first: &&First| first.unheard_ns > 0 && first.set_up_again_ns > 0;
+        let both = |first: &&First| first.ignored_ns > 0 && first.set_up_again_ns > 0;
         let both = firsts.iter().filter(both).count() as u64;
         let owners = Some((Owner::RetransmissionTimeout, Owner::Connect));
         move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
@@ -141,17 +142,18 @@ fn join_unheard(tally: &mut Tally, overflow: &Key) {
             cause.connections -= both.min(cause.connections);
         }
         for first in &mut tally.firsts[range] {
-            first.set_up_again_ns += first.unheard_ns;
+            first.set_up_again_ns += first.ignored_ns;
         }
     }
 }
 
-/// The first answers of one listener's connections, by time.
+/// First responses on the connections of one listener, by time.
 struct Answers<'a> {
     firsts: Vec<&'a First>,
-    /// Earliest beginning among each and all after it of those whose set-up was not repeated, ns.
+    /// For each connection, the earliest start among it and all later ones whose set-up was not
+    /// repeated, ns.
     began_ns: Vec<u64>,
-    /// Least round trip to it, ns.
+    /// Least round trip to the listener, ns.
     rtt_ns: u64,
 }
 
@@ -169,9 +171,9 @@ impl<'a> Answers<'a> {
         Self { firsts, began_ns, rtt_ns }
     }
 
-    /// Time that `first` lost: until it was answered, since the listener answered a connection that
-    /// began later (the queue is first-in, first-out), or the whole time of waiting. `None` if
-    /// there was neither.
+    /// Time that `first` lost, ns: from the moment at which the listener answered a connection that
+    /// began later (the queue is first-in, first-out), or at which the queue was empty, until
+    /// `first` was answered. `None` if there was no such moment.
     fn lost_ns(&self, first: &First) -> Option<u64> {
         let (there_ns, end_ns) = (first.start_ns + self.rtt_ns, first.end_ns());
         let from = self.firsts.partition_point(|other| other.end_ns() < there_ns);
@@ -183,7 +185,7 @@ impl<'a> Answers<'a> {
         taken.next().filter(|_| first.answered).map(|(_, other)| end_ns - other.end_ns())
     }
 
-    /// Returns whether nobody was left waiting in the queue when the one at `at` was answered.
+    /// Returns whether no connection was left in the queue when the one at `at` was answered.
     fn empties_queue(&self, at: usize) -> bool {
         let end_ns = self.firsts[at].end_ns();
         let next =

@@ -1,4 +1,4 @@
-//! The evidence of one instance of a cause, and what instances have in common.
+//! The evidence of one instance of a cause, and facts that instances have in common.
 
 use crate::judge::Gap;
 use crate::model::{Cause, Evidence, Fact, Histogram, RuledOut, Sighting};
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
     links: Vec<(u64, Evidence)>,
-    /// Values for the words.
+    /// Values for the texts.
     pub facts: Vec<(&'static str, Fact)>,
-    /// Look-alikes it is not.
+    /// Look-alikes that the evidence excludes.
     pub ruled_out: Vec<RuledOut>,
 }
 
 impl Proof {
-    /// Adds a frame with its part in the chain. A frame that has a part already keeps it, and one
-    /// that was sent before the capture began is left out.
-    pub fn see(&mut self, part: &'static str, seen: Sighting) {
+    /// Adds a frame with its part in the chain. A frame that already has a part keeps it, and a
+    /// frame from before the capture began is left out.
+    pub fn add_frame(&mut self, part: &'static str, seen: Sighting) {
         if seen.known().is_some() && self.links.iter().all(|(_, link)| link.frame != seen.frame) {
             let Sighting { frame, time_ns, payload_bytes, from } = seen;
             self.links.push((time_ns, Evidence { frame, part, from, payload_bytes, after_ns: 0 }));
@@ -25,66 +25,69 @@ impl Proof {
     }
 
     /// Adds the frame before the silence.
-    pub fn see_before(&mut self, gap: &Gap, part: &'static str) {
-        self.see(part, gap.last);
+    pub fn add_frame_before(&mut self, gap: &Gap, part: &'static str) {
+        self.add_frame(part, gap.last);
     }
 
     /// Adds the segment that ended the silence; `part` is its role if the silent sender sent it.
-    pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
-        self.see(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
+    pub fn add_frame_after(&mut self, gap: &Gap, part: &'static str) {
+        self.add_frame(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
     }
 
-    /// Adds the pure ACK in it, if there was one.
-    pub fn see_ack(&mut self, gap: &Gap, part: &'static str) {
+    /// Adds the pure ACK in the silence, if there was one.
+    pub fn add_ack(&mut self, gap: &Gap, part: &'static str) {
         if let Some(ack) = gap.acks.last.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
             let (frame, time_ns, from) = (ack.frame, ack.seen_ns, gap.sender.peer());
-            self.see(part, Sighting { frame, time_ns, payload_bytes: 0, from });
+            self.add_frame(part, Sighting { frame, time_ns, payload_bytes: 0, from });
         }
     }
 
-    /// Adds the usual chain: the frame before, the ACK, the frame after.
-    pub fn see_silence(&mut self, gap: &Gap) {
-        self.see_before(gap, "flight_end");
-        self.see_ack(gap, "ack");
-        self.see_after(gap, if gap.repair.is_retransmission() { "retransmission" } else { "next" });
+    /// Adds the usual chain: the frame before the silence, the ACK, the frame after it.
+    pub fn add_silence(&mut self, gap: &Gap) {
+        self.add_frame_before(gap, "flight_end");
+        self.add_ack(gap, "ack");
+        self.add_frame_after(
+            gap,
+            if gap.repair.is_retransmission() { "retransmission" } else { "next" },
+        );
     }
 
-    /// Adds the usual chain of a sender that was held until an ACK came. The text says that the
-    /// next segment followed at once only if the ACK is shown and released that segment.
-    pub fn see_held(&mut self, gap: &Gap) {
-        self.see_before(gap, "flight_end");
-        self.see_ack(gap, "ack");
-        self.see_after(gap, self.next_of(gap));
+    /// Adds the usual chain of a sender that was held back until an ACK came. The text states that
+    /// the next segment followed at once only if the ACK is shown and released that segment.
+    pub fn add_held_data(&mut self, gap: &Gap) {
+        self.add_frame_before(gap, "flight_end");
+        self.add_ack(gap, "ack");
+        self.add_frame_after(gap, self.next_of(gap));
     }
 
-    /// Returns the part of the frame that followed.
+    /// Returns the part of the frame that followed the silence.
     pub fn next_of(&self, gap: &Gap) -> &'static str {
         let shown =
             self.links.iter().any(|(_, link)| ["ack", "ack_with_data"].contains(&link.part));
         if shown && gap.ack_triggered() { "next" } else { "next_later" }
     }
 
-    /// Adds a value for the words.
-    pub fn fact(&mut self, name: &'static str, fact: Fact) {
+    /// Adds a value for the texts.
+    pub fn add_fact(&mut self, name: &'static str, fact: Fact) {
         self.facts.push((name, fact));
     }
 
-    /// Adds a look-alike with the id of the sentence that excludes it, if that `holds`.
-    pub fn not(&mut self, cause: Cause, why: &'static str, holds: bool) {
+    /// Adds a look-alike with the id of the sentence that excludes it, if that sentence `holds`.
+    pub fn rule_out(&mut self, cause: Cause, why: &'static str, holds: bool) {
         if holds {
             self.ruled_out.push(RuledOut { cause, why });
         }
     }
 
     /// Shows the lost frames as originals, because later D-SACKs showed that nothing was lost.
-    pub fn was_needless(&mut self) {
+    pub fn mark_spurious(&mut self) {
         for (_, link) in &mut self.links {
             if link.part == "lost" {
                 link.part = "original";
             }
         }
         self.ruled_out.clear();
-        self.not(Cause::RetransmissionTimeout, "dsack", true);
+        self.rule_out(Cause::RetransmissionTimeout, "dsack", true);
     }
 
     /// Returns the frames in the order in which they passed.
@@ -101,7 +104,7 @@ impl Proof {
     }
 }
 
-/// Facts shared by the instances of a cause, by name.
+/// Facts that the instances of a cause share, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     counts: BTreeMap<&'static str, u64>,
@@ -109,14 +112,14 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Adds to a number.
+    /// Adds `count` to a number.
     pub fn add(&mut self, name: &'static str, count: u64) {
         if count > 0 {
             *self.counts.entry(name).or_default() += count;
         }
     }
 
-    /// Adds a value to the fact; the report shows the median.
+    /// Adds a value to a fact of which the report shows the median.
     pub fn measure(&mut self, name: &'static str, value: u64) {
         self.medians.entry(name).or_default().record(value);
     }
@@ -136,7 +139,7 @@ impl Shown {
         }
     }
 
-    /// Returns all as facts. The last word of a name is its unit.
+    /// Returns all values as facts. The last word of a name is its unit.
     pub fn facts(&self) -> impl Iterator<Item = (&'static str, Fact)> + '_ {
         let is_bytes = |name: &str| name.ends_with("bytes");
         let counts = self.counts.iter().map(move |(&name, &count)| {

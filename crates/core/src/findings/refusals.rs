@@ -1,5 +1,5 @@
-//! Connection attempts that were refused, taken together: by something on the path, on many ports
-//! of one host, or of strangers.
+//! Refused connection attempts, taken together: by a device on the path, on many ports of one host,
+//! or of strangers.
 
 use crate::findings::assemble::Part;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
@@ -7,8 +7,8 @@ use crate::model::{Cause, Culprit, Fact, Observation, Role};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
-/// A RST that comes from elsewhere than its host's other packets, by its time to live, is not the
-/// host's: something on the path sent it.
+/// Attributes RSTs to the path if their TTL differs from that of the host's other packets: a device
+/// on the path sent them.
 pub(super) fn settle(tally: &mut Tally) {
     let refused = |key: &&Key| key.cause == Cause::Refused && key.culprit.role == Role::Server;
     let mut ttls: HashMap<[u8; 16], u8> = HashMap::new();
@@ -27,16 +27,17 @@ pub(super) fn settle(tally: &mut Tally) {
         }
         let Some(mut moved) = tally.causes.remove(&key) else { continue };
         if let Some(instance) = &mut moved.worst {
-            instance.proof.fact("ttl", Fact::Count(ttl.into()));
+            instance.proof.add_fact("ttl", Fact::Count(ttl.into()));
         }
         let culprit = Culprit { role: Role::Network, endpoint: key.server };
         tally.causes.at(&Key { culprit, ..key }).merge(&moved);
     }
 }
 
-/// Returns whether `cause`, one refused attempt, is of a client that has nothing else to do with
-/// the hosts of this capture, while others do: a stranger's probe tells nothing of the service that
-/// is asked about. Where the attempt is all there is, it is what the capture was made for.
+/// Returns whether `cause`, one refused attempt, belongs to a client that has nothing else to do
+/// with the hosts of this capture, while other clients do: a stranger's probe shows nothing about
+/// the service in question. If the attempt is everything in the capture, the capture was made for
+/// it.
 pub(super) fn is_of_stranger(cause: &CauseTally, tally: &Tally) -> bool {
     let is_known = |address: [u8; 16]| {
         let of_client = |first: &First| first.established && first.client == address;
@@ -47,7 +48,7 @@ pub(super) fn is_of_stranger(cause: &CauseTally, tally: &Tally) -> bool {
     busy && cause.exchanges == 1 && client(cause).is_some_and(|address| !is_known(address))
 }
 
-/// The observation that reports refused attempts of strangers, if there were any.
+/// Returns the observation about refused attempts of strangers, if there were any.
 pub(super) fn observe_strangers(strangers: &[Part<'_>]) -> Option<Observation> {
     let ((key, first), others) = strangers.split_first()?;
     let mut facts = vec![("count", Fact::Count(strangers.len() as u64))];
@@ -78,19 +79,19 @@ pub(super) fn clients_of_many<'a>(
     hosts.into_keys().collect()
 }
 
-/// The address of the client that met it, if others hardly did.
+/// Returns the address of the client that the cause affected, if it hardly affected others.
 pub(super) fn client(cause: &CauseTally) -> Option<[u8; 16]> {
-    cause.callers.main()
+    cause.affected_clients.main()
 }
 
-/// Whom a finding about `key` blames: a host refuses on all its ports at once.
+/// Returns the culprit of a finding about `key`: a host refuses on all its ports at once.
 pub(super) fn culprit(key: &Key) -> Culprit {
     let by_host = key.cause == Cause::Refused && key.culprit.role == Role::Server;
     let port = if by_host { 0 } else { key.culprit.endpoint.port };
     Culprit { endpoint: Endpoint { port, ..key.culprit.endpoint }, ..key.culprit }
 }
 
-/// Facts that the parts of a finding share: the number of ports, or of hosts.
+/// Returns the facts that the parts of a finding share: the number of ports, or of hosts.
 pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     let Some(((key, _), others)) = parts.split_first() else { return Vec::new() };
     if key.cause != Cause::Refused || others.is_empty() {
@@ -112,14 +113,14 @@ mod tests {
     use super::*;
     use crate::app::Side;
 
-    /// The refused ports of one host, each with the client that asked.
+    /// Returns the refused ports of one host, each with the client that tried it.
     fn refused(ports: u16, client: impl Fn(u16) -> u8) -> Vec<(Key, CauseTally)> {
         let part = |port: u16| {
             let server = Endpoint { address: [9; 16], port };
             let culprit = Culprit { role: Role::Server, endpoint: server };
             let key = Key { cause: Cause::Refused, sender: Side::Server, server, culprit };
             let mut cause = CauseTally::default();
-            cause.callers.add([client(port); 16], 1);
+            cause.affected_clients.add([client(port); 16], 1);
             (key, cause)
         };
         (1..=ports).map(part).collect()

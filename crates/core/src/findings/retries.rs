@@ -1,5 +1,5 @@
-//! Requests that met a connection closed for idleness and were sent again on a new one: their
-//! client waited until that was answered.
+//! Requests that failed on a connection closed for idleness and were sent again on a new
+//! connection: their client waited until the latter was answered.
 
 use crate::capture::FrameId;
 use crate::findings::tally::{First, Key, Tally};
@@ -7,31 +7,31 @@ use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
 use crate::wire::Endpoint;
 
-/// Number of failed requests kept, the earliest ones; the retries of others are not counted.
+/// Number of failed requests kept. These are the earliest; the retries of others are not counted.
 const KEPT_MAX: usize = 1 << 10;
 
 /// A request that failed.
 #[derive(Clone, Debug)]
-pub struct InVain {
-    /// Key under which it is counted.
+pub struct FailedRequest {
+    /// Key under which the request is counted.
     pub key: Key,
-    /// The client's address.
+    /// Address of the client.
     pub client: [u8; 16],
-    /// The server that it was sent to.
+    /// Server to which the request was sent.
     pub server: Endpoint,
     /// Digest of the kind of request.
     pub kind: u64,
-    /// Time at which it was first sent, ns.
+    /// Time at which the request was first sent, ns.
     pub start_ns: u64,
-    /// Time until it failed, ns.
+    /// Time until the request failed, ns.
     pub wall_ns: u64,
-    /// Idle time of its connection before it, ns.
+    /// Time for which the connection was idle before the request, ns.
     pub idle_ns: u64,
-    /// The frame that ended it.
+    /// The frame that ended the request.
     pub end: Sighting,
 }
 
-impl InVain {
+impl FailedRequest {
     fn rank(&self) -> (u64, FrameId) {
         (self.start_ns, self.end.frame)
     }
@@ -40,60 +40,60 @@ impl InVain {
         self.start_ns + self.wall_ns
     }
 
-    /// Until when it may have been asked again. A client that asks the same now and then comes back
-    /// after such a while as it had been idle before.
-    fn again_until_ns(&self) -> u64 {
+    /// Time until which the request may have been retried, ns. A client that sends the same request
+    /// occasionally comes back after about the time for which it had been idle before.
+    fn retry_until_ns(&self) -> u64 {
         self.end_ns() + APPLICATION_TIMEOUT_MIN_NS.min(self.idle_ns / 2)
     }
 
-    /// Returns whether `first` is the same once more.
-    fn is_again(&self, first: &First) -> bool {
+    /// Returns whether `first` is the retry of this request.
+    fn is_retry(&self, first: &First) -> bool {
         let same =
             (first.client, first.server, first.kind) == (self.client, self.server, self.kind);
         same && first.answered && first.answered_ns > first.start_ns
     }
 }
 
-/// Drops those that are too many: the same ones, whatever shard they were in.
-pub(super) fn bound(in_vain: &mut Vec<InVain>) {
-    if in_vain.len() >= KEPT_MAX + KEPT_MAX / 4 {
-        keep_earliest(in_vain);
+/// Drops the requests beyond the maximum. They are the same ones, whatever shard they were in.
+pub(super) fn bound(failed_requests: &mut Vec<FailedRequest>) {
+    if failed_requests.len() >= KEPT_MAX + KEPT_MAX / 4 {
+        keep_earliest(failed_requests);
     }
 }
 
-fn keep_earliest(in_vain: &mut Vec<InVain>) {
-    if in_vain.len() > KEPT_MAX {
-        in_vain.select_nth_unstable_by_key(KEPT_MAX, InVain::rank);
-        in_vain.truncate(KEPT_MAX);
+fn keep_earliest(failed_requests: &mut Vec<FailedRequest>) {
+    if failed_requests.len() > KEPT_MAX {
+        failed_requests.select_nth_unstable_by_key(KEPT_MAX, FailedRequest::rank);
+        failed_requests.truncate(KEPT_MAX);
     }
 }
 
-/// Adds to the cost of each failed request the time until its client asked again, and the time to
+/// Adds to the cost of each failed request the time until its client retried it, and the time to
 /// set up a new connection.
 pub(super) fn settle(tally: &mut Tally) {
-    let mut in_vain = std::mem::take(&mut tally.in_vain);
-    if in_vain.is_empty() {
+    let mut failed_requests = std::mem::take(&mut tally.failed_requests);
+    if failed_requests.is_empty() {
         return;
     }
-    keep_earliest(&mut in_vain);
-    in_vain.sort_unstable_by_key(InVain::rank);
+    keep_earliest(&mut failed_requests);
+    failed_requests.sort_unstable_by_key(FailedRequest::rank);
     let firsts = tally.take_firsts();
     let mut taken = vec![false; firsts.len()];
-    for it in &in_vain {
+    for it in &failed_requests {
         let from = firsts.partition_point(|first| first.start_ns < it.end_ns());
-        let to = firsts.partition_point(|first| first.start_ns < it.again_until_ns());
-        let next = (from..to).find(|&at| !taken[at] && it.is_again(&firsts[at]));
+        let to = firsts.partition_point(|first| first.start_ns < it.retry_until_ns());
+        let next = (from..to).find(|&at| !taken[at] && it.is_retry(&firsts[at]));
         if let Some(at) = next {
             taken[at] = true;
-            ask_again(it, &firsts[at], tally);
+            add_retry(it, &firsts[at], tally);
         }
     }
     tally.firsts = firsts;
 }
 
-/// Handles `first`, the repetition of `it`. Its own time, without the set-up, would have been
+/// Adds the cost of `first`, the retry of `it`. Its own time, without the set-up, would have been
 /// needed in any case.
-fn ask_again(it: &InVain, first: &First, tally: &mut Tally) {
+fn add_retry(it: &FailedRequest, first: &First, tally: &mut Tally) {
     let pause_ns = first.start_ns - it.end_ns();
     let set_up_ns = first.rtt_base_ns.min(first.wall_ns);
     let mut ledger = Ledger::default();
@@ -112,8 +112,8 @@ fn ask_again(it: &InVain, first: &First, tally: &mut Tally) {
     let ended = (it.end.time_ns, it.end.frame);
     if let Some(worst) = cause.worst.as_mut().filter(|worst| worst.rank.1.0 == ended) {
         let answered_ns = first.answered_ns.saturating_sub(it.start_ns);
-        worst.proof.fact("retried_ns", Fact::Ns(answered_ns));
-        worst.proof.fact("again_ns", Fact::Ns(pause_ns));
+        worst.proof.add_fact("retried_ns", Fact::Ns(answered_ns));
+        worst.proof.add_fact("again_ns", Fact::Ns(pause_ns));
     }
     debug_assert_eq!(it.key.cause, Cause::IdleReset);
 }

@@ -1,15 +1,16 @@
 //! Round trips that became permanently longer: another route, not a queue.
 //!
-//! The delay in a queue varies with its content from packet to packet (RFC 8290 §1): it fills, and
-//! drains when the load ends. A queue that is always full adds a constant delay until it drains. A
-//! longer route adds the same to each packet, however much is in flight, and to all later packets.
+//! The delay in a queue varies with its content from packet to packet (RFC 8290 §1): the queue
+//! fills, and drains when the load ends. A queue that is always full adds a constant delay until it
+//! drains. A longer route adds the same delay to each packet, however much is in flight, and to all
+//! later packets.
 
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::thresholds::{FEW_SHARE, ROUTE_VARIATION_NS};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Owner};
 
-/// Takes what looks like a queue and is always as long for the path.
+/// Attributes to the path the delay that seems to be that of a queue, if it is constant.
 pub(super) fn settle(tally: &mut Tally) {
     let drains =
         |key: &Key| tally.endpoints.get(&key.server).is_some_and(|it| it.round_trips.drained > 0);
@@ -30,7 +31,7 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Returns whether all but a tenth on either side lie as close together as a path's delays do.
+/// Returns whether all delays but a tenth on either side differ as little as the delays of a path.
 fn is_constant(cause: &CauseTally) -> bool {
     let [least_ns, middle_ns, most_ns] =
         [FEW_SHARE, 0.5, 1.0 - FEW_SHARE].map(|share| cause.waits.quantile_ns(share));

@@ -1,9 +1,9 @@
 //! Scans: one client that tries many ports of a host, or many hosts, without completing a
 //! handshake.
 //!
-//! Nobody waits for the answers, and nothing is to be repaired at the host: a scan is an
-//! observation with the counts of what answered, what refused and what stayed silent, and what its
-//! attempts met is no finding.
+//! No application waits for the answers, and nothing has to be repaired at the host. A scan is
+//! therefore an observation with the numbers of ports that answered, refused and did not answer,
+//! and its attempts are no findings.
 
 use crate::capture::FrameId;
 use crate::findings::assemble::Part;
@@ -14,11 +14,11 @@ use crate::model::{Cause, Fact, Observation};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An address.
+/// Address of a host.
 type Host = [u8; 16];
 
-/// Ports that one client tried at one host, by the result. Where ports were too many to be added
-/// up apart, each attempt counts as one.
+/// Ports that one client tried at one host, by the result. If there were too many ports to be
+/// counted separately, each attempt counts as one.
 #[derive(Clone, Debug, Default)]
 struct Tried {
     answered: u64,
@@ -33,24 +33,24 @@ impl Tried {
     }
 }
 
-/// Frames named by an observation.
+/// Greatest number of frames that an observation names.
 const FRAMES_MAX: usize = 3;
 
 /// All scans of a capture.
 pub(super) struct Scans {
-    /// By client and host.
+    /// Ports that were tried, by client and host.
     ports: BTreeMap<(Host, Host), Tried>,
-    /// Clients that were refused by many hosts: by how many, and in how many attempts.
+    /// Clients that many hosts refused, each with the number of hosts and of attempts.
     hosts: BTreeMap<Host, (u64, u64)>,
 }
 
 impl Scans {
-    /// The scans that `tally` shows.
+    /// Finds the scans that `tally` shows.
     pub(super) fn of(tally: &Tally) -> Self {
         Self { ports: port_scans(tally), hosts: host_scans(tally) }
     }
 
-    /// Returns whether what `part` tells of is a scan's attempts.
+    /// Returns whether the attempts of `part` belong to a scan.
     pub(super) fn explain(&self, (key, cause): Part<'_>) -> bool {
         if !matches!(key.cause, Cause::Refused | Cause::SynRetransmit | Cause::AcceptQueueOverflow)
         {
@@ -61,13 +61,13 @@ impl Scans {
         by_port || key.cause == Cause::Refused && self.hosts.contains_key(&client)
     }
 
-    /// Returns whether the unfinished handshakes at `server` are of a scan, if they are of `client`
-    /// alone.
+    /// Returns whether the unfinished handshakes at `server`, all of which are of `client`, belong
+    /// to a scan.
     pub(super) fn is_of(&self, client: Host, server: Endpoint) -> bool {
         self.ports.contains_key(&(client, server.address))
     }
 
-    /// One observation for each scan, those of most attempts first.
+    /// Returns one observation for each scan, those with most attempts first.
     pub(super) fn observe(&self) -> Vec<Observation> {
         let ports = self.ports.iter().map(|((client, host), tried)| {
             let facts = vec![
@@ -99,12 +99,12 @@ fn name(address: &Host) -> Fact {
     Fact::Text(Endpoint { address: *address, port: 0 }.ip().to_string())
 }
 
-/// Clients with their attempts at one host, where these are of many ports.
+/// Returns the clients with their attempts at one host, if these are on many ports.
 fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
     let mut all: BTreeMap<(Host, Host), Tried> = BTreeMap::new();
     for (server, endpoint) in &tally.endpoints {
-        // A port that took connections of others is one that is used. Those that are added up
-        // together may be both.
+        // A port that accepted connections of others is in use. Ports that are counted together may
+        // be both.
         if endpoint.set_ups.established > 0 && server.port > 0 {
             continue;
         }
@@ -137,7 +137,7 @@ fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
     all
 }
 
-/// Clients that many hosts refused.
+/// Returns the clients that many hosts refused.
 fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
     let mut all: BTreeMap<Host, (BTreeSet<Host>, u64)> = BTreeMap::new();
     let refused = tally.causes.iter().filter(|(key, _)| key.cause == Cause::Refused);

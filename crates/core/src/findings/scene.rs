@@ -1,4 +1,4 @@
-//! One clear instance of a cause, with its connection at hand: what its proof is made of.
+//! One clear instance of a cause with its connection, from which its proof is made.
 
 use crate::app::Side;
 use crate::findings::causes::rules;
@@ -8,56 +8,56 @@ use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS};
 use crate::model::{Cause, Fact};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 
-/// A cause's part in one exchange, with what surrounds it.
+/// The part of a cause in one exchange, with the connection and the exchange.
 pub(super) struct Scene<'a> {
     /// The connection.
     pub connection: &'a Connection,
     /// The exchange.
     pub exchange: &'a Exchange,
-    /// The cause's part in it.
+    /// The part of the cause in the exchange.
     pub chain: &'a Chain,
 }
 
 impl Scene<'_> {
-    /// The longest silence.
+    /// Returns the longest silence.
     pub fn gap(&self) -> &Gap {
         &self.chain.gap
     }
 
-    /// The sender that was silent in it.
+    /// Returns the sender that was silent in the longest silence.
     pub fn sender(&self) -> &Sender {
         &self.connection.senders[self.chain.gap.sender as usize]
     }
 
     /// Time by which the receiver delayed the ACK that ended the silence, if it is worth reporting.
-    /// The rest of a round trip is no such delay; if no ACK on the path was prompt, all of it is
-    /// attributed to the path.
+    /// The rest of a round trip is no such delay; if no ACK on the path was prompt, the whole time
+    /// is attributed to the path.
     pub fn ack_delay_ns(&self) -> Option<u64> {
         let delay_ns = self.gap().acks.last?.delay_ns?;
         (delay_ns >= self.gap().len_ns() / AT_ONCE_PART).then_some(delay_ns)
     }
 
-    /// Returns whether neither side has sent anything again on the connection so far.
-    pub fn nothing_again(&self) -> bool {
+    /// Returns whether neither side has retransmitted anything on the connection so far.
+    pub fn nothing_retransmitted(&self) -> bool {
         let again = |sender: &Sender| sender.counts().rexmt_data_packets > 0;
         !self.gap().losses.occurred && !self.connection.senders.iter().any(again)
     }
 
-    /// The bottleneck's rate, bits per second, where it is known.
+    /// Rate of the bottleneck, bits per second, if it is known.
     pub fn bottleneck_bps(&self) -> Option<u64> {
         let bulk = self.sender().bulk.as_ref()?;
         bulk.pipe.last_rate().map(|rate| rate.saturating_mul(8))
     }
 
-    /// Bytes the path takes in a base round trip, where its rate is known.
+    /// Number of bytes that the path transmits in a base round trip, if its rate is known.
     pub fn bdp_bytes(&self) -> Option<u64> {
         let rate_bps = self.bottleneck_bps()?;
         let bits = u128::from(rate_bps) * u128::from(self.gap().rtt.base_ns) / 1_000_000_000;
         Some((bits / 8) as u64)
     }
 
-    /// The rate of one flight of `bytes` per base round trip, and what the path would need
-    /// instead, where it needs more.
+    /// Adds the rate of one flight of `bytes` per base round trip, and the flight that the path
+    /// would need instead, if it needs more.
     pub fn limited_to(&self, bytes: u64, proof: &mut Proof) {
         let rtt_ns = self.gap().rtt.base_ns;
         if rtt_ns == 0 {
@@ -66,36 +66,36 @@ impl Scene<'_> {
         let rate_bps = (u128::from(bytes) * 8_000_000_000 / u128::from(rtt_ns)) as u64;
         let bottleneck_bps = self.bottleneck_bps().filter(|&path_bps| path_bps > rate_bps);
         if let (Some(bottleneck_bps), Some(bdp_bytes)) = (bottleneck_bps, self.bdp_bytes()) {
-            proof.fact("rate_bps", Fact::BitsPerSecond(rate_bps));
-            proof.fact("bdp_bytes", Fact::Bytes(bdp_bytes));
-            proof.fact("bottleneck_bps", Fact::BitsPerSecond(bottleneck_bps));
+            proof.add_fact("rate_bps", Fact::BitsPerSecond(rate_bps));
+            proof.add_fact("bdp_bytes", Fact::Bytes(bdp_bytes));
+            proof.add_fact("bottleneck_bps", Fact::BitsPerSecond(bottleneck_bps));
         }
     }
 
-    /// Proves the instance.
+    /// Returns the proof of the instance.
     pub fn proof(&self) -> Proof {
         let mut proof = Proof::default();
-        proof.fact("mss_bytes", Fact::Bytes(self.gap().smss));
-        proof.fact("rtt_ns", Fact::Ns(self.gap().rtt.base_ns));
+        proof.add_fact("mss_bytes", Fact::Bytes(self.gap().smss));
+        proof.add_fact("rtt_ns", Fact::Ns(self.gap().rtt.base_ns));
         let ack = self.gap().acks.last.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
         if ack.is_some() && self.gap().rtt.sender_ns >= HOST_DELAY_MAX_NS {
             let side = match self.gap().sender {
                 Side::Client => "client",
                 Side::Server => "server",
             };
-            proof.fact("far_side", Fact::Text(side.into()));
-            proof.fact("rtt_sender_ns", Fact::Ns(self.gap().rtt.sender_ns));
+            proof.add_fact("far_side", Fact::Text(side.into()));
+            proof.add_fact("rtt_sender_ns", Fact::Ns(self.gap().rtt.sender_ns));
         }
-        // A window that is closed says nothing of its height where that is what matters.
+        // A closed window shows nothing about its height, which matters here.
         let closes = self.chain.cause == Cause::ZeroWindow;
         if let Some(window) = self.gap().window.bytes.filter(|&window| window > 0 || closes) {
-            proof.fact("window_bytes", Fact::Bytes(window));
+            proof.add_fact("window_bytes", Fact::Bytes(window));
         }
         (rules(self.chain.cause).prove)(self, &mut proof);
         proof
     }
 
-    /// Adds the instance to the sums over all of them.
+    /// Adds the instance to the sums over all instances.
     pub fn add_to(&self, shown: &mut Shown) {
         (rules(self.chain.cause).add_up)(self, shown);
     }

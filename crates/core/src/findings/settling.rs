@@ -1,4 +1,5 @@
-//! Passes over the sums of all connections, in a fixed order: they settle what no single one shows.
+//! Passes over the sums of all connections, in a fixed order. They decide what no single connection
+//! shows.
 
 use crate::app::Side;
 use crate::findings::causes::{delayed_ack, nagle_delayed_ack, send_buffer};
@@ -12,19 +13,19 @@ use std::collections::BTreeMap;
 
 /// A pass.
 struct Pass {
-    /// Its decision, in the words of the log.
+    /// Decision of the pass, in the words of the log.
     decides: &'static str,
     run: fn(&mut Tally),
 }
 
 /// The passes, in the order in which they run.
 ///
-/// Sums have to be complete before anything is compared (the first pass). Then the path is settled,
-/// for all that follows compares waits with it: legs, then queues of other traffic, then routes,
-/// which explain the queues that are left. A wait for which the path is no reason is next tried as
-/// the sender's own doing: Nagle's algorithm, the peer's application, a shared link; buffers come
-/// after these, since each of them looks like a small buffer. Set-up, refusals and repetitions
-/// touch other causes, and come last.
+/// The first pass completes the sums, before anything is compared. Then the path is settled,
+/// because everything that follows compares waits with it: legs, then queues of other traffic, then
+/// routes, which explain the remaining queues. If the path does not explain a wait, the sender is
+/// examined next: Nagle's algorithm, the peer's application, a shared link. Buffers come after
+/// these, since each of them looks like a small buffer. Set-up, refusals and retransmissions
+/// concern other causes, and come last.
 const PASSES: &[Pass] = &[
     Pass { decides: "sums of exchanges alike are complete", run: complete },
     Pass { decides: "other connections of the same hosts show the path", run: legs::settle },
@@ -37,14 +38,14 @@ const PASSES: &[Pass] = &[
     Pass { decides: "the sender met late ACKs by chance", run: delayed_ack::settle },
     Pass { decides: "the listener's queue overflows", run: set_up },
     Pass { decides: "the refusal does not come from the host", run: refusals::settle },
-    Pass { decides: "most retransmissions were needless", run: repeats },
+    Pass { decides: "most retransmissions were needless", run: spurious_losses },
     Pass {
         decides: "with room in the queue, SYNs would be answered at once",
         run: overflow::compare,
     },
 ];
 
-/// Runs all passes; adds to `log`, where there is one, what each changed.
+/// Runs all passes. If there is a `log`, adds to it what each pass changed.
 pub(super) fn settle(tally: &mut Tally, log: &mut Option<Vec<Settled>>) {
     for pass in PASSES {
         let before = log.is_some().then(|| costs(tally));
@@ -55,7 +56,7 @@ pub(super) fn settle(tally: &mut Tally, log: &mut Option<Vec<Settled>>) {
     }
 }
 
-/// A cause at a server and its culprit's role.
+/// A server, a cause, and the role of its culprit.
 type Place = (Endpoint, Cause, Role);
 
 fn costs(tally: &Tally) -> BTreeMap<Place, u64> {
@@ -93,7 +94,7 @@ fn complete(tally: &mut Tally) {
     tally.worst.settle();
 }
 
-/// Cause and owner of an application's time.
+/// Returns cause and owner of an application's own time.
 pub(super) fn think(sender: Side) -> (Cause, Owner) {
     match sender {
         Side::Client => (Cause::ClientThink, Owner::Client),
@@ -101,7 +102,7 @@ pub(super) fn think(sender: Side) -> (Cause, Owner) {
     }
 }
 
-/// Gives dropped SYNs to the listener's queue where that overflows.
+/// Attributes dropped SYNs to the listener's queue if that overflows.
 fn set_up(tally: &mut Tally) {
     let repeated = tally.causes.keys().filter(|key| key.cause == Cause::SynRetransmit);
     let repeated: Vec<_> = repeated.cloned().collect();
@@ -126,44 +127,44 @@ fn set_up(tally: &mut Tally) {
     }
 }
 
-/// Gives earlier losses the cause of needless repetitions where most repetitions were needless:
-/// that may be known only when their exchange is over.
-fn repeats(tally: &mut Tally) {
+/// Attributes earlier losses to spurious retransmissions if most retransmissions were spurious:
+/// that may be known only after their exchange is over.
+fn spurious_losses(tally: &mut Tally) {
     let suspects: Vec<_> = tally
         .causes
         .keys()
         .filter(|key| key.cause == Cause::FastRecovery)
         .filter_map(|key| {
-            let repeats = tally.endpoints.get(&key.server)?.sender(key.sender).repeats;
+            let sent_again = tally.endpoints.get(&key.server)?.sender(key.sender).retransmissions;
             let of = |cause| {
                 tally.causes.get(&Key { cause, ..key.clone() }).map(|known| (known.lost_ns, cause))
             };
             let (_, kind) = of(Cause::Reordering)
                 .max(of(Cause::SpuriousRetransmission))
-                .filter(|_| repeats.are_mostly_needless())?;
+                .filter(|_| sent_again.are_mostly_spurious())?;
             Some((key.clone(), kind))
         })
         .collect();
     for (key, kind) in suspects {
         move_cause(tally, &key, kind, None);
     }
-    needless_timeouts(tally);
+    spurious_timeouts(tally);
 }
 
-/// Gives timeouts the cause of needless repetitions where the receiver reported every repetition as
-/// needless (RFC 2883): nothing was lost.
-fn needless_timeouts(tally: &mut Tally) {
-    let needless = |key: &Key| {
-        let repeats = tally.endpoints.get(&key.server)?.sender(key.sender).repeats;
-        (key.cause == Cause::RetransmissionTimeout && repeats.are_all_needless())
-            .then(|| (key.clone(), repeats.needless))
+/// Attributes timeouts to spurious retransmissions if the receiver reported every retransmission as
+/// spurious (RFC 2883): nothing was lost.
+fn spurious_timeouts(tally: &mut Tally) {
+    let spurious = |key: &Key| {
+        let sent_again = tally.endpoints.get(&key.server)?.sender(key.sender).retransmissions;
+        (key.cause == Cause::RetransmissionTimeout && sent_again.are_all_spurious())
+            .then(|| (key.clone(), sent_again.spurious))
     };
-    let all_needless: Vec<_> = tally.causes.keys().filter_map(needless).collect();
-    for (key, needless) in all_needless {
+    let all_spurious: Vec<_> = tally.causes.keys().filter_map(spurious).collect();
+    for (key, spurious) in all_spurious {
         if let Some(cause) = tally.causes.get_mut(&key) {
-            cause.shown.add("dsack", needless);
+            cause.shown.add("dsack", spurious);
             if let Some(instance) = &mut cause.worst {
-                instance.proof.was_needless();
+                instance.proof.mark_spurious();
             }
         }
         move_cause(tally, &key, Cause::SpuriousRetransmission, None);
@@ -187,7 +188,7 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     let target = Key { cause: to, culprit, ..key.clone() };
     let target = tally.causes.at(&target);
     target.merge(&moved);
-    // An exchange that suffered from both is one.
+    // An exchange with both causes counts once.
     if let Some(endpoint) = tally.endpoints.get(&key.server) {
         target.exchanges = target.exchanges.min(endpoint.all.exchanges);
         target.connections = target.connections.min(endpoint.connections);

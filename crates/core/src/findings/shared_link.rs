@@ -1,21 +1,21 @@
-//! Transfers between the same two hosts that fill their link together. Without timestamps to show
-//! the queueing delay, each transfer, seen from its receiver, sends a burst and then waits for a
+//! Transfers between the same two hosts that fill their link together. Without timestamps that show
+//! the queueing delay, each transfer, captured at its receiver, sends a burst and then waits for a
 //! round trip, like one with a small send buffer or a small congestion window. But the link is
-//! never idle. Neither is it if each transfer loses segments now and then, because they fill the
-//! queue, and continues with a smaller window: the others use the capacity.
+//! never idle. It is not idle either if each transfer loses segments occasionally, because the
+//! transfers fill the queue, and continues with a smaller window: the others use the capacity.
 
 use crate::findings::tally::{Flow, Key, Tally};
 use crate::findings::thresholds::FULL_LINK_SHARE;
 use crate::model::{Cause, Owner};
 
-/// Takes what looks like a small send buffer or congestion window, or is lost to quick repairs, and
-/// is a share of a full link for the link's time.
+/// Attributes to the link the time that seems lost to a small send buffer or congestion window, or
+/// to fast recoveries, if the flow had its share of a full link.
 pub(super) fn settle(tally: &mut Tally) {
     for key in full(tally, Cause::SendBuffer, |flow| flow.held_ns) {
-        tally.revise_spurious(&key, (Owner::SendBuffer, Owner::Bandwidth));
+        tally.remove_cause(&key, (Owner::SendBuffer, Owner::Bandwidth));
     }
     for key in full(tally, Cause::CongestionWindow, |flow| flow.windowed_ns) {
-        tally.revise_spurious(&key, (Owner::CongestionWindow, Owner::Bandwidth));
+        tally.remove_cause(&key, (Owner::CongestionWindow, Owner::Bandwidth));
     }
     for key in full(tally, Cause::FastRecovery, |flow| flow.repaired_ns) {
         let Some(cause) = tally.causes.remove(&key) else { continue };
@@ -27,7 +27,7 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Returns whether flows that `cause` held back (for the time `waited`) sent most of their bytes
+/// Returns whether flows that `cause` held back for the time `waited` sent most of their bytes
 /// while they shared a full link.
 fn full(tally: &Tally, cause: Cause, waited: impl Fn(&Flow) -> u64) -> Vec<Key> {
     let held = tally.causes.keys().filter(|key| key.cause == cause);
@@ -49,8 +49,8 @@ fn full(tally: &Tally, cause: Cause, waited: impl Fn(&Flow) -> u64) -> Vec<Key> 
 }
 
 impl Flow {
-    /// Returns whether it and the others between the same hosts filled the path, as fast as that is
-    /// known to be, and the others' part of that is what it waited for, `waited_ns`.
+    /// Returns whether the flow and the others between the same hosts filled the path at its known
+    /// rate, and the part of the others is the time for which the flow waited (`waited_ns`).
     fn shares_full_link<'a>(&self, waited_ns: u64, flows: impl Iterator<Item = &'a Self>) -> bool {
         let Some(path_bps) = self.path_bps else { return false };
         let [begun_ns, end_ns] = self.span_ns;
@@ -68,7 +68,7 @@ impl Flow {
         explained && beside > 0.0 && link_ns(all) >= FULL_LINK_SHARE * open_ns
     }
 
-    /// Bytes of it in that time, if it sent them evenly.
+    /// Returns the bytes that the flow sent in that time, if it sent them evenly.
     fn bytes_within(&self, [from_ns, to_ns]: [u64; 2]) -> f64 {
         let [begun_ns, end_ns] = self.span_ns;
         let within_ns = end_ns.min(to_ns).saturating_sub(begun_ns.max(from_ns));
@@ -85,7 +85,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Returns the flow of one client of a server in some seconds, at more than 8 Mbit/s.
+    /// Returns the flow of one client of a server in the given seconds, at more than 8 Mbit/s.
     fn flow(connection: u64, client: u8, seconds: [u64; 2], bytes: u64) -> Flow {
         Flow {
             client: [client; 16],
@@ -111,7 +111,7 @@ mod tests {
         let half = flow(1, 1, [0, 10], 4_500_000);
         assert!(first_shares(&[half.clone(), flow(2, 1, [0, 10], 4_500_000)]));
         assert!(!first_shares(std::slice::from_ref(&half)));
-        // To another host, at another time, the other way, or too little.
+        // The others are to another host, at another time, in the other direction, or too small.
         assert!(!first_shares(&[half.clone(), flow(2, 2, [0, 10], 4_500_000)]));
         assert!(!first_shares(&[half.clone(), flow(2, 1, [10, 20], 4_500_000)]));
         let upload = Flow { sender: Side::Client, ..flow(2, 1, [0, 10], 4_500_000) };

@@ -1,5 +1,5 @@
-//! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones
-//! that add up.
+//! Costs that a mean does not show: costs of few exchanges (the tail), and costs of many small
+//! exchanges that add up.
 
 use crate::findings::facts::Facts;
 use crate::findings::floors::Floors;
@@ -13,11 +13,11 @@ use hashbrown::HashMap;
 
 /// The exchanges of one endpoint that a cost made slow.
 pub(super) struct Tail {
-    /// Number of them.
+    /// Number of these exchanges.
     pub count: u64,
-    /// Time that the cost took of them, ns.
+    /// Time that the cost took in all of them, ns.
     ns: u64,
-    /// Time that it took of each, ns.
+    /// Time that the cost took in each, ns.
     parts: Histogram,
 }
 
@@ -29,7 +29,7 @@ impl Tail {
             ns: tail.ns,
             parts: tail.parts.clone(),
         });
-        // Time that was attributed to this cause later is only in its waits.
+        // Time that was attributed to this cause later is contained only in its waits.
         let (mut ns, mut parts) = (0_u64, Histogram::default());
         for (each_ns, count) in tallied.waits.points().filter(|&(ns, _)| ns >= slow_ns(cause)) {
             ns = ns.saturating_add(each_ns.saturating_mul(count));
@@ -39,8 +39,8 @@ impl Tail {
         counted.filter(|counted| counted.ns >= waited.ns).unwrap_or(waited)
     }
 
-    /// Returns whether these are fewer than the others, have most of `cost_ns`, and are why the
-    /// slowest are so much slower than the typical one.
+    /// Returns whether these exchanges are fewer than the others, have most of `cost_ns`, and are
+    /// the reason why the slowest are so much slower than the typical one.
     fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
         let latency = endpoint.all.latency.latency();
         2 * self.count < endpoint.all.exchanges
@@ -48,7 +48,7 @@ impl Tail {
             && latency.p99_ns >= 2 * latency.p50_ns
     }
 
-    /// Returns whether the cost is a finding by what it takes of these.
+    /// Returns whether the cost is a finding because of the time that it takes in these exchanges.
     pub(super) fn is_felt(&self, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
         let total_ns = endpoint.all.ledger.total_ns().max(1);
         let noticed = self.count >= u64::from(HABIT_MIN)
@@ -61,7 +61,7 @@ impl Tail {
             && self.is_apart(endpoint, cost_ns)
     }
 
-    /// Returns the facts that say why a few are slow.
+    /// Returns the facts that state why few exchanges are slow.
     pub(super) fn facts(&self, endpoint: &EndpointTally, cost_ns: u64) -> Facts {
         if !self.is_apart(endpoint, cost_ns) {
             return Facts::new();
@@ -76,8 +76,8 @@ impl Tail {
     }
 }
 
-/// Returns whether the round trips of a sequence add up to what a long one costs, and sequences
-/// have as much of the time as a cost must have.
+/// Returns whether the round trips of a sequence add up to the cost of a long one, and sequences
+/// have the share of the time that a cost must have.
 pub(super) fn adds_up(
     rows: &Rows,
     endpoint: &EndpointTally,
@@ -91,7 +91,7 @@ pub(super) fn adds_up(
         && share >= floors.cost_share
 }
 
-/// Facts about sequences of requests.
+/// Returns the facts about sequences of requests.
 pub(super) fn sequence_facts(rows: &Rows) -> Facts {
     let longest = &rows.longest;
     let mut facts = Facts::from([
@@ -105,7 +105,7 @@ pub(super) fn sequence_facts(rows: &Rows) -> Facts {
     facts
 }
 
-/// First exchanges by where what concerns their server is added up.
+/// First exchanges by the endpoint under which the sums of their server are kept.
 pub(super) struct Firsts<'a>(HashMap<Endpoint, Vec<&'a First>>);
 
 impl<'a> Firsts<'a> {
@@ -125,13 +125,13 @@ impl<'a> Firsts<'a> {
     /// opens a connection for each exchange, of which a limited number is kept.
     pub(super) fn rows(&self, server: Endpoint, endpoint: &EndpointTally) -> Rows {
         let mut rows = endpoint.rows.clone();
-        // With TLS the repeated set-up costs most, which is reported under its handshakes.
+        // With TLS the repeated set-up costs most, which is reported as TLS handshakes.
         let firsts = self.0.get(&server).filter(|_| endpoint.handshakes.times.count() == 0);
         let by_client = firsts.into_iter().flat_map(|it| it.chunk_by(|a, b| a.client == b.client));
         for calls in by_client {
             let mut row = Row::default();
             for call in calls {
-                // The set-up is a round trip, and what is asked then another.
+                // The set-up takes one round trip, and the request after it another.
                 let path_ns = (2 * call.rtt_base_ns).min(call.wall_ns);
                 row = row.with(Link {
                     asked_ns: call.start_ns,

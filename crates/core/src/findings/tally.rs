@@ -1,30 +1,30 @@
 //! Sums of one shard: per endpoint, per cause and culprit, and the worst connections.
 
-mod callers;
+mod affected_clients;
 mod causes;
 mod culprits;
 mod endings;
 mod endpoint;
 mod flows;
-mod heard;
 mod history;
 mod hosts;
 mod queues;
+mod receiving_hosts;
 mod rows;
 mod runs;
 mod slowest;
 mod tails;
 mod waits;
 
-pub use callers::Callers;
+pub use affected_clients::AffectedClients;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 use endings::closed_on;
 pub use endpoint::{EndpointTally, Group, Handshakes, KIND_OTHER, Sample};
 pub use flows::{Flow, Flows};
-pub use heard::Heard;
 pub use hosts::Hosts;
-pub use queues::{Queues, Small, Transfer};
+pub use queues::{Queues, SmallExchange, Transfer};
+pub use receiving_hosts::ReceivingHosts;
 pub use rows::Rows;
 use runs::Runs;
 pub use slowest::Slowest;
@@ -38,7 +38,7 @@ use crate::findings::causes::rules;
 use crate::findings::fallback::Unanswered;
 use crate::findings::legs::Legs;
 use crate::findings::notes::Notes;
-use crate::findings::retries::InVain;
+use crate::findings::retries::FailedRequest;
 use crate::findings::scene::Scene;
 use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
 use crate::findings::worst::Worst;
@@ -48,38 +48,39 @@ use crate::tcp::{Chain, Connection, Exchange, OneShot, Outcome, SimpleExchange, 
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// The first exchange of a connection: what a look-up before it would have held up.
+/// The first exchange of a connection, which a look-up before it may have delayed.
 #[derive(Clone, Copy, Debug)]
 pub struct First {
-    /// The client's address.
+    /// Address of the client.
     pub client: [u8; 16],
     /// The server.
     pub server: Endpoint,
-    /// Time of its SYN, ns.
+    /// Time of the SYN, ns.
     pub start_ns: u64,
     /// Digest of the kind of request, see [`crate::app::Label::digest`].
     pub kind: u64,
-    /// Its wall time, ns.
+    /// Wall time of the exchange, ns.
     pub wall_ns: u64,
     /// Base round trip to the server, ns.
     pub rtt_base_ns: u64,
     /// Least round trip from the vantage to the server, ns; 0 if unknown.
     pub rtt_server_ns: u64,
-    /// Its vantage.
+    /// Vantage of the connection.
     pub vantage: Vantage,
-    /// Part of it that repetitions of the set-up took, ns.
+    /// Part of the wall time in which the set-up was repeated, ns.
     pub set_up_again_ns: u64,
-    /// Part of it that repetitions of a request to a server took that had sent nothing yet, ns.
-    pub unheard_ns: u64,
-    /// `true` if it was answered.
+    /// Part of the wall time in which a request was repeated to a server that had not sent anything
+    /// yet, ns.
+    pub ignored_ns: u64,
+    /// The exchange was answered.
     pub answered: bool,
-    /// Time at which its response began to pass the vantage, ns; 0 if it did not.
+    /// Time at which the response began to pass the vantage, ns; 0 if there was none.
     pub answered_ns: u64,
-    /// The server answered its SYN.
+    /// The server answered the SYN.
     pub established: bool,
-    /// `true` if its SYN was answered only when repeated.
+    /// The SYN was answered only when it was repeated.
     pub is_syn_answered_late: bool,
-    /// Its first frame.
+    /// First frame of the exchange.
     pub frame: FrameId,
 }
 
@@ -95,7 +96,7 @@ impl First {
             rtt_server_ns: one_shot.path.rtt_ns(Side::Server),
             vantage: one_shot.path.vantage(),
             set_up_again_ns: 0,
-            unheard_ns: 0,
+            ignored_ns: 0,
             answered: true,
             answered_ns: one_shot.answered.time_ns,
             established: true,
@@ -104,38 +105,39 @@ impl First {
         }
     }
 
-    /// Order in which first exchanges are kept where there is no room for all.
+    /// Order in which first exchanges are kept if there is no room for all.
     fn rank(&self) -> (u64, FrameId) {
         (self.start_ns, self.frame)
     }
 
-    /// Time of its end, ns.
+    /// Time of the end of the exchange, ns.
     pub fn end_ns(&self) -> u64 {
         self.start_ns + self.wall_ns
     }
 
-    /// Returns whether it was captured at its client: other connections and look-ups that were seen
-    /// there may be the same host's, whatever their address.
+    /// Returns whether the exchange was captured at its client: other connections and look-ups
+    /// captured there may be those of the same host, whatever their address.
     pub fn was_seen_at_client(&self) -> bool {
         matches!(self.vantage, Vantage::Client | Vantage::Local)
     }
 }
 
-/// An exchange with a name server over TCP: a look-up, if that was heard as well.
+/// An exchange with a name server over TCP. It is a look-up if its messages were also processed as
+/// one.
 #[derive(Clone, Debug)]
-pub struct Spoken {
+pub struct TcpLookup {
     /// The client.
     pub client: Endpoint,
     /// The name server.
     pub server: Endpoint,
     /// The kind of request.
     pub kind: Label,
-    /// Its wall time by owner.
+    /// Wall time of the exchange by owner.
     pub ledger: Shares,
 }
 
-/// Such exchanges kept per shard; more are taken to have been heard.
-const SPOKEN_MAX: usize = 1 << 12;
+/// Number of such exchanges kept per shard. Any more are treated as look-ups.
+const TCP_LOOKUPS_MAX: usize = 1 << 12;
 
 /// Number of servers with their own sums, per shard.
 const ENDPOINTS_MAX: usize = 1 << 10;
@@ -143,14 +145,14 @@ const ENDPOINTS_MAX: usize = 1 << 10;
 /// Number of endpoints, including hosts whose other ports share a row.
 const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
 
-/// First exchanges kept per shard for linking, the earliest; later ones stand without their
-/// look-up.
+/// Number of first exchanges kept per shard for linking. These are the earliest; later ones remain
+/// without their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
-/// First exchanges kept of an interval at least, however many intervals there are.
+/// Least number of first exchanges kept of an interval, however many intervals there are.
 const INTERVAL_FIRSTS_MIN: usize = 1 << 9;
 
-/// Returns whether what is asked on `connection` are names.
+/// Returns whether `connection` carries name look-ups.
 #[inline]
 fn is_lookup(connection: &Connection) -> bool {
     connection.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
@@ -159,37 +161,37 @@ fn is_lookup(connection: &Connection) -> bool {
 /// All sums of one shard.
 #[derive(Clone, Default)]
 pub struct Tally {
-    /// Per server endpoint.
+    /// Sums per server endpoint.
     pub endpoints: HashMap<Endpoint, Box<EndpointTally>>,
-    /// Per cause and culprit.
+    /// Sums per cause and culprit.
     pub causes: Causes,
-    /// Connections.
+    /// Number of connections.
     pub connections: u64,
-    /// Connections by [`Vantage`].
+    /// Number of connections by [`Vantage`].
     pub vantages: [u64; Vantage::ALL.len()],
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
-    /// Rank of the last of them, once later ones were dropped.
+    /// Rank of the last of `firsts`, once later ones were dropped.
     last_first: Option<(u64, FrameId)>,
-    /// SYNs that came to nothing, for the connections after them.
+    /// SYNs that were never answered, for the connections after them.
     pub(super) unanswered: Vec<Unanswered>,
-    /// Requests that met a connection closed for idleness, for those that ask the same again.
-    pub(super) in_vain: Vec<InVain>,
+    /// Requests that failed on a connection closed for idleness, for their retries.
+    pub(super) failed_requests: Vec<FailedRequest>,
     /// Exchanges that are look-ups.
-    pub spoken: Vec<Spoken>,
-    /// Hosts to which something came in.
-    pub heard: Heard,
+    pub tcp_lookups: Vec<TcpLookup>,
+    /// Hosts that received something.
+    pub receiving_hosts: ReceivingHosts,
     /// Exchanges that may have waited in a queue, and transfers that filled it.
     pub queues: Queues,
-    /// Senders of large amounts.
+    /// Large transfers.
     pub flows: Flows,
     /// Hosts of connections that were set up, except one-shot connections.
     pub hosts: Hosts,
-    /// Ways between hosts, for connections that do not show them.
+    /// Round trips between hosts, for connections that do not show them.
     pub(super) legs: Legs,
     /// Exchanges that are counted together, see [`Tally::settle`].
     runs: Runs,
-    /// The connections that lost most.
+    /// The connections that lost most time.
     pub worst: Worst,
     /// The exchanges that took longest.
     pub slowest: Slowest,
@@ -220,7 +222,7 @@ impl Sink for Tally {
     fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
         let taken = !is_lookup(connection)
             && !Legs::is_open(connection)
-            && !Queues::tells_of(plain)
+            && !Queues::may_be_queued(plain)
             && self.runs.take_simple(connection, plain);
         if taken {
             self.slowest.simple_exchange(connection, plain);
@@ -239,7 +241,7 @@ impl Sink for Tally {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         if is_lookup(connection) && exchange.fault_ns() == 0 {
             // The exchange is counted with the exchange that waited for it, or as a look-up.
-            self.spoken(connection, exchange);
+            self.tcp_lookups(connection, exchange);
             return;
         }
         if exchange.wall_ns() >= COST_MIN_NS {
@@ -284,7 +286,8 @@ impl Sink for Tally {
         for side in Side::ALL {
             if connection.senders[side as usize].counts().packets > 0 {
                 let [client, server] = [connection.client(), connection.server()];
-                self.heard.add(if side == Side::Server { client } else { server }.address);
+                self.receiving_hosts
+                    .add(if side == Side::Server { client } else { server }.address);
             }
         }
         if let Some(unanswered) = Unanswered::of(connection) {
@@ -318,7 +321,7 @@ impl Sink for Tally {
 }
 
 impl Tally {
-    /// The sums of `server`.
+    /// Returns the sums of `server`.
     #[inline(never)]
     fn at(&mut self, server: Endpoint) -> &mut EndpointTally {
         let place = self.row_of(server);
@@ -328,11 +331,11 @@ impl Tally {
     /// Keeps an exchange that is a look-up.
     #[cold]
     #[inline(never)]
-    fn spoken(&mut self, connection: &Connection, exchange: &Exchange) {
-        if self.spoken.len() < SPOKEN_MAX {
+    fn tcp_lookups(&mut self, connection: &Connection, exchange: &Exchange) {
+        if self.tcp_lookups.len() < TCP_LOOKUPS_MAX {
             let (client, server) = (connection.client(), connection.server());
             let (kind, ledger) = (exchange.kind, exchange.ledger.clone());
-            self.spoken.push(Spoken { client, server, kind, ledger });
+            self.tcp_lookups.push(TcpLookup { client, server, kind, ledger });
         }
     }
 
@@ -349,7 +352,7 @@ impl Tally {
             rtt_server_ns: connection.path.rtt_ns(Side::Server),
             vantage: connection.vantage(),
             set_up_again_ns: exchange.set_up_again_ns(),
-            unheard_ns: match connection.setup.ignored_data() {
+            ignored_ns: match connection.setup.ignored_data() {
                 0 => 0,
                 _ => exchange.timed_out_ns(Side::Client),
             },
@@ -370,9 +373,9 @@ impl Tally {
         }
     }
 
-    /// Returns the endpoint under which `server` is added up. A capture may name more servers than
-    /// memory has room for. Those that come last are added up together: by host, under port 0, and
-    /// once there are too many hosts as well, all of them.
+    /// Returns the endpoint under which the sums of `server` are kept. A capture may contain more
+    /// servers than memory has room for. The last ones are added up together: by host, under port
+    /// 0, and once there are too many hosts as well, all of them.
     pub(super) fn row_of(&self, server: Endpoint) -> Endpoint {
         let known = self.endpoints.len();
         if known < ENDPOINTS_MAX || self.endpoints.contains_key(&server) {
@@ -383,16 +386,16 @@ impl Tally {
         if room { host } else { Endpoint::default() }
     }
 
-    /// Drops the first exchanges that are too many, once there are a quarter more: so that is
-    /// rarely done.
+    /// Drops the first exchanges beyond the maximum once they exceed it by a quarter, so that this
+    /// is rarely done.
     fn bound_firsts(&mut self) {
         if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
             self.drop_late_firsts();
         }
     }
 
-    /// Drops the first exchanges that are too many, the latest: the same ones, whatever shard they
-    /// were in.
+    /// Drops the latest first exchanges beyond the maximum. They are the same ones, whatever shard
+    /// they were in.
     pub(super) fn drop_late_firsts(&mut self) {
         if self.firsts.len() > FIRSTS_MAX {
             let (_, last, _) = self.firsts.select_nth_unstable_by_key(FIRSTS_MAX - 1, First::rank);
@@ -401,7 +404,7 @@ impl Tally {
         }
     }
 
-    /// The first exchanges that are kept, earliest first.
+    /// Removes and returns the first exchanges that are kept, earliest first.
     pub(super) fn take_firsts(&mut self) -> Vec<First> {
         self.drop_late_firsts();
         let mut firsts = std::mem::take(&mut self.firsts);
@@ -409,7 +412,7 @@ impl Tally {
         firsts
     }
 
-    /// Keeps the earliest first exchanges, of one of `intervals` intervals that have to share the
+    /// Keeps the earliest first exchanges of one of `intervals` intervals that have to share the
     /// room for them.
     pub(crate) fn keep_firsts_of_interval(&mut self, intervals: usize) {
         let kept = (FIRSTS_MAX / intervals.max(1)).max(INTERVAL_FIRSTS_MIN);
@@ -422,7 +425,7 @@ impl Tally {
     }
 
     /// Removes causes of connections in the report that occurred outside its time window.
-    pub(crate) fn leave_out_past_causes(&mut self) {
+    pub(crate) fn remove_past_causes(&mut self) {
         self.settle();
         self.causes.take_all(|_, cause| cause.count == 0);
     }
@@ -433,12 +436,13 @@ impl Tally {
         of_server.map(|(_, tally)| tally.lost_ns).sum()
     }
 
-    /// Returns whether the capture shows one direction only, of most connections.
+    /// Returns whether the capture contains only one direction of most connections.
     pub(crate) fn one_way(&self) -> bool {
         2 * self.notes.one_sided() > self.connections
     }
 
-    /// Returns whether the capture does not show every frame just once.
+    /// Returns whether the capture contains frames twice, or only one direction of most
+    /// connections.
     pub(crate) fn is_flawed(&self) -> bool {
         self.one_way() || self.notes.has_copies()
     }
@@ -449,7 +453,7 @@ impl Tally {
         let tally = self.causes.at(&key);
         tally.add(exchange, chain);
         if rules(chain.cause).counts_clients {
-            tally.callers.add(connection.client().address, 1);
+            tally.affected_clients.add(connection.client().address, 1);
         }
         let scene = Scene { connection, exchange, chain };
         scene.add_to(&mut tally.shown);
@@ -460,8 +464,8 @@ impl Tally {
         }
     }
 
-    /// Moves `ns` of the time that `from` owned at the server of `key` to `into`, which is an owner
-    /// of a fault or not. The key is no longer among the causes.
+    /// Moves `ns` of the time that `from` owned at the server of `key` to `into`, which is the
+    /// owner of a fault if `is_fault`. The key is no longer among the causes.
     pub(super) fn shift(
         &mut self,
         key: &Key,
@@ -477,8 +481,8 @@ impl Tally {
     }
 
     /// Removes `key` from the causes and returns its sums. Its time goes from `from` to `into`;
-    /// with the last key of its cause also the time of `from` that belongs to no cause.
-    pub(super) fn revise_spurious(
+    /// with the last key of its cause, also the time of `from` that belongs to no cause does.
+    pub(super) fn remove_cause(
         &mut self,
         key: &Key,
         (from, into): (Owner, Owner),
@@ -503,10 +507,10 @@ impl Tally {
         self.bound_firsts();
         self.unanswered.extend(other.unanswered);
         fallback::bound(&mut self.unanswered);
-        self.in_vain.extend(other.in_vain);
-        retries::bound(&mut self.in_vain);
-        self.spoken.extend(other.spoken);
-        self.heard.merge(other.heard);
+        self.failed_requests.extend(other.failed_requests);
+        retries::bound(&mut self.failed_requests);
+        self.tcp_lookups.extend(other.tcp_lookups);
+        self.receiving_hosts.merge(other.receiving_hosts);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.slowest.merge(other.slowest);

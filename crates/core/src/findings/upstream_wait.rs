@@ -1,9 +1,9 @@
-//! Servers that wait for servers: a proxy and what stands behind it, both seen in one capture.
+//! Servers that wait for other servers: a proxy and its backend, both seen in one capture.
 //!
-//! What a proxy seems to think is what its backend takes, as long as the one wait lies within the
-//! other. Where they begin and end together, time and again, and there is one inner wait for each
-//! outer one, the outer server is left with what is its own. Beside the proxy it is one
-//! connection's server and the other one's client, perhaps by another address; connections that one
+//! The own time of a proxy is the wait for its backend if the inner wait lies within the outer one.
+//! If they begin and end together again and again, and there is one inner wait for each outer one,
+//! only the rest is the outer server's own time. A capture at the proxy shows it as the server of
+//! one connection and the client of the other, perhaps with another address. Connections that one
 //! client has to several servers are no such pair.
 
 use crate::findings::Floors;
@@ -13,17 +13,17 @@ use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, Finding};
 use crate::wire::Endpoint;
 
-/// The waits that two servers have in common.
+/// Counts of the waits that two servers have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pairs {
-    /// Outer waits with one inner wait.
-    met: u64,
-    /// Those of them whose inner wait is of a client with the outer server's address.
+    /// Number of outer waits with one inner wait.
+    matched: u64,
+    /// Number of these whose inner wait is of a client with the address of the outer server.
     of_host: u64,
-    /// Outer waits with none.
-    missed: u64,
-    /// Outer waits with too many.
-    crowded: u64,
+    /// Number of outer waits with no inner wait.
+    unmatched: u64,
+    /// Number of outer waits with several inner waits.
+    ambiguous: u64,
     /// Sum of the outer waits, ns.
     outer_ns: u64,
     /// Sum of the inner waits, ns.
@@ -31,7 +31,8 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Matches the waits with `server` and with another server: one inner wait for each outer one.
+    /// Matches the waits for `server` with those for another server: one inner wait for each outer
+    /// one.
     fn of(server: Endpoint, outer: &Waits, inner: &Waits) -> Self {
         let mut pairs = Self::default();
         let until_ns = match inner.all() {
@@ -43,12 +44,12 @@ impl Pairs {
         for wait in outer.all().iter().filter(|it| it.is_outer() && it.asked_ns < until_ns) {
             let fits: Vec<_> = wait.within(inner.all()).take(UPSTREAM_FITS_MAX + 1).collect();
             match fits.iter().find(|(place, _)| !taken[*place]) {
-                _ if fits.len() > UPSTREAM_FITS_MAX => pairs.crowded += 1,
-                None => pairs.missed += 1,
+                _ if fits.len() > UPSTREAM_FITS_MAX => pairs.ambiguous += 1,
+                None => pairs.unmatched += 1,
                 Some(&(place, end_ns)) => {
                     taken[place] = true;
                     let it = inner.all()[place];
-                    pairs.met += 1;
+                    pairs.matched += 1;
                     pairs.of_host += u64::from(it.client == server.address);
                     pairs.outer_ns += wait.answered_ns - wait.asked_ns;
                     pairs.inner_ns += end_ns - it.began_ns;
@@ -60,20 +61,20 @@ impl Pairs {
 
     /// Returns whether the outer server waits for the inner one.
     fn is_link(&self) -> bool {
-        let by_address = self.met > 0 && self.of_host == self.met && self.missed == 0;
-        let by_time =
-            self.met >= u64::from(HABIT_MIN) && self.met >= UPSTREAM_MISSED_PART * self.missed;
-        (by_address || by_time) && self.met >= self.crowded
+        let by_address = self.matched > 0 && self.of_host == self.matched && self.unmatched == 0;
+        let by_time = self.matched >= u64::from(HABIT_MIN)
+            && self.matched >= UPSTREAM_MISSED_PART * self.unmatched;
+        (by_address || by_time) && self.matched >= self.ambiguous
     }
 
-    /// Returns the share of the outer server's time that they are.
+    /// Returns the share of the inner waits in the outer server's time.
     fn share(&self) -> f64 {
         self.inner_ns as f64 / self.outer_ns.max(1) as f64
     }
 }
 
 impl Wait {
-    /// Returns whether its server kept it waiting beside the capture.
+    /// Returns whether the server, at which the capture was taken, kept this exchange waiting.
     fn is_outer(&self) -> bool {
         self.at_server && self.answered_ns.saturating_sub(self.asked_ns) >= COST_MIN_NS
     }
@@ -94,14 +95,14 @@ impl Wait {
     }
 }
 
-/// The server that another waits for, and what part of its time.
+/// The server for which another waits, and the part of its time.
 struct Behind {
     inner: Endpoint,
     share: f64,
 }
 
 impl Behind {
-    /// Finds the innermost of several servers in a row: its waits are the shortest.
+    /// Finds the innermost of several servers that wait for each other: its waits are the shortest.
     fn find(outer: Endpoint, tally: &Tally) -> Option<Self> {
         let waits = &tally.endpoints.get(&outer)?.waits;
         let others = tally.endpoints.iter().filter(|(server, _)| **server != outer);
@@ -114,9 +115,9 @@ impl Behind {
     }
 }
 
-/// Subtracts from each server's time the time that it waited for another, and names the waiting
-/// server in the other's finding. The rest is reported if it is still a cost, and all of it if
-/// nothing is reported about the other server.
+/// Subtracts from each server's time the time for which it waited for another, and names the
+/// waiting server in the other's finding. The rest is reported if it is still a cost, and the whole
+/// time if nothing is reported about the other server.
 pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) {
     let thinks = |finding: &Finding| finding.cause == Cause::ServerThink;
     let outer = findings.iter().filter(|it| thinks(it)).map(|it| it.culprit.endpoint);
@@ -131,7 +132,7 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
         let is_told = told.is_some_and(|finding| {
             let explains = 2 * finding.lost_ns >= waited_ns;
             if explains {
-                tell(finding, outer);
+                name_waiting_server(finding, outer);
             }
             explains
         });
@@ -151,8 +152,8 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
     }
 }
 
-/// Requests to `outer` wait for the server of `finding`.
-fn tell(finding: &mut Finding, outer: Endpoint) {
+/// Adds to `finding` that requests to `outer` wait for its server.
+fn name_waiting_server(finding: &mut Finding, outer: Endpoint) {
     match finding.facts.iter_mut().find(|(name, _)| *name == "ahead") {
         Some((_, Fact::Text(ahead))) => *ahead = format!("{ahead} and {outer}"),
         _ => finding.facts.push(("ahead", Fact::Text(outer.to_string()))),
@@ -169,7 +170,8 @@ mod tests {
         Endpoint { port, ..Endpoint::default() }
     }
 
-    /// Waits of a client from and to so many milliseconds, at one end of it.
+    /// Returns the waits of a client with these start and end times, in milliseconds, at one end of
+    /// it.
     fn waits(client: u8, at_client: bool, times_ms: impl Iterator<Item = (u64, u64)>) -> Waits {
         let wait = |(from_ms, to_ms)| Wait {
             began_ns: from_ms * MS,
@@ -185,7 +187,8 @@ mod tests {
         waits
     }
 
-    /// So many waits of 300 ms, and one within each as is said of it.
+    /// Returns the pairs of `count` waits of 300 ms, with one inner wait in each at the times that
+    /// `inner` returns.
     fn pairs(count: u64, inner: impl Fn(u64) -> (u64, u64)) -> Pairs {
         let outer = waits(1, false, (1..=count).map(|index| (1_000 * index, 1_000 * index + 300)));
         let inner = waits(2, true, (1..=count).map(|index| inner(1_000 * index)));
@@ -196,12 +199,12 @@ mod tests {
     fn a_proxy_waits_for_the_backend_that_answers_just_before_it_does_time_and_again() {
         let link = pairs(4, |at_ms| (at_ms + 1, at_ms + 298));
         assert!(link.is_link());
-        assert_eq!((link.met, link.missed, link.share()), (4, 0, 0.99));
+        assert_eq!((link.matched, link.unmatched, link.share()), (4, 0, 0.99));
         assert!(!pairs(2, |at_ms| (at_ms + 1, at_ms + 298)).is_link(), "twice may be chance");
     }
 
     #[test]
-    fn once_is_enough_where_the_address_tells() {
+    fn one_pair_is_enough_if_the_address_shows_it() {
         let proxy = Endpoint { address: [2; 16], port: 3128 };
         let outer = waits(1, false, [(1_000, 1_300)].into_iter());
         let inner = waits(2, true, [(1_001, 1_298)].into_iter());

@@ -1,11 +1,11 @@
-//! The words people read: each cause's manual is also its message table.
+//! The texts that people read: the manual of each cause is also its message table.
 //!
 //! A manual has fixed headings. `## Headline` and `## Message` are lists of sentence templates, `##
 //! Evidence`, `## How it differs from look-alikes` and `## Fix` are tables; the rest is prose. A
 //! template has `{fact}` places, `{fact:one|many}` for a counted noun, and `[…|…]` for
-//! alternatives, of which the first that can be filled is used, or nothing. What the manual shows
-//! (look-alikes and fixes) has every fact in such brackets, so that it reads well without facts
-//! too. A second language is a second such file.
+//! alternatives, of which the first that can be filled is used, or nothing. The parts that the
+//! manual shows (look-alikes and fixes) have every fact in such brackets, so that they read well
+//! without facts too. A second language would be a second set of such files.
 
 use crate::findings::causes::rules;
 use crate::model::Cause;
@@ -14,30 +14,30 @@ use crate::model::Cause;
 const EVIDENCE: &str = include_str!("evidence.md");
 const OBSERVATIONS: &str = include_str!("observations.md");
 
-/// The manual of `cause`, Markdown.
+/// Returns the manual of `cause`, Markdown.
 pub fn manual(cause: Cause) -> &'static str {
     rules(cause).manual
 }
 
-/// The message table of `cause`.
+/// Returns the message table of `cause`.
 pub fn words(cause: Cause) -> Words {
     Words::parse(manual(cause))
 }
 
-/// One cause's sentences, as templates.
+/// The sentences of one cause, as templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// Its common name.
+    /// Common name of the cause.
     pub title: &'static str,
     /// Headlines; the first that can be filled is used.
     pub headline: Vec<&'static str>,
-    /// Sentences on what happened; those that can be filled are used, the first always can.
+    /// Sentences about what happened. Those that can be filled are used; the first always can.
     pub message: Vec<&'static str>,
-    /// Names of a frame's part in the chain: id and words.
+    /// Names of the parts of the chain: id and words.
     pub evidence: Vec<(&'static str, &'static str)>,
-    /// Reason to exclude a look-alike: its cause, the sentence's id, the sentence.
+    /// Reasons to exclude look-alikes: cause, id of the sentence, sentence.
     pub ruled_out: Vec<(&'static str, &'static str, &'static str)>,
-    /// The change.
+    /// Recommended changes.
     pub fixes: Vec<FixRow>,
 }
 
@@ -51,12 +51,12 @@ pub struct FixRow {
     pub place: &'static str,
     /// The change.
     pub change: &'static str,
-    /// Its effect.
+    /// The effect of the change.
     pub effect: &'static str,
 }
 
 impl Words {
-    /// Reads a manual. What it does not have stays empty.
+    /// Parses a manual. Missing parts stay empty.
     pub fn parse(manual: &'static str) -> Self {
         let mut words = Self::default();
         for (heading, body) in sections(manual, "## ") {
@@ -93,25 +93,25 @@ impl Words {
         own.chain(common).find(|(part, _)| *part == id).map(|(_, words)| words)
     }
 
-    /// The sentence `id` that says why it is not `cause`.
+    /// Returns the sentence `id`, which states why the finding is not `cause`.
     pub fn why_not(&self, cause: Cause, id: &str) -> Option<&'static str> {
         let row = self.ruled_out.iter().find(|(of, why, _)| *of == cause.id() && *why == id);
         row.map(|(_, _, sentence)| *sentence)
     }
 }
 
-/// One observation's words.
+/// The texts of one observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservationWords {
-    /// Its id.
+    /// Id of the observation.
     pub id: &'static str,
-    /// `true` if it limits what the report can say, and so comes before the findings.
+    /// The observation limits what the report can say, and so comes before the findings.
     pub limits: bool,
-    /// Sentences; those that can be filled are used, the first always can.
+    /// Sentences. Those that can be filled are used; the first always can.
     pub message: Vec<&'static str>,
 }
 
-/// Every observation that has words.
+/// Returns every observation that has texts.
 pub fn observations() -> impl Iterator<Item = ObservationWords> {
     sections(OBSERVATIONS, "# ").flat_map(|(group, body)| {
         sections(body, "## ").filter(|(id, _)| !id.is_empty()).map(move |(id, body)| {
@@ -120,13 +120,13 @@ pub fn observations() -> impl Iterator<Item = ObservationWords> {
     })
 }
 
-/// The words of observation `id`.
+/// Returns the texts of observation `id`.
 pub fn observation(id: &str) -> Option<ObservationWords> {
     observations().find(|words| words.id == id)
 }
 
-/// The parts of `text` between lines that begin with `mark`; what precedes the first has no name.
-/// `## x` does not begin with `# `, so levels do not mix.
+/// Returns the parts of `text` between lines that begin with `mark`; the part before the first has
+/// no name. `## x` does not begin with `# `, so levels do not mix.
 fn sections(
     text: &'static str,
     mark: &'static str,
@@ -146,18 +146,18 @@ fn sections(
     })
 }
 
-/// The items of a `- ` list, one line each.
+/// Returns the items of a `- ` list, which have one line each.
 fn items(body: &'static str) -> Vec<&'static str> {
     body.lines().filter_map(|line| line.strip_prefix("- ")).map(str::trim).collect()
 }
 
-/// The rows of a table of messages with two columns: an id and its words.
+/// Returns the rows of a message table with an id and its words.
 pub fn table<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     rows(text)
 }
 
-/// The rows of a table, without its head. Cells hold no `|` of their own except inside `{…}`
-/// and `[…]`.
+/// Returns the rows of a table, without its head. Cells contain no `|` except inside `{…}` and
+/// `[…]`.
 fn rows<const N: usize>(body: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     let lines = body.lines().filter(|line| line.starts_with('|')).skip(2);
     lines.filter_map(|line| cells(line).try_into().ok())

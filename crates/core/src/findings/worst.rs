@@ -1,4 +1,4 @@
-//! The connections that lost most, in bounded memory.
+//! The connections that lost most time, in bounded memory.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -8,25 +8,26 @@ use crate::tcp::{Connection, Held, OneShot};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
-/// Number of connections in the report, unless all are asked for.
+/// Number of connections in the report, unless all are requested.
 pub const CONNECTIONS_MAX: usize = 100;
 
-/// Worst first: time lost to faults, then wall time, then the first to begin.
+/// Rank of a connection, the worst first: time lost to faults, then wall time, then the first to
+/// begin.
 type Rank = (Reverse<u64>, Reverse<u64>, FrameId);
 
 fn rank(report: &ConnectionReport) -> Rank {
     (Reverse(report.lost_ns), Reverse(report.ledger.total_ns()), report.first_frame)
 }
 
-/// A connection, and what its senders kept back, client's and server's.
+/// A connection, and the time for which its client and its server held data back.
 #[derive(Clone, Debug)]
 struct Kept {
     report: ConnectionReport,
     held: [Held; 2],
 }
 
-/// Drops all of `kept` but the `limit` first, in no order. Answers the rank of the last of them, if
-/// there are more.
+/// Drops all of `kept` but the first `limit`, in no order. Returns the rank of the last of these,
+/// if there are more.
 fn keep_first(kept: &mut Vec<(Rank, Box<Kept>)>, limit: usize) -> Option<Rank> {
     if kept.len() <= limit {
         return None;
@@ -37,15 +38,15 @@ fn keep_first(kept: &mut Vec<(Rank, Box<Kept>)>, limit: usize) -> Option<Rank> {
     Some(bar)
 }
 
-/// Keeps the worst connections it is shown; the order in which it is shown them, and through
-/// how many of its kind, makes no difference.
+/// The worst connections. Neither the order in which they are added nor the number of shards makes
+/// a difference.
 #[derive(Clone, Debug)]
 pub struct Worst {
     limit: usize,
-    /// With the rank that they had when they came.
+    /// The connections with the rank that they had when they were added.
     kept: Vec<(Rank, Box<Kept>)>,
     seen: u64,
-    /// With `limit` kept: what a connection must rank before.
+    /// If `limit` connections are kept: rank before which another has to come.
     bar: Option<Rank>,
 }
 
@@ -56,12 +57,12 @@ impl Default for Worst {
 }
 
 impl Worst {
-    /// Keeps `limit` connections.
+    /// Creates the list, which keeps `limit` connections.
     pub fn new(limit: usize) -> Self {
         Self { limit, kept: Vec::new(), seen: 0, bar: None }
     }
 
-    /// A connection is over.
+    /// Processes a connection that is over.
     pub fn connection(&mut self, connection: &Connection) {
         self.seen += 1;
         let totals = &connection.totals;
@@ -101,14 +102,15 @@ impl Worst {
         }
     }
 
-    /// All of them were shown: drops those that are not among the worst, which others would have
-    /// made it drop, had they come in another order.
+    /// Drops the connections that are not among the worst, after all were added: in another order,
+    /// others would have displaced them.
     pub fn settle(&mut self) {
         keep_first(&mut self.kept, self.limit);
     }
 
-    /// Moves time of `from` on connections with the cause of `key` to `into`, which may be a fault.
-    /// If the sender of a part is not known, all of it is moved with the last key of its cause.
+    /// Moves time of `from` on connections with the cause of `key` to `into`, which may be the
+    /// owner of a fault. If the sender of a part is not known, all of it is moved with the last key
+    /// of its cause.
     pub fn reassign(
         &mut self,
         key: &Key,
@@ -137,9 +139,15 @@ impl Worst {
         }
     }
 
-    /// Adds `lost_ns` to the faults of the connection that begins with `first_frame`: `moved` is
+    /// Adds `lost_ns` to the faults of the connection that begins with `first_frame`. `moved` is
     /// time by its former owner, which now belongs to `to`; the rest was not counted before.
-    pub fn lose(&mut self, first_frame: FrameId, moved: &[(Owner, u64)], to: Owner, lost_ns: u64) {
+    pub fn add_loss(
+        &mut self,
+        first_frame: FrameId,
+        moved: &[(Owner, u64)],
+        to: Owner,
+        lost_ns: u64,
+    ) {
         let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
         if let Some(report) = reports.find(|report| report.first_frame == first_frame) {
             report.lost_ns += lost_ns;
@@ -149,7 +157,8 @@ impl Worst {
         }
     }
 
-    /// The connection that `client` opened to `server` at `first_ns` had waited for a look-up.
+    /// Adds a look-up for which the connection that `client` opened to `server` at `first_ns` had
+    /// waited.
     pub fn wait_for(
         &mut self,
         (client, server, first_ns): ([u8; 16], Endpoint, u64),
@@ -163,9 +172,9 @@ impl Worst {
         }
     }
 
-    /// The worst, worst first, and how many others there were.
+    /// Returns the worst connections, the worst first, and the number of others.
     pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
-        // Their lost time may have been attributed to another cause since.
+        // Their lost time may have been attributed to another cause since then.
         self.kept.iter_mut().for_each(|(old, one)| *old = rank(&one.report));
         keep_first(&mut self.kept, self.limit);
         self.kept.sort_unstable_by_key(|&(rank, _)| rank);
@@ -174,7 +183,7 @@ impl Worst {
     }
 }
 
-/// The report of one connection.
+/// Returns the report of one connection.
 pub(crate) fn report(connection: &Connection) -> ConnectionReport {
     ConnectionReport {
         client: connection.client(),
@@ -235,11 +244,11 @@ mod tests {
         shards.into_iter().for_each(|shard| many.merge(shard));
         let frames = |mut worst: Worst| {
             worst.settle();
-            // A connection that was not among the worst then is not reported later, whatever is
-            // found about it.
+            // A connection that was not among the worst at that time is not reported later,
+            // whatever is found about it.
             let others = (1..=50).filter(|number| number % 23 != 3 && number % 23 != 13);
             for number in others {
-                worst.lose(FrameId::new(0, number), &[], Owner::Queueing, 100);
+                worst.add_loss(FrameId::new(0, number), &[], Owner::Queueing, 100);
             }
             let (kept, omitted) = worst.finish();
             (kept.iter().map(|report| report.first_frame.number()).collect::<Vec<_>>(), omitted)
@@ -248,7 +257,7 @@ mod tests {
         assert_eq!(frames(one), frames(many));
     }
     #[test]
-    fn what_one_end_kept_back_is_moved_and_not_what_the_other_did() {
+    fn only_the_time_held_back_by_one_end_is_moved() {
         let mut held = connection(1, 0);
         for (sender, ns) in held.senders.iter_mut().zip([30, 40]) {
             sender

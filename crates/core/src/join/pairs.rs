@@ -35,7 +35,7 @@ pub struct Resets {
     pub flows: u64,
     /// Number of these flows in which the place next to the sender saw none.
     pub forged: u64,
-    /// Time of the first such RST, ns.
+    /// Time of the first forged RST, ns.
     forged_ns: Option<u64>,
 }
 

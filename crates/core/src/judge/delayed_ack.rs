@@ -48,7 +48,7 @@ pub fn after_late_ack(gap: &Gap) -> bool {
         && gap.flight.before > 0
         // No receiver delays the ACK of a second full segment (RFC 9293 §3.8.6.3).
         && !gap.flight.has_segments(2, gap.smss)
-        && (!gap.next_small() || gap.losses.occurred || gap.flight.steps)
+        && (!gap.next_small() || gap.losses.occurred || gap.flight.waits_per_segment)
         && !gap.flight.is_free_for(gap.next_segment())
         && delay_ns >= DELAYED_ACK_MIN_NS
 }

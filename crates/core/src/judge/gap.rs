@@ -72,11 +72,11 @@ pub struct Gap {
     pub next_pushed: bool,
     /// Data is missing in the capture: the last data sent may not have been seen.
     pub misses_data: bool,
-    /// Round trips.
+    /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
-    /// ACKs that took effect in it.
+    /// ACKs that took effect in the gap.
     pub acks: Acks,
-    /// Duplicate ACKs up to its end.
+    /// Duplicate ACKs up to the end of the gap.
     pub duplicates: DuplicateAcks,
     /// Unacknowledged data.
     pub flight: Flight,
@@ -86,11 +86,11 @@ pub struct Gap {
     pub unsent: Unsent,
     /// The departure that ended it, if it is a retransmission or late.
     pub repair: Repair,
-    /// Losses before and in it.
+    /// Losses before and in the gap.
     pub losses: Losses,
     /// Evidence for Nagle's algorithm.
     pub nagle: NagleEvidence,
-    /// Late ACKs before it.
+    /// Late ACKs before the gap.
     pub late_acks: LateAcks,
     /// The sender's pace.
     pub pace: Pace,

@@ -70,7 +70,7 @@ fn holds_rest(gap: &Gap) -> bool {
         && gap.next_pushed
         && window_beyond(gap, gap.flight.before) <= gap.flight.cwnd_opened
         && !gap.losses.occurred
-        && !gap.flight.steps
+        && !gap.flight.waits_per_segment
 }
 
 /// Size of a congestion window that permits one segment more than `flight`, bytes.
@@ -94,7 +94,10 @@ fn cwnd_open(gap: &Gap) -> bool {
     let opened = gap.flight.has_reached(flight + gap.next_segment())
         || gap.next_pushed && has_opened(gap, flight);
     let few = gap.flight.before <= FEW_SEGMENTS * gap.smss && (flight <= gap.smss || opened);
-    (few || gap.ignored_acks()) && !gap.flight.cut && !gap.losses.occurred && !gap.flight.steps
+    (few || gap.ignored_acks())
+        && !gap.flight.cut
+        && !gap.losses.occurred
+        && !gap.flight.waits_per_segment
 }
 
 /// Returns whether the flight had the height at which the send buffer has stopped it before, so

@@ -9,7 +9,7 @@ pub enum Shape {
     Opening,
     /// The flight has reached the same height in several rounds.
     Ceiling {
-        /// Height, bytes.
+        /// Size of the flight, bytes.
         bytes: u64,
         /// The sender had nothing more buffered each time, so that no congestion window held it
         /// back.

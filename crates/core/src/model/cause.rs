@@ -1,6 +1,6 @@
-//! The causes: one row for each, with what is true of it wherever it is met.
+//! The causes: one row for each, with the properties that every layer needs.
 //!
-//! The row of the same cause in `findings/causes` says how it is proven and when it is a finding.
+//! The row of the same cause in `findings/causes` states how it is proven and when it is a finding.
 
 use super::vocabulary::vocabulary;
 use crate::app::Side;
@@ -9,7 +9,7 @@ use crate::wire::Endpoint;
 use Family::{Application, Host, Lookup, Loss, Path, Protocol, Repetition, SetUp, Window};
 use Party::{Client, Receiver, Resolver, Sender, Server};
 
-/// What is true of a cause wherever it is met.
+/// Properties of a cause that do not depend on a case.
 struct Traits {
     family: Family,
     class: Class,
@@ -17,11 +17,11 @@ struct Traits {
     /// any owner.
     owners: &'static [Owner],
     culprit: Party,
-    /// The party near which it is seen best.
+    /// Party near which the cause is seen best.
     witness: Party,
     /// Affected exchanges fail, so that they have no latency to compare with.
     fails: bool,
-    /// Its signs are segments that are retransmitted, out of order, or held back by a closed
+    /// The cause shows in segments that are retransmitted, out of order, or held back by a closed
     /// window.
     repeats_or_waits: bool,
     /// The end of an exchange may give its time another cause, or reduce it.
@@ -226,7 +226,7 @@ pub enum Party {
     Receiver,
     /// The side that opened the connection.
     Client,
-    /// The side that accepted it.
+    /// The side that accepted the connection.
     Server,
     /// The path between the sides.
     Network,
@@ -262,29 +262,29 @@ impl Cause {
         &ROWS[self as usize]
     }
 
-    /// Returns its family.
+    /// Returns the family of the cause.
     pub fn family(self) -> Family {
         self.traits().family
     }
 
-    /// Returns whether it is a fault or a cost.
+    /// Returns whether the cause is a fault or a cost.
     pub fn class(self) -> Class {
         self.traits().class
     }
 
-    /// Returns the owners of the time that it takes. A cause that makes exchanges fail can have
-    /// time of any owner.
+    /// Returns the owners of the time that the cause takes. A cause that makes exchanges fail can
+    /// have time of any owner.
     pub const fn owners(self) -> &'static [Owner] {
         self.traits().owners
     }
 
     /// Returns whether affected exchanges fail, so that they have no latency to compare with.
-    pub fn is_in_vain(self) -> bool {
+    pub fn makes_exchanges_fail(self) -> bool {
         self.traits().fails
     }
 
-    /// Returns whether its signs are segments that are retransmitted, out of order, or held back
-    /// by a closed window.
+    /// Returns whether the cause shows in segments that are retransmitted, out of order, or held
+    /// back by a closed window.
     pub fn repeats_or_waits(self) -> bool {
         self.traits().repeats_or_waits
     }
@@ -294,13 +294,13 @@ impl Cause {
         self.traits().culprit == Receiver
     }
 
-    /// Returns the side near which it is seen best where `sender` was silent.
+    /// Returns the side near which the cause is seen best if `sender` was silent.
     pub fn witness(self, sender: Side) -> Side {
         self.traits().witness.side(sender).unwrap_or(sender)
     }
 
-    /// Returns the role and endpoint that has to change something where `sender` was the silent
-    /// side of a connection.
+    /// Returns the role and endpoint that has to change something if `sender` was the silent side
+    /// of a connection.
     pub fn culprit(self, sender: Side, client: Endpoint, server: Endpoint) -> Culprit {
         let party = self.traits().culprit;
         match party.side(sender) {

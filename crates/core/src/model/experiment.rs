@@ -11,21 +11,21 @@ pub const ERROR_MAX: f64 = 0.01;
 /// The measured effect of one change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// Its name: `quickack`, `one-write`, …; its texts are in `experiment.md`.
+    /// Name of the change: `quickack`, `one-write`, …; its texts are in `experiment.md`.
     pub name: &'static str,
     /// Median without the change, ns.
     pub usual_ns: u64,
     /// Median with the change, ns.
     pub changed_ns: u64,
-    /// Time that the change saves: median of the pairs' differences, ns. Negative if the change
-    /// makes it slower.
+    /// Time that the change saves, ns: the median of the pairs' differences. Negative if the change
+    /// makes requests slower.
     pub effect_ns: i64,
     /// Confidence interval of `effect_ns`, ns: each end is wrong with a probability of at most
     /// [`ERROR_MAX`]; `None` if there are too few trials to bound it.
     pub interval_ns: (Option<i64>, Option<i64>),
     /// Smallest effect that counts, ns.
     pub floor_ns: u64,
-    /// Pairs of trials, one with and one without the change, in random order.
+    /// Number of pairs of trials, one with and one without the change, in random order.
     pub trials: u64,
     /// Requests sent for the experiment.
     pub requests: u64,
@@ -58,7 +58,7 @@ pub struct Suspect {
 /// The conclusion of an experiment about a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExperimentEvidence {
-    /// `true` if it supports the finding, `false` if it refutes it.
+    /// The experiment supports the finding; otherwise it refutes it.
     pub agrees: bool,
     /// The experiment.
     pub experiment: Experiment,

@@ -3,10 +3,10 @@
 
 use crate::model::Latency;
 
-/// Counts of durations, each kept to within 0.8 %; the maximum is exact.
+/// Counts of durations. Each duration is kept to within 0.8 %; the maximum is exact.
 ///
-/// Sparse, because there is one per endpoint and cause; mergeable, because each shard fills its
-/// own.
+/// It is sparse, because there is one per endpoint and cause, and mergeable, because each shard
+/// fills its own.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     /// Counts of the buckets from `first` on.

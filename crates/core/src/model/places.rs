@@ -6,9 +6,9 @@ pub type Place = usize;
 /// The difference between the clocks of two places.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clocks {
-    /// Time by which the second clock is ahead of the first, ns; at the beginning, if the clocks
-    /// drift. Exact if the fastest packets took equally long both ways; the error is never more
-    /// than half of `rtt_min_ns`.
+    /// Time by which the second clock is ahead of the first, ns; that at the beginning, if the
+    /// clocks drift. It is exact if the fastest packets took equally long both ways; the error is
+    /// never more than half of `rtt_min_ns`.
     pub offset_ns: i64,
     /// Excess of the second clock's rate over the first's, parts per million; `None` if it cannot
     /// be determined.
@@ -29,8 +29,8 @@ pub struct Crossing {
     pub lost_bytes: u64,
     /// Pure ACKs seen at the sender's place and not at the receiver's.
     pub lost_acks: u64,
-    /// Packets seen at the receiver's place and not at the sender's: the capture there has holes,
-    /// or a host between the two sent them.
+    /// Packets seen at the receiver's place and not at the sender's: they are missing in the
+    /// capture there, or a host between the two sent them.
     pub appeared_packets: u64,
     /// Packets seen at one place before the capture of the other began or after it ended.
     pub uncovered_packets: u64,

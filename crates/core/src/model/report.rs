@@ -23,7 +23,7 @@ pub struct Report {
     pub ledger: Ledger,
     /// Latency of all exchanges.
     pub latency: Latency,
-    /// Distribution of the latency of all exchanges.
+    /// Histogram of the latency of all exchanges.
     pub latency_histogram: Histogram,
     /// Latency and ledger per server endpoint, most wall time first (bounded).
     pub endpoints: Vec<EndpointReport>,
@@ -65,9 +65,9 @@ pub struct Settled {
     pub server: Endpoint,
     /// The cause.
     pub cause: Cause,
-    /// Role of its culprit.
+    /// Role of the culprit.
     pub role: Role,
-    /// Change of its cost, ns.
+    /// Change of the cost, ns.
     pub ns: i64,
 }
 
@@ -95,7 +95,7 @@ pub struct SlowExchange {
     pub kind: Label,
     /// When it began, ns since the Unix epoch.
     pub start_ns: u64,
-    /// Its wall time, ns.
+    /// Wall time of the exchange, ns.
     pub wall_ns: u64,
     /// The cause that took half of its time or more; `None` if there is none, or if the report has
     /// no finding of it at this server.
@@ -129,7 +129,7 @@ pub struct Join {
     pub crossings: [Crossing; 2],
 }
 
-/// A finding as one of two places sees it.
+/// A finding as it shows in the capture of one of two places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
     /// The place.
@@ -145,7 +145,7 @@ pub struct Totals {
     pub connections: u64,
     /// Exchanges completed or abandoned.
     pub exchanges: u64,
-    /// Name look-ups.
+    /// Number of name look-ups.
     pub lookups: u64,
     /// Sum of the exchanges' wall times.
     pub wall_ns: u64,
@@ -269,11 +269,11 @@ pub struct EndpointReport {
     pub software: Option<String>,
     /// The application protocol.
     pub protocol: Protocol,
-    /// Connections to it.
+    /// Number of connections to the server.
     pub connections: u64,
-    /// Exchanges with it.
+    /// Number of exchanges with the server.
     pub exchanges: u64,
-    /// Their wall time by owner.
+    /// Wall time of these exchanges by owner.
     pub ledger: Ledger,
     /// Their latency.
     pub latency: Latency,
@@ -295,20 +295,20 @@ pub struct KindReport {
 /// The party that has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Culprit {
-    /// Its role.
+    /// Role of the party.
     pub role: Role,
-    /// Its endpoint; for the network, the server endpoint on whose path it happened.
+    /// Endpoint of the party; for the network, the server endpoint on whose path the time was lost.
     pub endpoint: Endpoint,
 }
 
 /// Numbers of affected exchanges and connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Affected {
-    /// Exchanges with this cause.
+    /// Number of exchanges with this cause.
     pub exchanges: u64,
     /// Exchanges at the same endpoint.
     pub of_exchanges: u64,
-    /// Connections with this cause.
+    /// Number of connections with this cause.
     pub connections: u64,
 }
 
@@ -378,11 +378,11 @@ pub struct Finding {
     pub evidence_flow: Option<(Endpoint, Endpoint)>,
     /// Number of the evidence's exchange on that connection, from 1; 0 if it belongs to none.
     pub evidence_exchange: u64,
-    /// State of the system that supports or contradicts it; empty if no state was read.
+    /// State of the system that supports or contradicts the finding; empty if no state was read.
     pub state: Vec<StateEvidence>,
-    /// Experiments that support or refute it; empty if none was made.
+    /// Experiments that support or refute the finding; empty if none was made.
     pub experiments: Vec<ExperimentEvidence>,
-    /// `true` if packets were captured and do not show it.
+    /// Packets were captured and do not show the finding.
     pub is_unseen: bool,
     /// Similar causes that were excluded.
     pub ruled_out: Vec<RuledOut>,
@@ -396,7 +396,7 @@ pub struct Finding {
     pub sender: Side,
     /// The finding as seen by each of two places; empty if there is one place.
     pub sights: Vec<Sight>,
-    /// The load under which it appears, if single requests do not show it.
+    /// The load under which the finding appears, if single requests do not show it.
     pub load: Option<Load>,
 }
 
@@ -443,11 +443,11 @@ impl Finding {
 pub struct StateEvidence {
     /// The id of its sentence in `state.md`.
     pub id: &'static str,
-    /// `true` if it supports the finding, `false` if it contradicts it.
+    /// The state supports the finding; otherwise it contradicts it.
     pub agrees: bool,
     /// The option, queue or counter, by its name in the kernel's documentation.
     pub setting: &'static str,
-    /// Its value, as the kernel states it.
+    /// The value, as the kernel states it.
     pub value: String,
     /// The socket, destination or table that it belongs to.
     pub place: String,
@@ -459,10 +459,10 @@ pub struct StateEvidence {
     pub facts: Vec<(&'static str, Fact)>,
 }
 
-/// A fact worth knowing that is not a finding.
+/// A fact worth reporting that is not a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// Its id in the message table (`delayed_acks`, `capture_drops`, …).
+    /// Id of the observation in the message table (`delayed_acks`, `capture_drops`, …).
     pub id: &'static str,
     /// Values for its texts.
     pub facts: Vec<(&'static str, Fact)>,
@@ -473,7 +473,7 @@ pub struct Observation {
 /// A look-up that the first request of a connection had to wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LookupReport {
-    /// Time of its first query, ns.
+    /// Time of the first query, ns.
     pub start_ns: u64,
     /// Time at which the client had the answer, ns.
     pub end_ns: u64,
@@ -494,26 +494,26 @@ pub struct LookupMessage {
     pub label: String,
 }
 
-/// One connection.
+/// What the report states about one connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionReport {
-    /// The endpoint that opened it.
+    /// The endpoint that opened the connection.
     pub client: Endpoint,
-    /// The endpoint that accepted it.
+    /// The endpoint that accepted the connection.
     pub server: Endpoint,
     /// The application protocol.
     pub protocol: Protocol,
-    /// Its first frame.
+    /// First frame of the connection.
     pub first_frame: FrameId,
     /// Capture time of the first frame.
     pub first_ns: u64,
     /// Capture time of the last frame.
     pub last_ns: u64,
-    /// Its vantage.
+    /// Vantage of the capture of this connection.
     pub vantage: Vantage,
     /// Base RTT client to server, ns; 0 if never measured.
     pub rtt_min_ns: u64,
-    /// Exchanges on it.
+    /// Number of exchanges on the connection.
     pub exchanges: u64,
     /// Wall time of its exchanges by owner, without that of `lookup`.
     pub ledger: Ledger,
@@ -530,13 +530,13 @@ pub struct ConnectionReport {
 /// One direction of a connection, with tcptrace's labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DirectionReport {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Payload bytes, retransmissions included.
     pub actual_data_bytes: u64,
     /// Payload bytes, each counted once.
     pub unique_bytes: u64,
-    /// Segments retransmitted.
+    /// Number of retransmitted segments with data.
     pub rexmt_data_packets: u64,
     /// Segments retransmitted by the retransmission timer.
     pub rto_count: u64,

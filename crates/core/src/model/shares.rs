@@ -1,4 +1,4 @@
-//! Time by owner where few owners have any: of one exchange or one connection.
+//! Time by owner if few owners have any: for one exchange or one connection.
 
 use super::Ledger;
 use crate::model::Owner;
@@ -13,15 +13,16 @@ pub struct Shares {
     all: Option<Box<Ledger>>,
 }
 
-/// Most exchanges have time of at most set-up, path, both applications and the link.
+/// Maximum number of owners without a ledger. Most exchanges have time of at most set-up, path,
+/// both applications and the link.
 const FEW: usize = 5;
 
 /// Bits of an index into `few`; the indices of all owners fit into one `u64`.
 const PLACE_BITS: u32 = 3;
 const _: () = assert!(FEW < 1 << PLACE_BITS && Owner::ALL.len() as u32 * PLACE_BITS <= u64::BITS);
 
-/// One owner's time: ns in the low 56 bits (two years), the owner's number plus one above; zero if
-/// unused.
+/// Time of one owner: ns in the low 56 bits (two years), above them the owner's number plus one;
+/// zero if unused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share(u64);
 
@@ -52,7 +53,7 @@ impl Shares {
         }
     }
 
-    /// Returns the share of the owner with that number, if it is in `few`.
+    /// Returns the share of the owner with this number, if it is in `few`.
     #[inline]
     fn share(&mut self, number: usize) -> Option<&mut Share> {
         let place = self.places >> (number as u32 * PLACE_BITS) & ((1 << PLACE_BITS) - 1);
@@ -76,7 +77,7 @@ impl Shares {
         }
     }
 
-    /// Adds `ns` to an owner after changing to a full ledger.
+    /// Adds `ns` to an owner after a change to a full ledger.
     #[cold]
     #[inline(never)]
     fn spread(&mut self, number: usize, ns: u64) {
@@ -101,7 +102,7 @@ impl Shares {
         }
     }
 
-    /// Returns whether no other than `owners` have time.
+    /// Returns whether only `owners` have time.
     #[inline]
     pub fn is_of<const N: usize>(&self, owners: [Owner; N]) -> bool {
         let of = |owner: Owner| ((1_u64 << PLACE_BITS) - 1) << (owner as u32 * PLACE_BITS);

@@ -1,4 +1,4 @@
-//! A frame as the analysis refers to it.
+//! A captured frame as the analysis refers to it.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -11,9 +11,9 @@ pub struct Sighting {
     pub frame: FrameId,
     /// Capture time, ns.
     pub time_ns: u64,
-    /// Its TCP or UDP payload, bytes.
+    /// TCP or UDP payload of the frame, bytes.
     pub payload_bytes: u32,
-    /// The side that sent it.
+    /// Side that sent the frame.
     pub from: Side,
 }
 
@@ -29,7 +29,7 @@ impl Sighting {
         (self.frame != FrameId::default()).then_some(self)
     }
 
-    /// Sets it to `here` unless it is already set.
+    /// Sets this sighting to `here` unless it is already set.
     pub fn get_or_insert(&mut self, here: Self) {
         if self.known().is_none() {
             *self = here;

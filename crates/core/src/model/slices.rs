@@ -7,9 +7,9 @@ use crate::model::{Cause, Owner};
 pub struct Slice {
     /// The owner of the time.
     pub owner: Owner,
-    /// The cause; `None` if the time is simply the owner's.
+    /// The cause; `None` if the owner has the time without a cause.
     pub cause: Option<Cause>,
-    /// Its length, ns.
+    /// Length of the slice, ns.
     pub ns: u64,
 }
 
@@ -67,7 +67,7 @@ impl Slices {
     }
 
     /// Makes the time of `cause` unattributed ([`Owner::Unknown`]).
-    pub fn leave_open(&mut self, cause: Cause) {
+    pub fn make_unknown(&mut self, cause: Cause) {
         for slice in &mut self.slices[..self.len] {
             if slice.cause == Some(cause) {
                 *slice = Slice::plain(Owner::Unknown, slice.ns);

@@ -1,7 +1,7 @@
 //! Sentence templates: `{fact}`, `{fact:one|many}`, and `[…|…]` alternatives.
 //!
-//! A template that needs a missing fact yields nothing, never a brace. Text inside `` ` `` is
-//! literal, so that commands and configuration can be written as they are.
+//! A template that needs a missing fact yields nothing. Text inside `` ` `` is literal, so that
+//! commands and configuration can be written as they are.
 
 use super::{Fact, units};
 
@@ -70,8 +70,8 @@ pub fn show(fact: &Fact) -> String {
     }
 }
 
-/// Reads up to the end, or to the `|` or `]` that ends an alternative, whether or not the facts are
-/// there.
+/// Reads up to the end, or to the `|` or `]` that ends an alternative, whether or not the facts
+/// exist.
 fn sequence<'a>(
     rest: &mut &str,
     fact: &dyn Fn(&str) -> Option<&'a Fact>,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_fact_drops_the_sentence_but_not_what_stands_in_brackets() {
+    fn a_missing_fact_drops_the_sentence_unless_it_is_in_brackets() {
         let facts = [("rto_ns", Fact::Ns(204_000_000))];
         assert_eq!(with("after {rto_ns}", &facts).as_deref(), Some("after 204 ms"));
         assert_eq!(with("after {nothing}", &facts), None);

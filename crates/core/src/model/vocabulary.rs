@@ -75,9 +75,9 @@ vocabulary! {
     Role {
         /// The side that opened the connection.
         Client = "client",
-        /// The side that accepted it.
+        /// The side that accepted the connection.
         Server = "server",
-        /// The path between them.
+        /// The path between client and server.
         Network = "network",
         /// The name server.
         Resolver = "resolver",

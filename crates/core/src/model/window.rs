@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_began_before_or_ends_after_is_in_it_too() {
+    fn the_window_includes_what_overlaps_its_ends() {
         let window = Window { from_ns: 10, until_ns: 20 };
         assert!(window.overlaps(5, 10) && window.overlaps(19, 40) && window.overlaps(1, 90));
         assert!(!window.overlaps(5, 9) && !window.overlaps(20, 40));

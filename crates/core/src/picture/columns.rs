@@ -20,7 +20,7 @@ pub(super) fn u16s(values: impl Iterator<Item = u64>) -> String {
     base64(&values.flat_map(|it| narrow(it).to_le_bytes()).collect::<Vec<_>>())
 }
 
-/// Encodes bytes.
+/// Encodes bytes as Base64.
 fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

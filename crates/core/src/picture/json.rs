@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 
 impl Picture {
-    /// Returns all of it, for the page of `report`.
+    /// Returns the picture as JSON, for the page of `report`.
     pub fn json(&self, report: &Report) -> Value {
         let zero_ns = report.totals.first_ns;
         let causes = report.findings.iter().map(|finding| finding.cause);

@@ -13,33 +13,33 @@ const EXCHANGES_MAX: usize = 2_000;
 /// One exchange.
 #[derive(Clone, Debug)]
 pub struct ExchangeRow {
-    /// The endpoint that opened its connection.
+    /// Endpoint that opened the connection of the exchange.
     pub client: Endpoint,
-    /// The endpoint that accepted it.
+    /// Endpoint that accepted the connection.
     pub server: Endpoint,
     /// The application protocol.
     pub protocol: Protocol,
-    /// Its number on the connection, from 1.
+    /// Number of the exchange on the connection, from 1.
     pub number: u64,
-    /// The kind of request; empty if it could not be read.
+    /// Kind of the request; empty if it could not be read.
     pub kind: String,
-    /// Its first frame with data.
+    /// First frame with data.
     pub first: FrameId,
-    /// Its last frame.
+    /// Last frame of the exchange.
     pub last: FrameId,
-    /// Its start, ns.
+    /// Start of the exchange, ns.
     pub start_ns: u64,
-    /// Its duration, ns, without a look-up before it.
+    /// Duration of the exchange, without a look-up before it, ns.
     pub wall_ns: u64,
-    /// Its time by owner.
+    /// Time of the exchange by owner.
     pub ledger: Ledger,
-    /// Causes that contributed to it, the longest first.
+    /// Causes that contributed to the exchange, the longest first.
     pub causes: Vec<Cause>,
-    /// Its result.
+    /// How the exchange ended.
     pub outcome: &'static str,
 }
 
-/// The longest exchanges, independent of the order in which they end.
+/// The longest exchanges, whatever the order in which they end.
 #[derive(Clone, Debug, Default)]
 pub struct Exchanges {
     /// Longest first, after [settling](Self::settle).

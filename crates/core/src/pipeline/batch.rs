@@ -15,7 +15,7 @@ pub(super) enum Aside {
         source: Endpoint,
         destination: Endpoint,
         payload: Box<[u8]>,
-        /// Its length on the wire, bytes.
+        /// Length of the payload on the wire, bytes.
         payload_bytes: u32,
         carrier: Transport,
     },
@@ -51,7 +51,7 @@ pub struct Batch {
     filled: usize,
     /// Indices in `segments`.
     shards: [Vec<u32>; SHARDS],
-    /// By shard: notes about its connections, each with the index of the segment that follows.
+    /// Notes about the connections of each shard, each with the index of the segment that follows.
     notes: [Vec<(u32, Note)>; SHARDS],
     pub(super) asides: Vec<Aside>,
     /// Indices of segments that can show whether their connection is a copy of another.

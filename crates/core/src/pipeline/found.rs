@@ -1,6 +1,6 @@
 //! The result of a pass, or of a part of one, before it becomes a report.
 
-use super::{Control, Joiner, Options, Translated};
+use super::{Control, FragmentJoiner, Options, Translated};
 use crate::capture::InputSummary;
 use crate::dns::Lookup;
 use crate::findings::{self, Tally};
@@ -16,7 +16,7 @@ pub(super) struct Found {
     pub counts: DecodeCounts,
     /// TCP segments in the time window of the report.
     pub segments: u64,
-    /// Connections left out because they are copies of others.
+    /// Number of connections excluded because they are copies of others.
     pub copies: u64,
     /// Capture time of the first frame, ns; `None` if there was no frame.
     pub first_ns: Option<u64>,
@@ -78,7 +78,7 @@ impl Found {
     pub fn report(
         mut self,
         options: &Options,
-        joiner: Joiner,
+        joiner: FragmentJoiner,
         translated: Option<Translated>,
         inputs: &[InputSummary],
     ) -> Report {

@@ -1,4 +1,4 @@
-//! Packets reassembled from IP fragments, which take the place of their last fragment.
+//! Packets reassembled from IP fragments, at the position of their last fragment.
 
 use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
@@ -11,9 +11,9 @@ use crate::wire::{
 
 /// Reassembles the fragments of a capture, block by block.
 #[derive(Clone)]
-pub(crate) struct Joiner {
+pub(crate) struct FragmentJoiner {
     decoder: Decoder,
-    /// By place: both places see the same packets.
+    /// Reassembler of each place: both places see the same packets.
     reassemblers: [Reassembler; 2],
     /// Errors of fragments, and of the packets reassembled from them.
     errors: DecodeCounts,
@@ -41,7 +41,7 @@ impl Joined {
     }
 }
 
-impl Joiner {
+impl FragmentJoiner {
     /// Creates a joiner for the packets selected by `decoder`.
     pub fn new(decoder: Decoder) -> Self {
         Self { decoder, reassemblers: Default::default(), errors: DecodeCounts::default() }
@@ -76,8 +76,8 @@ impl Joiner {
         Joined { errors, packets, incomplete }
     }
 
-    /// Takes the fragment in a frame. Returns the segment that it completes, if any; other
-    /// completed packets go to `batch`.
+    /// Processes the fragment in a frame. Returns the segment that it completes, if there is one;
+    /// other completed packets are added to `batch`.
     fn fragment(
         &mut self,
         block: &Block,

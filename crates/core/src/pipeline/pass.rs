@@ -20,9 +20,9 @@ pub type GoOn<'a> = &'a mut (dyn FnMut(&CaptureSet) -> bool + Send);
 /// core worthwhile, few enough to stay in that core's cache.
 pub const BLOCK_BYTES_THREADED: usize = 1 << 20;
 
-/// Number of polls for a block's turn before its thread sleeps: usually polling takes less time
-/// than waking up.
-const LOOKS_MAX: u32 = 1000;
+/// Number of times that a thread polls for its block's turn before it sleeps: polling usually takes
+/// less time than waking up.
+const POLLS_MAX: u32 = 1000;
 
 /// The source of blocks, and the result of reading.
 struct Input<'a> {
@@ -65,7 +65,7 @@ struct Load {
     batch: Batch,
 }
 
-/// A step that all blocks pass one after the other, in order.
+/// A step through which all blocks pass one after the other, in order.
 struct Gate<T> {
     /// The number of the next block.
     next: AtomicU64,
@@ -88,7 +88,7 @@ pub struct Pass<'a> {
     asleep: AtomicUsize,
     sleep: Mutex<()>,
     changed: Condvar,
-    /// `true` if a thread has died with its block: the pass cannot be completed.
+    /// A thread has panicked with its block, so that the pass cannot be completed.
     is_abandoned: AtomicBool,
 }
 
@@ -130,7 +130,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns the number of the block in `load`; if it holds none, reads and decodes the next one.
+    /// Returns the number of the block in `load`. If it contains none, reads and decodes the next
+    /// one.
     fn fetch(&self, load: &mut Load) -> Option<u64> {
         if load.number.is_none() {
             load.number = lock(&self.input).next(&mut load.block);
@@ -156,7 +157,7 @@ impl<'a> Pass<'a> {
         self.input.into_inner().unwrap_or_else(PoisonError::into_inner).result
     }
 
-    /// Lets block `number` pass `gate` when it is its turn; returns `false` if the pass was
+    /// Lets block `number` pass `gate` when it is its turn. Returns `false` if the pass was
     /// abandoned.
     fn pass<T>(&self, gate: &Gate<T>, number: u64, take: impl FnOnce(&mut T)) -> bool {
         if !self.wait(&gate.next, number) {
@@ -170,9 +171,9 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Waits until `next` equals `number`; returns `false` if the pass was abandoned.
+    /// Waits until `next` equals `number`. Returns `false` if the pass was abandoned.
     fn wait(&self, next: &AtomicU64, number: u64) -> bool {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..POLLS_MAX {
             if next.load(Ordering::Acquire) == number {
                 return true;
             }
@@ -225,7 +226,7 @@ mod tests {
     const EMPTY: &[u8] = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0";
 
     #[test]
-    fn blocks_pass_in_order_also_where_threads_have_to_sleep() {
+    fn blocks_pass_in_order_even_if_threads_have_to_sleep() {
         with_pass(|pass| {
             let gate = Gate::new(Vec::new());
             thread::scope(|scope| {
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_waits_for_one_that_died() {
+    fn no_thread_waits_for_one_that_panicked() {
         with_pass(|pass| {
             let gate = Gate::new(());
             thread::scope(|scope| {

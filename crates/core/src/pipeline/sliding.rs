@@ -1,9 +1,10 @@
-//! A continuous diagnosis of a watched system: reports of the last intervals, and of the whole
+//! A continuous diagnosis of a watched system, with reports of the last intervals and of the whole
 //! time.
 //!
-//! Time is divided into intervals. The results of each are kept as long as it is in the window, and
-//! then added to those before. A report of the window is the sum of its intervals and of open
-//! connections: unfinished exchanges are reported as if the capture ended now.
+//! Time is divided into intervals. The results of each are kept while the interval is in the
+//! window, and then added to the results from before. A report of the window is the sum of its
+//! intervals and of the open connections: unfinished exchanges are reported as if the capture ended
+//! now.
 
 use super::{Analysis, Batch, Control, Found, Options};
 use crate::capture::{Block, InputSummary};
@@ -44,7 +45,7 @@ impl Sliding {
         }
     }
 
-    /// Takes the next frames, in time order.
+    /// Processes the next frames, in time order.
     pub fn take(&mut self, block: &Block) {
         let Analysis { decoder, control, shards, .. } = &mut self.analysis;
         decoder.decode(block, &mut self.batch);
@@ -54,8 +55,8 @@ impl Sliding {
         }
     }
 
-    /// Ends an interval, which contains the results since the last one. Intervals that leave the
-    /// window are added to the earlier results.
+    /// Ends an interval, which contains the results since the end of the last one. The results of
+    /// intervals that leave the window are added to the earlier results.
     pub fn cut(&mut self) {
         let Analysis { control, shards, options, .. } = &mut self.analysis;
         let mut found = Found { lookups: control.take_finished_lookups(), ..Found::default() };
@@ -121,7 +122,7 @@ impl Sliding {
             found.add_counts(&shard.tracker);
         }
         found.add_control(control);
-        found.tally.leave_out_past_causes();
+        found.tally.remove_past_causes();
         found.lookups.extend(control.open_lookups());
         let watched = Watched {
             first_ns: found.first_ns.unwrap_or(control.last_ns),

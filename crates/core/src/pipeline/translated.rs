@@ -3,8 +3,8 @@
 //!
 //! Translation does not change sequence numbers (RFC 3022 §4.1), and both ends choose random
 //! initial ones (RFC 6528): two segments with the same sequence and acknowledgment numbers, and the
-//! same values of other fields that translation does not change, are the same. Their connection is
-//! reported once, with the addresses that its client uses.
+//! same values of other fields that translation does not change, are the same segment. Their
+//! connection is reported once, with the addresses that its client uses.
 
 use super::Batch;
 use crate::model::{Fact, Observation};
@@ -21,7 +21,7 @@ const PASSED_ON_NS: u64 = 1_000_000_000;
 /// continue.
 const COPIES_MAX: usize = 1 << 16;
 
-/// One segment with data in 2^3 is examined, the same ones whatever their addresses.
+/// One segment with data in 2^3 is examined, and the same ones whatever their addresses are.
 const SAMPLED_BITS: u32 = 3;
 
 /// Returns whether a segment is compared with others: all SYN-ACKs, so that a copy whose beginning
@@ -60,14 +60,14 @@ impl Print {
         }
     }
 
-    /// Returns whether fields other than its numbers identify the segment. Some hosts, and many
+    /// Returns whether fields other than the numbers identify the segment. Some hosts, and many
     /// traffic generators, begin all connections with the same numbers.
-    fn is_telling(&self) -> bool {
+    fn is_distinctive(&self) -> bool {
         self.numbers.iter().all(|&number| number != 0)
             && (self.ip_id != 0 || self.timestamps != [0; 2])
     }
 
-    /// Returns its index among the sightings.
+    /// Returns the index of this print among the sightings.
     fn bucket(&self) -> usize {
         let [seq, ack] = self.numbers;
         let mixed = (seq ^ ack.rotate_left(7)).wrapping_mul(0x85eb_ca6b);
@@ -96,8 +96,8 @@ impl Sighting {
         }
     }
 
-    /// Returns whether it belongs to another connection with a different address: a translation on
-    /// the path never changes ports alone.
+    /// Returns whether `other` belongs to another connection with a different address: a
+    /// translation on the path never changes ports alone.
     fn is_elsewhere(&self, other: &Self) -> bool {
         let addresses = |it: &Self| it.ends().map(|end| end.address);
         self.flow != other.flow && addresses(self) != addresses(other)
@@ -115,28 +115,29 @@ impl Sighting {
 pub(super) struct Translated {
     sightings: Vec<Option<Sighting>>,
     copies: HashSet<FlowKey>,
-    /// The addresses of the first copy that was found: those left out and those reported. An
-    /// example with the server's address is preferred.
+    /// The addresses of the first copy that was found: those of the excluded connection and those
+    /// reported. An example with the server's address is preferred.
     example: Option<Changed>,
 }
 
 impl Translated {
     /// Examines the samples of a block, and records in `batch` which connections are copies.
-    pub fn look(&mut self, batch: &mut Batch) {
+    pub fn examine(&mut self, batch: &mut Batch) {
         for index in 0..batch.samples.len() {
             let place = batch.samples[index];
             let Some(segment) = batch.at(place) else { continue };
             if !self.copies.is_empty() && is_syn_ack(segment) {
                 self.copies.remove(&segment.flow);
             }
-            if let Some(copy) = self.see(segment) {
+            if let Some(copy) = self.sighting(segment) {
                 batch.take_copy(place, copy.flow, copy.flow_hash);
             }
         }
     }
 
-    /// Takes a segment; returns the sighting of the connection that it shows to be a copy, if any.
-    fn see(&mut self, segment: &Segment) -> Option<Sighting> {
+    /// Processes a segment. Returns the sighting of the connection that it shows to be a copy, if
+    /// there is one.
+    fn sighting(&mut self, segment: &Segment) -> Option<Sighting> {
         let now = Sighting::of(segment);
         if self.sightings.is_empty() {
             self.sightings.resize(SIGHTINGS, None);
@@ -144,11 +145,11 @@ impl Translated {
         let kept = self.sightings.get_mut(now.print.bucket())?;
         let before = kept.replace(now)?;
         let elapsed_ns = now.time_ns.saturating_sub(before.time_ns);
-        let is_same = before.print == now.print && now.print.is_telling();
+        let is_same = before.print == now.print && now.print.is_distinctive();
         if !is_same || !now.is_elsewhere(&before) || elapsed_ns > PASSED_ON_NS {
             return None;
         }
-        // Segments from the client are captured with its own addresses first, segments to it last.
+        // Segments from the client are first captured with its own addresses, segments to it last.
         let client_sent = !is_syn_ack(segment) && sent_by_client(&before, &now);
         let (counted, copy) = if client_sent { (before, now) } else { (now, before) };
         *kept = Some(counted);
@@ -166,7 +167,7 @@ impl Translated {
         Some(copy)
     }
 
-    /// Returns the observation about the connections that were left out.
+    /// Returns the observation about the excluded connections.
     pub fn observation(&self, connections: u64) -> Option<Observation> {
         let example = self.example.filter(|_| connections > 0)?;
         let facts = vec![

@@ -12,9 +12,9 @@ use crate::tcp::{Connection, Exchange, Sink, Tracker};
 /// The second place of a shard.
 pub(super) struct Twin {
     sites: Sites,
-    /// Connections as seen by the second place.
+    /// Tracker of the connections that the second place saw.
     pub tracker: Tracker,
-    /// Connections that both saw, as seen by each.
+    /// Accounts of both places of the connections that both saw.
     pub accounts: Accounts,
     pub pairs: Pairs,
 }
@@ -27,7 +27,7 @@ impl Twin {
 }
 
 impl Shard {
-    /// Takes segments of both places.
+    /// Processes the segments of both places.
     pub(super) fn take_both(&mut self, index: usize, batch: &Batch, block: &Block) {
         let Some(twin) = &mut self.twin else { return };
         for event in batch.events(index) {
@@ -64,8 +64,8 @@ impl Shard {
     }
 }
 
-/// Routes connections: those that both places saw go to each place's account, the others to the
-/// common tally.
+/// Sends each connection to the right tally: those that both places saw to the account of each
+/// place, the others to the common tally.
 struct Route<'a> {
     place: Place,
     accounts: &'a mut Accounts,

@@ -10,7 +10,7 @@ use crate::wire::Endpoint;
 /// Maximum number of files that a command names; more are written as `FILES`.
 const FILES_MAX: usize = 4;
 
-/// Placeholder for the captures of a report where there are too many to name.
+/// Placeholder for the captures of a report if there are too many to name.
 const NAMELESS: &str = "FILES";
 
 /// Returns the command that draws a finding's evidence; `None` if the evidence is on no connection,
@@ -59,7 +59,7 @@ fn waiting<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a Connec
     later.min_by_key(|(_, it)| it.first_frame)
 }
 
-/// Returns the commands that measure again after the change, and compare.
+/// Returns the commands that measure again after the change and compare.
 pub fn verify(report: &Report, finding: &Finding) -> String {
     if let Some(target) = &report.asked.target {
         return format!("tcpwhy {}", quoted(target));
@@ -111,7 +111,7 @@ pub fn treat(finding: &Finding) -> Option<String> {
         Cause::DelayedAck if is_blocked_by(finding, BLOCKED_BY_SEND_BUFFER) => {
             sockets("buffers", role)?
         }
-        // A sender that waits for late ACKs cannot change that; the other side sends them.
+        // A sender that waits for late ACKs cannot change that, because the other side sends them.
         Cause::DelayedAck => sockets("quickack", peer(role)?)?,
         Cause::SlowStart if role != Role::Server => return None,
         Cause::SlowStart if has(finding, "idle_ns") => {
@@ -137,7 +137,8 @@ pub fn treat(finding: &Finding) -> Option<String> {
         }
         Cause::DnsSearch => resolver("--ndots 1"),
         Cause::DnsSlow if role == Role::Resolver => resolver("--cache"),
-        // If all name servers are asked at the same time, the silent one is not waited for.
+        // If all name servers are queried at the same time, the client does not wait for the silent
+        // one.
         Cause::DnsTimeout if has(finding, "next_resolver") => resolver("--cache"),
         Cause::ConntrackRace => resolver("--single-request-reopen"),
         _ => return None,
@@ -213,7 +214,7 @@ fn what(finding: &Finding) -> String {
     let at = at.unwrap_or(finding.culprit.endpoint);
     let port = if at.port == 0 { port } else { at.port };
     match port {
-        // Many servers reported as one.
+        // Many servers are reported as one.
         _ if finding.culprit.endpoint == Endpoint::default() => "tcp".into(),
         0 => format!("host {}", at.ip()),
         _ => format!("host {} and port {port}", at.ip()),

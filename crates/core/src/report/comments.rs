@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 const OBSERVED_MAX: usize = 8;
 
 /// Returns the comments by frame number: the role of each frame of the evidence, the length of the
-/// silences of `ladders` that a finding accounts for, and the observations. For reports of one
-/// file.
+/// silences of `ladders` for which a finding accounts, and the observations. It is for reports of
+/// one file.
 pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String>> {
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut say = |frame: FrameId, text: String| {

@@ -12,8 +12,8 @@ use super::style::{Look, Paint};
 use crate::compare::{Comparison, Found, Measured, Outcome, Ranks, Tail, Verdict};
 use crate::model::units::{self, counted};
 
-/// Owners with a smaller share of the mean exchange, before and after, are left out unless all are
-/// requested.
+/// Owners with a smaller share of the mean exchange, both before and after, are left out unless all
+/// are requested.
 const OWNER_SHARE_MIN: f64 = 0.001;
 
 /// Renders the whole comparison as text.
@@ -132,7 +132,7 @@ fn latency(page: &mut Page<'_>, comparison: &Comparison) {
     table.times("mean", before.mean_ns(), after.mean_ns());
 }
 
-/// Writes the cost of each cause per mean exchange; a dash where it is not a finding.
+/// Writes the cost of each cause per mean exchange, or a dash where it is not a finding.
 fn causes(page: &mut Page<'_>, comparison: &Comparison) {
     let (before, after) = (&comparison.before, &comparison.after);
     let new = after.findings.iter().filter(|found| before.found(found).is_none());

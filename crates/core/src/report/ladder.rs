@@ -14,7 +14,7 @@ use crate::wire::Endpoint;
 pub struct Ladder {
     /// The endpoint that opened the connection.
     pub client: Endpoint,
-    /// The endpoint that accepted it.
+    /// The endpoint that accepted the connection.
     pub server: Endpoint,
     /// The steps, in time order.
     pub steps: Vec<LadderStep>,
@@ -34,9 +34,9 @@ pub struct LadderStep {
 pub enum Step {
     /// A segment.
     Segment {
-        /// The side that sent it.
+        /// The side that sent the segment.
         from: Side,
-        /// The frame that carried it.
+        /// The frame of the segment.
         frame: FrameId,
         /// `SYN`, `238 B`, `ACK 239`, `615 B again`.
         label: String,

@@ -56,7 +56,7 @@ pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(columns_of(text))))
 }
 
-/// Cuts `text` to `columns` and marks the cut.
+/// Truncates `text` to `columns` and marks the truncation.
 pub fn cut(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();

@@ -1,5 +1,5 @@
-//! Texts of a finding: its cause's message table filled with its facts. Text and JSON both use
-//! these, so they cannot disagree.
+//! Texts of a finding: the message table of its cause, filled with its facts. Text and JSON both
+//! use these, so they cannot disagree.
 
 use crate::app::{Protocol, Side};
 use crate::findings::{self, FixRow, Words};
@@ -85,7 +85,7 @@ pub fn observation(observation: &Observation) -> (bool, String) {
 
 /// Returns the Wireshark display filter for the connection and frames of the evidence in one file.
 /// It contains only what all of these frames have in common: a look-up may use several servers,
-/// several ports, and both UDP and TCP, and a client may go on with another server address.
+/// several ports, and both UDP and TCP, and a client may continue with another server address.
 pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
     let mut filter = String::new();
     let elsewhere = ["forwarded", "continuations"];
@@ -150,7 +150,7 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
     facts
 }
 
-/// Returns the side that sends the data that the cause holds up.
+/// Returns the side that sends the data which the cause holds up.
 fn sender(finding: &Finding) -> Option<Side> {
     let culprit = match finding.culprit.role {
         Role::Client => Some(Side::Client),

@@ -1,20 +1,20 @@
 //! Properties of the output: width, colour and character set.
 
-/// The properties of the place where a report is shown.
+/// Properties of the place where a report is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Width, columns.
     pub width: usize,
-    /// `true` if ANSI colours are used.
+    /// ANSI colours are used.
     pub colour: bool,
     /// The character set.
     pub glyphs: Glyphs,
-    /// `true` if lists are shown in full.
+    /// Lists are shown in full.
     pub all: bool,
 }
 
 impl Default for Look {
-    /// The properties of a pipe.
+    /// Returns the properties of a pipe.
     fn default() -> Self {
         Self { width: 80, colour: false, glyphs: Glyphs::Unicode, all: false }
     }
@@ -34,9 +34,9 @@ pub enum Glyphs {
 pub enum Paint {
     /// Titles and summaries.
     Bold,
-    /// Labels.
+    /// The style of labels.
     Dim,
-    /// A fault.
+    /// The style of faults.
     Fault,
     /// A cost without a fault.
     Cost,

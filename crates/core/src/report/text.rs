@@ -56,7 +56,7 @@ pub fn render(report: &Report, look: &Look) -> String {
 }
 
 /// Renders the answer and its evidence: the headline, one line for each finding, and the first
-/// `findings_max` findings in full. For callers that write the rest themselves.
+/// `findings_max` findings in full. It is for callers that write the rest themselves.
 pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
     let mut page = Page::new(look);
     let findings = phrased(report);
@@ -123,7 +123,7 @@ fn captured_at(vantage: Vantage) -> Option<&'static str> {
     }
 }
 
-/// Writes what limits the report, before its findings.
+/// Writes the limits of the report, before its findings.
 fn limits(page: &mut Page<'_>, report: &Report) {
     for input in &report.inputs {
         for problem in &input.problems {
@@ -219,10 +219,10 @@ fn prediction(report: &Report, finding: &Finding) -> String {
     format!("{of} {name} {} would be {}.", units::duration(now), units::duration(then))
 }
 
-/// Returns whether the latency without the fault can be predicted. If all exchanges failed, there
-/// is none.
+/// Returns whether the latency without the fault can be predicted. It cannot if all exchanges
+/// failed.
 fn is_predicted(finding: &Finding) -> bool {
-    let in_vain = finding.cause.is_in_vain() || finding.counterfactual.max_ns == 0;
+    let in_vain = finding.cause.makes_exchanges_fail() || finding.counterfactual.max_ns == 0;
     is_fault(finding) && finding.lost_ns > 0 && !in_vain
 }
 

@@ -12,28 +12,28 @@ use serde_json::{Value, json};
 /// A silence with everything that decided its owners.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// The state of its sender.
+    /// The gap with everything that its sender knew.
     pub gap: Gap,
     /// The answer of each recogniser that was asked, in order.
     pub answers: Vec<(&'static str, Answer)>,
-    /// Its slices as claimed by the recognisers.
+    /// The slices as the recognisers claimed them.
     pub judged: Vec<Slice>,
-    /// Its slices as added to the ledger, after corrections by the connection.
+    /// The slices as added to the ledger, after corrections by the connection.
     pub recorded: Vec<Slice>,
 }
 
-/// The reasons for the report's verdicts on silences.
+/// The reasons for the verdicts on silences.
 #[derive(Clone, Debug)]
 pub struct Why {
     /// The client of the connection.
     pub client: Endpoint,
-    /// Its server.
+    /// The server of the connection.
     pub server: Endpoint,
     /// The silences, in time order.
     pub silences: Vec<Decided>,
     /// Number of shorter silences that are left out.
     pub omitted: u64,
-    /// The exchange that contains them, with its number on the connection from 1.
+    /// The exchange that contains the silences, with its number on the connection from 1.
     pub exchange: Option<(u64, Exchange)>,
 }
 
@@ -78,8 +78,8 @@ fn code_location(revision: &Revision) -> String {
 }
 
 impl Why {
-    /// Returns the findings of `report` whose cause is one of these silences', at either end of the
-    /// connection.
+    /// Returns the findings of `report` whose cause is that of one of these silences, at either end
+    /// of the connection.
     fn findings<'a>(&self, report: &'a Report) -> Vec<&'a Finding> {
         let chains = self.exchange.iter().flat_map(|(_, it)| &it.chains);
         let causes: Vec<_> = chains.map(|chain| chain.cause).collect();

@@ -1,11 +1,10 @@
 //! The state of a system as additional evidence: what its kernel reports about the sockets whose
 //! packets were captured.
 //!
-//! [`State`] is the part of the output of `tcpwhy sockets --json` (`docs/sockets.schema.json`) that
-//! findings are weighed with. [`weigh`] adds to each finding of a report the state that supports or
-//! contradicts it, and names causes that packets alone cannot distinguish: a full accept queue, a
-//! full connection tracking table, exhausted local ports.
-//! tracking, used-up local ports.
+//! [`State`] is the part of the output of `tcpwhy sockets --json` (`docs/sockets.schema.json`) with
+//! which findings are weighed. [`weigh`] adds to each finding of a report the state that supports
+//! or contradicts it, and names causes that packets alone cannot distinguish: a full accept queue,
+//! a full connection tracking table, exhausted local ports.
 
 mod rules;
 pub mod thresholds;
@@ -23,13 +22,14 @@ use std::net::{IpAddr, SocketAddr};
 /// Sockets and counters of a system at one moment.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct State {
-    /// When it was read, nanoseconds since the Unix epoch; `None` if the file does not say.
+    /// Time at which the state was read, nanoseconds since the Unix epoch; `None` if the file does
+    /// not state it.
     #[serde(default)]
     pub read_ns: Option<u64>,
     /// Counters of each network namespace.
     #[serde(default)]
     pub netns: Vec<Netns>,
-    /// Its TCP sockets.
+    /// TCP sockets of the system.
     pub sockets: Vec<Socket>,
 }
 
@@ -61,8 +61,8 @@ pub struct ByEnds<'a> {
 }
 
 impl ByEnds<'_> {
-    /// Returns the socket with these ends; adds one if the list has none because it was closed
-    /// meanwhile.
+    /// Returns the socket with these ends. Adds one if the list has none because the socket was
+    /// closed meanwhile.
     pub fn socket(&mut self, local: SocketAddr, peer: SocketAddr) -> &mut Socket {
         let sockets = &mut self.state.sockets;
         let index = *self.known.entry(ends(local, peer)).or_insert_with(|| {
@@ -82,7 +82,7 @@ fn ends(local: SocketAddr, peer: SocketAddr) -> (SocketAddr, SocketAddr) {
 /// Counters of one network namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Netns {
-    /// Its name; `None` for the namespace of the process that read it.
+    /// Name of the namespace; `None` for that of the process that read it.
     #[serde(default)]
     pub name: Option<String>,
     /// `ListenOverflows`: connections dropped because an accept queue was full.
@@ -125,17 +125,17 @@ pub struct LocalPorts {
 /// One socket.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Socket {
-    /// Local address and port.
+    /// Local address and port of the socket.
     pub local: SocketAddr,
     /// Remote address and port; `None` for a listener.
     pub peer: Option<SocketAddr>,
-    /// `true` if it is a listener, or was accepted by one.
+    /// The socket is a listener, or was accepted by one.
     #[serde(default)]
     pub is_server: bool,
-    /// The name of its network namespace.
+    /// Name of the network namespace of the socket.
     #[serde(default)]
     pub netns: Option<String>,
-    /// The process that holds it.
+    /// The process that holds the socket.
     #[serde(default)]
     pub process: Option<Process>,
     /// The queues of a listener.
@@ -144,19 +144,19 @@ pub struct Socket {
     /// `TCP_NODELAY`; `None` if it could not be read.
     #[serde(default)]
     pub nodelay: Option<bool>,
-    /// `TCP_CORK`.
+    /// `true` if `TCP_CORK` is set.
     #[serde(default)]
     pub cork: Option<bool>,
     /// `SO_SNDBUF`, bytes, as the kernel reports it: twice the requested size.
     #[serde(default)]
     pub sndbuf_bytes: u64,
-    /// `true` if the application set the send buffer size.
+    /// The application set the send buffer size.
     #[serde(default)]
     pub sndbuf_locked: Option<bool>,
     /// `SO_RCVBUF`, bytes, as the kernel reports it: twice the requested size.
     #[serde(default)]
     pub rcvbuf_bytes: u64,
-    /// `true` if the application set the receive buffer size.
+    /// The application set the receive buffer size.
     #[serde(default)]
     pub rcvbuf_locked: Option<bool>,
     /// Received bytes that the application has not read; `None` for a listener.
@@ -165,7 +165,7 @@ pub struct Socket {
     /// Packets that the socket dropped.
     #[serde(default)]
     pub drops: u64,
-    /// Counts of kernel hooks while it was watched.
+    /// Counts of kernel hooks while the socket was watched.
     #[serde(default)]
     pub hooked: Hooked,
     /// Fields of `TCP_INFO` by name.
@@ -206,11 +206,11 @@ impl Socket {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Hooked {
-    /// Time that its sender waited for send buffer memory, ns.
+    /// Time for which the sender waited for send buffer memory, ns.
     pub sndbuf_wait_ns: u64,
-    /// Time that received data lay unread, ns.
+    /// Time for which received data was unread, ns.
     pub unread_ns: u64,
-    /// Longest time that received data lay unread, ns.
+    /// Longest time for which received data was unread, ns.
     pub unread_max_ns: u64,
     /// Segments retransmitted after a retransmission timeout (RFC 6298 §5).
     pub rto_segments: u64,
@@ -221,9 +221,9 @@ pub struct Hooked {
 /// The process that holds a socket.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Process {
-    /// Its process id.
+    /// The id of the process.
     pub pid: u64,
-    /// Its command, without arguments.
+    /// The command of the process, without arguments.
     pub command: String,
     /// The container that it runs in; `None` outside of containers.
     #[serde(default)]

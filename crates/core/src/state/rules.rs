@@ -9,12 +9,14 @@ use crate::wire::Endpoint;
 
 /// Returns the evidence of `state` for or against `finding`, the strongest first; empty if no
 /// socket took part.
-pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
+pub(super) fn evidence_for(finding: &Finding, state: &State) -> Vec<StateEvidence> {
     let waited = match finding.cause {
-        Cause::SendBuffer => waited_to_send(&of_side(finding, state, finding.sender)),
-        Cause::ZeroWindow => lay_unread(&of_side(finding, state, finding.sender.peer())),
-        Cause::ServerThink => lay_unread(&of_side(finding, state, Side::Server)),
-        Cause::RetransmissionTimeout | Cause::FastRecovery => sent_again(finding, state),
+        Cause::SendBuffer => send_buffer_waits(&of_side(finding, state, finding.sender)),
+        Cause::ZeroWindow => unread_time(&of_side(finding, state, finding.sender.peer())),
+        Cause::ServerThink => unread_time(&of_side(finding, state, Side::Server)),
+        Cause::RetransmissionTimeout | Cause::FastRecovery => {
+            retransmission_reasons(finding, state)
+        }
         _ => None,
     };
     waited.into_iter().chain(of_sockets(finding, state)).collect()
@@ -32,7 +34,7 @@ fn of_sockets(finding: &Finding, state: &State) -> Option<StateEvidence> {
         Cause::ZeroWindow => leaves_unread(&of_side(finding, state, sender.peer())),
         Cause::ServerThink => leaves_unread(&of_side(finding, state, Side::Server)),
         Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::SpuriousRetransmission => {
-            repeats(finding, state)
+            retransmission_counters(finding, state)
         }
         Cause::AcceptQueueOverflow => overflows(server(finding), state),
         _ => None,
@@ -78,7 +80,8 @@ fn share_of(count: usize, of: usize) -> Vec<(&'static str, Fact)> {
     vec![("count", Fact::Count(count as u64)), ("of", Fact::Count(of as u64))]
 }
 
-/// Nagle's algorithm (RFC 896) is on unless `TCP_NODELAY` is set; `TCP_CORK` holds back even more.
+/// Returns evidence about Nagle's algorithm (RFC 896), which is on unless `TCP_NODELAY` is set;
+/// `TCP_CORK` holds back even more.
 fn holds_small_segments(sockets: &[&Socket]) -> Option<StateEvidence> {
     let known: Vec<_> = sockets.iter().filter(|it| it.nodelay.is_some()).copied().collect();
     let (off, on): (Vec<&Socket>, Vec<&Socket>) =
@@ -120,8 +123,8 @@ fn limits_sending(finding: &Finding, sockets: &[&Socket]) -> Option<StateEvidenc
     })
 }
 
-/// Evidence of the kernel hook where senders wait for send buffer memory.
-fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
+/// Returns the evidence of the kernel hook where senders wait for send buffer memory.
+fn send_buffer_waits(sockets: &[&Socket]) -> Option<StateEvidence> {
     let waited: Vec<_> = sockets.iter().filter(|it| it.hooked.sndbuf_wait_ns > 0).collect();
     let socket = waited.iter().max_by_key(|it| it.hooked.sndbuf_wait_ns)?;
     let all_ns = waited.iter().map(|it| it.hooked.sndbuf_wait_ns).sum();
@@ -131,8 +134,8 @@ fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
     Some(evidence(true, "sndbuf_waited", ("sndbuf_wait_ns", value), socket, facts))
 }
 
-/// Evidence of the kernel hooks where data arrives and is read.
-fn lay_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
+/// Returns the evidence of the kernel hooks where data arrives and is read.
+fn unread_time(sockets: &[&Socket]) -> Option<StateEvidence> {
     let late: Vec<_> =
         sockets.iter().filter(|it| it.hooked.unread_max_ns >= UNREAD_MIN_NS).collect();
     let socket = late.iter().max_by_key(|it| it.hooked.unread_max_ns)?;
@@ -165,8 +168,8 @@ fn most<'a>(sockets: &[&'a Socket], field: &str) -> Option<(&'a Socket, u64)> {
     known.max_by_key(|&(_, value)| value)
 }
 
-/// Unread data in the receive queue supports the finding. An empty queue is no evidence against it,
-/// since it says nothing about an earlier moment.
+/// Returns evidence about unread data in the receive queue, which supports the finding. An empty
+/// queue is no evidence against it, since it shows nothing about an earlier moment.
 fn leaves_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
     let full: Vec<_> =
         sockets.iter().filter(|it| it.unread_bytes.is_some_and(|bytes| bytes > 0)).collect();
@@ -189,9 +192,10 @@ fn own_socket<'a>(finding: &Finding, state: &'a State) -> Option<&'a Socket> {
     state.sockets.iter().find(is_it)
 }
 
-/// Evidence of the kernel hook on retransmissions, which records their reason. No record is no
-/// evidence against it: the hook may have been attached later.
-fn sent_again(finding: &Finding, state: &State) -> Option<StateEvidence> {
+/// Returns the evidence of the kernel hook on retransmissions, which records their reason. If it
+/// recorded nothing, this is no evidence against the finding: the hook may have been attached
+/// later.
+fn retransmission_reasons(finding: &Finding, state: &State) -> Option<StateEvidence> {
     let socket = own_socket(finding, state)?;
     let hooked = &socket.hooked;
     let (id, setting, count) = match finding.cause {
@@ -205,7 +209,7 @@ fn sent_again(finding: &Finding, state: &State) -> Option<StateEvidence> {
 }
 
 /// Returns the evidence of the sender's kernel counters for the connection in the evidence.
-fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
+fn retransmission_counters(finding: &Finding, state: &State) -> Option<StateEvidence> {
     let socket = own_socket(finding, state)?;
     let count = socket.tcp_info("tcpi_total_retrans")?;
     let (id, facts) = match count {
@@ -215,9 +219,9 @@ fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
     Some(evidence(count > 0, id, ("tcpi_total_retrans", count.to_string()), socket, facts))
 }
 
-/// Returns the evidence of a listener whose queue is full, or was. A listening socket counts
-/// everything it drops, including repeated SYNs; only `ListenOverflows`, which counts the whole
-/// namespace, shows that connections were among them.
+/// Returns the evidence of a listener whose queue is full, or was full. A listening socket counts
+/// everything that it drops, including repeated SYNs; only `ListenOverflows`, which counts the
+/// whole namespace, shows that connections were among them.
 pub(super) fn overflows(server: Endpoint, state: &State) -> Option<StateEvidence> {
     let at = |socket: &&Socket| {
         let ip = socket.local.ip();

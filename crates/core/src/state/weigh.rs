@@ -1,6 +1,6 @@
 //! Adds the evidence of the state to the findings of a report.
 
-use super::rules::{ask, overflows, server};
+use super::rules::{evidence_for, overflows, server};
 use super::{Conntrack, LocalPorts, Netns, State};
 use crate::findings;
 use crate::findings::thresholds::CONFIDENCE_MAX;
@@ -10,13 +10,13 @@ use crate::wire::Endpoint;
 use std::net::SocketAddr;
 
 /// Adds to the findings of `report` the evidence of `state` for or against each, adapts their
-/// confidence, and names causes that only the state can distinguish. Findings weighed before are
-/// not changed.
+/// confidence, and names causes that only the state can distinguish. Findings that were weighed
+/// before are not changed.
 pub fn weigh(report: &mut Report, state: &State) {
     for finding in report.findings.iter_mut().filter(|finding| finding.state.is_empty()) {
         rename(finding, state);
         if finding.state.is_empty() {
-            for evidence in ask(finding, state) {
+            for evidence in evidence_for(finding, state) {
                 add(finding, evidence, state);
             }
         }
@@ -40,7 +40,7 @@ fn add(finding: &mut Finding, mut evidence: StateEvidence, state: &State) {
     finding.state.push(evidence);
 }
 
-/// Applies Bayes' rule in odds: they are multiplied by the likelihood ratio, or divided by it.
+/// Applies Bayes' rule: the odds are multiplied by the likelihood ratio, or divided by it.
 fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { LIKELIHOOD_RATIO } else { LIKELIHOOD_RATIO.recip() };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
@@ -48,8 +48,9 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     (share.min(CONFIDENCE_MAX) * 100.0).round() / 100.0
 }
 
-/// Renames the cause of failed connection attempts and look-ups, which look the same on the wire
-/// whatever dropped them: the state shows a full accept queue or a full connection tracking table.
+/// Renames the cause of failed connection attempts and look-ups if the state shows a full accept
+/// queue or a full connection tracking table. On the wire they look the same, whatever dropped
+/// them.
 fn rename(finding: &mut Finding, state: &State) {
     if !matches!(finding.cause, Cause::SynRetransmit | Cause::DnsTimeout) {
         return;
@@ -70,7 +71,7 @@ fn rename(finding: &mut Finding, state: &State) {
     };
     finding.cause = cause;
     finding.culprit = culprit;
-    // They were excluded for the previous cause.
+    // The look-alikes were excluded for the previous cause.
     finding.ruled_out.clear();
     add(finding, evidence, state);
 }
@@ -98,7 +99,7 @@ fn is_used_up(ports: &LocalPorts) -> bool {
     ports.available > 0 && ports.used >= ports.available - ports.available / TIME_WAIT_S
 }
 
-/// Creates the finding. No packet shows it: `connect` fails before one is sent.
+/// Creates the finding of exhausted ports. No packet shows it: `connect` fails before one is sent.
 fn port_exhaustion(ports: &LocalPorts, state: &State) -> Finding {
     let evidence = StateEvidence {
         id: "ports_used",

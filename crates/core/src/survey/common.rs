@@ -47,11 +47,11 @@ pub fn seen(batch: &Batch) -> impl Iterator<Item = (u64, Seen)> {
 /// The data kept of one file.
 #[derive(Default)]
 pub struct Sketch {
-    /// Its index among the sources.
+    /// Index of the file among the sources.
     pub index: usize,
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// Time of its first frame, ns.
+    /// Time of the first frame of the file, ns.
     pub first_ns: u64,
     /// Time of the latest packet examined, ns.
     pub last_ns: u64,
@@ -74,11 +74,11 @@ impl Sketch {
 /// The relation between two files, as seen from one of them.
 #[derive(Clone, Copy)]
 pub struct Link {
-    /// `true` if they were taken at different places; otherwise they are copies of one capture.
+    /// The files were taken at different places; otherwise they are copies of one capture.
     pub is_apart: bool,
-    /// Greater than zero if this file's place is nearer the clients.
+    /// Greater than zero if the place of this file is nearer the clients.
     pub nearer: i64,
-    /// Time by which the other file's clock is ahead, ns.
+    /// Time by which the clock of the other file is ahead, ns.
     pub later_ns: i64,
 }
 
@@ -92,16 +92,16 @@ impl Link {
 /// A packet that is in both files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
-    /// Its time in the first file, ns.
+    /// Time of the packet in the first file, ns.
     here_ns: u64,
-    /// Time from there to its time in the second file, ns.
+    /// Time from then to the time of the packet in the second file, ns.
     later_ns: i64,
     from_client: bool,
     has_data: bool,
 }
 
 impl Pair {
-    /// Its time in the second file, ns.
+    /// Returns the time of the packet in the second file, ns.
     fn there_ns(&self) -> u64 {
         self.here_ns.wrapping_add_signed(self.later_ns)
     }
@@ -110,12 +110,12 @@ impl Pair {
 /// Sampled packets that two files have in common.
 #[derive(Default)]
 pub struct Common {
-    /// In time order.
+    /// The common packets, in time order.
     pub packets: Vec<Pair>,
     flows: HashSet<FlowKey>,
     /// Number of packets that differ only in their addresses.
     pub translated: usize,
-    /// `true` if the packets belong to connections that made progress in both files.
+    /// The packets belong to connections that made progress in both files.
     is_progress: bool,
 }
 
@@ -125,7 +125,7 @@ impl Common {
     /// A timer may repeat a SYN, its answer, an unanswered request or query, with the same bytes,
     /// so that two parts of one capture contain it. A connection whose sender shows two
     /// acknowledgment numbers in both files is different: acknowledgments never go back (RFC 9293
-    /// §3.10.7.4), so what was sent before the second was not repeated after it. If such
+    /// §3.10.7.4), so data sent before the second number was not repeated after it. If such
     /// connections are shared, only these count.
     pub fn of(one: &Sketch, other: &Sketch) -> Self {
         let (mut common, mut shared) = (Self::default(), Vec::new());
@@ -163,10 +163,10 @@ impl Common {
         common
     }
 
-    /// Returns whether the common packets are the same ones, seen at two places, and not others
-    /// with the same bytes that were sent later: they belong to connections that made progress, or
-    /// they follow sooner than any timer repeats, and they are not all in one file before they are
-    /// in the other.
+    /// Returns whether the common packets are the same packets at two places, and not others with
+    /// the same bytes that were sent later. They are the same if they belong to connections that
+    /// made progress, or if they follow sooner than any timer repeats and not all of them are in
+    /// one file before they are in the other.
     fn are_the_same(&self) -> bool {
         let at_once = |it: &Pair| it.later_ns.unsigned_abs() < LINUX_RTO_MIN_NS;
         let span = |pick: fn(&Pair) -> u64| {
@@ -181,16 +181,16 @@ impl Common {
     }
 
     /// Returns the relation between the two files; `None` if they do not show two places. Files of
-    /// one place may share a few packets, as captures on two interfaces do; two places share most
+    /// one place may share a few packets, as captures on two interfaces do. Two places share most
     /// packets of a connection in the time in which both captured, by the clocks that the common
     /// packets show. Packets that may have been repeated later prove no second place, unless two
-    /// places were `asked_for`.
-    pub fn link(&self, one: &Sketch, other: &Sketch, asked_for: bool) -> Option<Link> {
-        if !asked_for && !self.are_the_same() {
+    /// places were requested (`is_requested`).
+    pub fn link(&self, one: &Sketch, other: &Sketch, is_requested: bool) -> Option<Link> {
+        if !is_requested && !self.are_the_same() {
             return None;
         }
         let follow = one.last_ns < other.first_ns || other.last_ns < one.first_ns;
-        if follow && !asked_for && !self.is_one_time(one, other) {
+        if follow && !is_requested && !self.is_one_time(one, other) {
             return None;
         }
         let [shown_here, shown_there] = self.expected(one, other, |_| true);
@@ -201,7 +201,7 @@ impl Common {
         let step_ns = self.step_ns(|it| it.here_ns).max(self.step_ns(Pair::there_ns));
         let is_apart = self.packets.iter().any(|it| it.later_ns.unsigned_abs() >= step_ns);
         // The difference between two consecutive packets of opposite directions is a round trip
-        // between the places, whatever the clocks.
+        // between the places, whatever the clocks are.
         let turns = self.packets.windows(2).filter_map(|pair| match pair {
             [one, other] if one.from_client != other.from_client => {
                 let sign = if one.from_client { 1 } else { -1 };
@@ -214,9 +214,9 @@ impl Common {
     }
 
     /// Returns whether two files, one of which begins after the other ends, cover the same time
-    /// with different clocks: both contain most of the packets that the smaller one has of these
-    /// connections, in both directions and in order, and most of the ACKs without data that either
-    /// has. Otherwise they are parts of one capture with a few repeated packets. Segments with data
+    /// with different clocks: both contain, in both directions and in order, most of the packets
+    /// that the smaller one has of these connections, and most of the ACKs without data that either
+    /// one has. Otherwise they are parts of one capture with a few repeated packets. Segments with data
     /// may be cut differently at two places (segmentation offload), so those of the larger file are
     /// not compared.
     fn is_one_time(&self, one: &Sketch, other: &Sketch) -> bool {
@@ -238,8 +238,8 @@ impl Common {
         most && most_acks && in_order(true) && in_order(false)
     }
 
-    /// Returns the number of packets of these connections for which `counts` holds, that each file
-    /// has in the time in which both captured.
+    /// Returns for each file how many of its packets belong to these connections, were captured in
+    /// the time in which both captured, and fulfil `counts`.
     fn expected(&self, one: &Sketch, other: &Sketch, counts: fn(&Seen) -> bool) -> [usize; 2] {
         let mut later: Vec<i64> = self.packets.iter().map(|it| it.later_ns).collect();
         later.sort_unstable();

@@ -1,10 +1,10 @@
-//! Finds captures of an input that show the same packets, and so were taken at two places.
+//! Finds captures of an input that show the same packets, so that they were taken at two places.
 //!
 //! Packets are recognised by fields that routers do not change: sequence and acknowledgment
 //! numbers, timestamps, identification. Files that share packets were taken at different places,
-//! whatever their names and clocks; the files of one place, such as a rotated set, share none. Of
-//! many packets only a sample is compared, chosen by fingerprint, so that it contains the same
-//! packets in every file.
+//! whatever their names and clocks are; the files of one place, such as a rotated set, share none.
+//! Only a sample of the packets is compared. It is chosen by fingerprint, so that it contains the
+//! same packets of every file.
 
 mod common;
 
@@ -17,7 +17,8 @@ use std::collections::{BTreeSet, VecDeque};
 /// Maximum number of fingerprints kept of all files together.
 const SAMPLE_MAX: usize = 1 << 17;
 
-/// Bytes read of all files together, and minimum for each, unless all is to be read.
+/// Number of bytes read of all files together, and least number for each, unless all have to be
+/// read.
 const BUDGET_BYTES: u64 = 256 << 20;
 const FILE_BYTES_MIN: u64 = 64 << 10;
 
@@ -30,9 +31,9 @@ pub enum JoinError {
          name the captures of two places, or read all as one: --vantages 1"
     )]
     MorePlaces {
-        /// Two of the files.
+        /// One of the files.
         first: String,
-        /// The other one.
+        /// Another of the files.
         second: String,
     },
     /// Two places were requested, but there is only one.
@@ -55,7 +56,7 @@ pub enum JoinError {
 pub struct Survey {
     /// The site of each source, in their order; empty if all are of one place.
     pub sites: Vec<Site>,
-    /// `true` if packets were seen again with other addresses.
+    /// Packets were seen again with other addresses.
     pub is_translated: bool,
 }
 
@@ -158,7 +159,7 @@ impl Sample {
 
     /// Assigns places to the files so that files with common packets have different places (graph
     /// colouring).
-    fn places(&self, asked_for: bool) -> Result<Survey, JoinError> {
+    fn places(&self, is_requested: bool) -> Result<Survey, JoinError> {
         let count = self.sketches.len();
         let mut links: Vec<Vec<(usize, Link)>> = vec![Vec::new(); count];
         let mut is_translated = false;
@@ -166,25 +167,25 @@ impl Sample {
             let [one_sketch, other_sketch] = [one, other].map(|file| &self.sketches[file]);
             let common = Common::of(one_sketch, other_sketch);
             is_translated |= common.translated >= COMMON_MIN && common.packets.is_empty();
-            if let Some(link) = common.link(one_sketch, other_sketch, asked_for) {
+            if let Some(link) = common.link(one_sketch, other_sketch, is_requested) {
                 links[one].push((other, link));
                 links[other].push((one, link.back()));
             }
         }
-        let mut stands: Vec<Option<Stand>> = vec![None; count];
+        let mut placements: Vec<Option<Placement>> = vec![None; count];
         for start in 0..count {
-            if stands[start].is_none() && !links[start].is_empty() {
-                self.colour(start, &links, &mut stands)?;
+            if placements[start].is_none() && !links[start].is_empty() {
+                self.colour(start, &links, &mut placements)?;
             }
         }
-        if !stands.iter().flatten().any(|stand| stand.is_second) {
+        if !placements.iter().flatten().any(|stand| stand.is_second) {
             return Ok(Survey { sites: Vec::new(), is_translated });
         }
-        self.follow_names(&mut stands);
+        self.follow_names(&mut placements);
         let mut sites =
             vec![Site::default(); self.sketches.iter().map(|it| it.index + 1).max().unwrap_or(0)];
-        for (sketch, stand) in self.sketches.iter().zip(stands) {
-            if let Some(Stand { is_second: true, ahead_ns }) = stand {
+        for (sketch, stand) in self.sketches.iter().zip(placements) {
+            if let Some(Placement { is_second: true, ahead_ns }) = stand {
                 sites[sketch.index] = Site { is_second: true, ahead_ns };
             }
         }
@@ -210,24 +211,24 @@ impl Sample {
     }
 
     /// Assigns a place to `start` and to all files that share packets with it, directly or
-    /// indirectly; the place nearer the clients is the first.
+    /// indirectly. The first place is that nearer the clients.
     fn colour(
         &self,
         start: usize,
         links: &[Vec<(usize, Link)>],
-        stands: &mut [Option<Stand>],
+        placements: &mut [Option<Placement>],
     ) -> Result<(), JoinError> {
         let (mut due, mut members, mut votes) = (VecDeque::from([start]), Vec::new(), 0);
-        stands[start] = Some(Stand::default());
+        placements[start] = Some(Placement::default());
         while let Some(file) = due.pop_front() {
             members.push(file);
-            let Some(Stand { is_second, .. }) = stands[file] else { continue };
+            let Some(Placement { is_second, .. }) = placements[file] else { continue };
             for (other, link) in &links[file] {
                 votes += if is_second { -link.nearer } else { link.nearer };
                 let theirs = is_second != link.is_apart;
-                match stands[*other] {
+                match placements[*other] {
                     None => {
-                        stands[*other] = Some(Stand { is_second: theirs, ahead_ns: 0 });
+                        placements[*other] = Some(Placement { is_second: theirs, ahead_ns: 0 });
                         due.push_back(*other);
                     }
                     Some(stand) if stand.is_second == theirs => {}
@@ -242,11 +243,11 @@ impl Sample {
             }
         }
         for &file in &members {
-            let Some(stand) = &mut stands[file] else { continue };
+            let Some(stand) = &mut placements[file] else { continue };
             stand.is_second ^= votes < 0;
             if stand.is_second {
                 let apart = links[file].iter().filter(|(_, link)| link.is_apart);
-                // Links lead from this file, of the second place, to one of the first.
+                // The links lead from this file, at the second place, to one at the first.
                 let mut ahead: Vec<i64> = apart.map(|(_, link)| -link.later_ns).collect();
                 ahead.sort_unstable();
                 stand.ahead_ns = ahead.get(ahead.len() / 2).copied().unwrap_or(0);
@@ -255,16 +256,16 @@ impl Sample {
         Ok(())
     }
 
-    /// Assigns files without common packets to the place of files with the same name except for
-    /// numbers, as in a rotated set.
-    fn follow_names(&self, stands: &mut [Option<Stand>]) {
-        let placed: Vec<(String, Stand)> = self
+    /// Assigns files without common packets to the place of files that have the same name except
+    /// for numbers, as in a rotated set.
+    fn follow_names(&self, placements: &mut [Option<Placement>]) {
+        let placed: Vec<(String, Placement)> = self
             .sketches
             .iter()
-            .zip(&*stands)
+            .zip(&*placements)
             .filter_map(|(sketch, stand)| Some((stem(&sketch.name), (*stand)?)))
             .collect();
-        for (sketch, stand) in self.sketches.iter().zip(stands) {
+        for (sketch, stand) in self.sketches.iter().zip(placements) {
             let alike = || placed.iter().find(|(name, _)| *name == stem(&sketch.name));
             *stand = stand.or_else(|| alike().map(|(_, stand)| *stand));
         }
@@ -276,9 +277,9 @@ fn stem(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
-/// The place and clock of a file.
+/// Place and clock of a file.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stand {
+struct Placement {
     is_second: bool,
     ahead_ns: i64,
 }

@@ -42,13 +42,13 @@ impl Offer {
 pub struct Ack {
     /// Time at which it passed the vantage, ns.
     pub seen_ns: u64,
-    /// The frame that carried it.
+    /// Frame of the ACK.
     pub frame: FrameId,
-    /// Position that it acknowledges (SND.UNA once it arrives).
+    /// Position that the ACK acknowledges (SND.UNA once it arrives).
     pub una: u64,
-    /// Window that it offers.
+    /// Window that the ACK offers.
     pub offer: Offer,
-    /// Its own payload, bytes.
+    /// Payload of the segment with the ACK, bytes.
     pub payload_bytes: u32,
     /// It carried SACK blocks above `una`, or was a duplicate ACK.
     pub duplicate: bool,
@@ -71,7 +71,7 @@ impl Ack {
         self.tsval != 0 && is_since(tsecr, self.tsval)
     }
 
-    /// Returns its frame, which `from` sent.
+    /// Returns the frame of the ACK, which `from` sent.
     pub fn sighting(&self, from: Side) -> Sighting {
         let Self { frame, seen_ns: time_ns, payload_bytes, .. } = *self;
         Sighting { frame, time_ns, payload_bytes, from }

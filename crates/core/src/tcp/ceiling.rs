@@ -28,8 +28,8 @@ pub struct Rounds {
     /// Rounds since the last growth in which the sender, as seen later, had nothing more buffered.
     emptied_rounds: u32,
     /// Greatest peak, bytes.
-    /// Number of consecutive blocked rounds that did not exceed `greatest`.
     greatest: u64,
+    /// Number of consecutive blocked rounds that did not exceed `greatest`.
     spent_rounds: u32,
     /// Consecutive blocked rounds far below `reference`.
     low_rounds: u32,

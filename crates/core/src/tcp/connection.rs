@@ -49,7 +49,7 @@ fn is_pure_ack(segment: &Segment) -> bool {
 /// One TCP connection.
 #[derive(Clone)]
 pub struct Connection {
-    /// Its key in the table.
+    /// Key of the connection in the table.
     pub key: FlowKey,
     /// Lower half of the hash of the key.
     pub hash: u32,

@@ -31,7 +31,8 @@ pub struct Pauses {
 /// The pattern in which the server of a connection sends, learnt from its responses so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerPattern {
-    /// The server has sent a response without a pause, or messages that no client waited for.
+    /// `true` if the server has sent a response without a pause, or messages that no client waited
+    /// for.
     whole: bool,
     /// Number of responses in several parts after which the client continued at once.
     in_parts: u8,

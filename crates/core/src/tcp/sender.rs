@@ -258,13 +258,13 @@ impl Sender {
     }
 
     /// Returns whether the sender has waited for the ACKs of full segments one or two at a time.
-    pub fn steps(&self) -> bool {
-        self.marks.has(Marks::STEPS)
+    pub fn waits_per_segment(&self) -> bool {
+        self.marks.has(Marks::WAITS_PER_SEGMENT)
     }
 
     /// Records that the sender waits for the ACKs of full segments one or two at a time.
-    pub fn note_steps(&mut self) {
-        self.marks.note(Marks::STEPS, true);
+    pub fn note_waits_per_segment(&mut self) {
+        self.marks.note(Marks::WAITS_PER_SEGMENT, true);
     }
 
     /// Time at which the highest ACK passed the vantage, ns.

@@ -71,7 +71,7 @@ struct Repeated {
     after_ack_ns: Vec<u64>,
     /// Number of times that the client repeated data before the server sent any.
     ignored_data: u32,
-    /// Time of the last such repetition, ns.
+    /// Time of the last of these retransmissions, ns.
     ignored_last_ns: u64,
     /// Number of segments of an older connection with the same addresses and ports.
     others: u32,

@@ -23,9 +23,9 @@ const PIPELINED_MAX: usize = 64;
 /// Context of a mark in the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
-    /// Time of the segment that carried it, ns.
+    /// Time of the segment that carried the byte at the mark, ns.
     pub time_ns: u64,
-    /// The segment that carried it.
+    /// The segment that carried the byte at the mark.
     pub seen: Sighting,
     /// Position of the mark in the sender's stream.
     pub position: u64,

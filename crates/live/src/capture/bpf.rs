@@ -138,7 +138,7 @@ impl Assembler {
         self.steps.push(Step::Plain(RETURN, bytes));
     }
 
-    /// Goes on at `label`.
+    /// Continues at `label`.
     pub fn goto(&mut self, label: Label) {
         self.steps.push(Step::Goto(label));
     }

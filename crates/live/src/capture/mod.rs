@@ -87,7 +87,7 @@ trait Source: Send {
     /// Waits until there may be frames, or `timeout` is over. A signal may end it.
     fn wait(&mut self, timeout: Duration) -> Result<(), LiveError>;
 
-    /// From now on keeps what `selection` says.
+    /// Captures only the packets of `selection` from now on.
     fn select(&mut self, selection: &Selection) -> Result<(), LiveError>;
 
     /// Returns the number of frames lost since the capture began because the ring was full.
@@ -249,7 +249,7 @@ impl Capture {
         Ok(())
     }
 
-    /// From now on captures what matches `ends`.
+    /// Captures only the packets that match `ends` from now on.
     ///
     /// # Errors
     /// The kernel refuses the filter.

@@ -164,7 +164,7 @@ impl Source for Programs {
     }
 }
 
-/// The kind of the interface's queueing discipline.
+/// Returns the kind of the interface's queueing discipline.
 fn discipline(name: &str) -> Option<String> {
     let links = Route::open().and_then(|mut route| route.links(&mut Counters::default()));
     let link = links.ok()?.into_iter().find(|link| link.name == name)?;

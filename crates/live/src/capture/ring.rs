@@ -68,7 +68,7 @@ fn half(bytes: &[u8], at: usize) -> u16 {
 mod tests {
     use super::*;
 
-    /// A block with one IPv4 packet of 4 bytes, of which the wire had 9, from interface 7.
+    /// Returns a block with one IPv4 packet of 4 bytes, of which the wire had 9, from interface 7.
     fn block(status: u32) -> Vec<u8> {
         let mut block = vec![0; 48];
         block[12..16].copy_from_slice(&1u32.to_ne_bytes());

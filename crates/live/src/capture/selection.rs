@@ -67,7 +67,7 @@ impl Share {
     /// The smallest share, one connection of 4096.
     pub const LEAST: Self = Self(12);
 
-    /// The smallest that is not below `part`.
+    /// Returns the smallest share that is not below `part`.
     pub fn not_below(part: f64) -> Self {
         let mut share = Self::ALL;
         while share != Self::LEAST && share.halved().value() >= part {
@@ -76,12 +76,12 @@ impl Share {
         share
     }
 
-    /// Half of it.
+    /// Returns half of this share.
     pub fn halved(self) -> Self {
         Self(self.0 + 1).min(Self::LEAST)
     }
 
-    /// Twice as much.
+    /// Returns twice this share.
     pub fn doubled(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
@@ -129,7 +129,7 @@ const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const VLANS: [u32; 2] = [0x8100, 0x88a8];
 
-/// The program of a selection.
+/// Returns the filter program of a selection.
 pub fn program(selection: &Selection) -> Vec<Instruction> {
     let mut writer = Writer::new(selection);
     writer.write();
@@ -139,7 +139,7 @@ pub fn program(selection: &Selection) -> Vec<Instruction> {
 /// Position of the transport header.
 #[derive(Clone, Copy)]
 enum Transport {
-    /// At this offset after the IPv4 header, whose length is in X.
+    /// At this offset from the end of the IPv4 header, whose length is in X.
     BehindX(u32),
     At(u32),
     /// The packet has none.
@@ -431,7 +431,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// The first `bits` of an address.
+/// Returns a mask for the first `bits` of an address.
 pub(super) fn mask(bits: u32) -> u128 {
     if bits == 0 { 0 } else { u128::MAX << (128 - bits.min(128)) }
 }

@@ -15,7 +15,7 @@ use crate::diag::{Diag, State};
 /// State of a network namespace at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
-    /// By name.
+    /// The counters, by name.
     pub(super) counters: Counters,
     /// Connection tracking; `None` where the kernel has none.
     pub(super) conntrack: Option<ConntrackUse>,
@@ -25,7 +25,7 @@ pub(super) struct Snapshot {
     pub(super) sockets: BTreeMap<Key, Counting>,
 }
 
-/// Names a socket while it exists.
+/// Identifies a socket while it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// A TCP listener by its cookie.
@@ -47,7 +47,7 @@ pub(super) struct Counting {
 /// Entries of connection tracking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ConntrackUse {
-    /// Entries in use.
+    /// Number of entries in use.
     pub count: u64,
     /// Entries at which new flows are dropped.
     pub max: u64,
@@ -94,7 +94,7 @@ fn conntrack_use() -> Option<ConntrackUse> {
     Some(ConntrackUse { count: number("count")?, max: number("max")? })
 }
 
-/// `/proc/net/udp`: the last column counts what the socket dropped.
+/// Parses `/proc/net/udp`, whose last column counts what the socket dropped.
 fn udp(text: &str) -> impl Iterator<Item = (Key, Counting)> + '_ {
     text.lines().skip(1).filter_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

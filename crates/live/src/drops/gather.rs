@@ -226,7 +226,7 @@ fn add_sockets(
     }
 }
 
-/// The line that the hook made for a socket, or a new one.
+/// Returns the line of a socket that the hook has already made, or a new one.
 fn line_of_socket(
     netns: u64,
     subject: Subject,

@@ -38,7 +38,7 @@ pub struct Line {
     pub interface: Option<String>,
     /// Flows, the most dropped first; at most ten.
     pub flows: Vec<FlowDrops>,
-    /// Flows beyond those.
+    /// Number of further flows.
     pub flows_omitted: u64,
     /// Counters that grew with it.
     pub counters: Vec<Increase>,
@@ -66,11 +66,11 @@ pub struct FlowDrops {
     /// Flow of the packets.
     #[serde(flatten)]
     pub flow: Flow,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// TCP packets that open a connection.
     pub syns: u64,
-    /// TCP packets with payload.
+    /// Number of TCP packets with payload.
     pub with_data: u64,
 }
 

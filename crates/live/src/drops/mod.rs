@@ -46,7 +46,7 @@ pub struct Watch {
     watched: Watched,
     session: Session,
     missing: Vec<Unavailable>,
-    /// By inode.
+    /// The namespaces that were read, by inode.
     namespaces: BTreeMap<u64, (Netns, Snapshot)>,
     softnet_dropped: u64,
 }

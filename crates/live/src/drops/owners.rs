@@ -41,7 +41,7 @@ impl Sockets {
         }
     }
 
-    /// The local socket of a flow.
+    /// Returns the owner of the local socket of a flow.
     pub(super) fn of(&self, flow: &Flow) -> Option<Owner> {
         let Flow { source, destination, protocol } = *flow;
         match protocol {
@@ -74,7 +74,7 @@ fn service(found: Option<(SocketAddr, u32)>) -> Option<Owner> {
     found.map(|(service, inode)| Owner { service: Some(service), inode })
 }
 
-/// The socket at an address, or at the wildcard address of its port.
+/// Returns the socket at an address, or at the wildcard address of its port.
 fn at(sockets: &HashMap<SocketAddr, u32>, end: SocketAddr) -> Option<(SocketAddr, u32)> {
     let wildcards: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     let places = std::iter::once(end.ip()).chain(wildcards);
@@ -82,7 +82,7 @@ fn at(sockets: &HashMap<SocketAddr, u32>, end: SocketAddr) -> Option<(SocketAddr
     places.find_map(|place| Some((place, *sockets.get(&place)?)))
 }
 
-/// The process that holds a socket.
+/// Returns the process that holds a socket.
 pub(super) fn process(holders: &Holders, inode: u32) -> Option<&Process> {
     let holder = holders.by_inode.get(&inode).filter(|_| inode != 0)?;
     holders.processes.get(holder.process)

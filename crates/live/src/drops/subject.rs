@@ -10,7 +10,7 @@ use tcpwhy_core::model::Cause;
 pub enum Harm {
     /// A socket waits for the packet: it has to be sent again, or a connection fails.
     Hurts,
-    /// It may be intended, or no socket may wait for the packet.
+    /// The drop may be intended, or no socket may wait for the packet.
     CanHurt,
     /// Part of normal work: duplicates, packets of closed connections, other hosts' packets.
     Harmless,
@@ -50,13 +50,13 @@ pub enum Subject {
     CpuBacklog,
     /// The interface or its driver.
     Interface,
-    /// No route, or an address that is not routed.
+    /// There is no route, or the address is not routed.
     Route,
     /// The reverse path filter.
     ReversePath,
     /// The next hop does not answer ARP or neighbour discovery.
     Neighbour,
-    /// Larger than the MTU.
+    /// The packet is larger than the MTU.
     TooBig,
     /// Fragments that could not be put together.
     Fragment,

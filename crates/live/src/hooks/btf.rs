@@ -38,7 +38,7 @@ fn find(btf: &[u8], wanted: &str) -> Option<BTreeMap<u32, String>> {
     None
 }
 
-/// Length of what follows `struct btf_type`.
+/// Returns the length of the bytes that follow `struct btf_type`.
 fn trailer_bytes(kind: u32, members: usize) -> Option<usize> {
     Some(match kind {
         // Pointer, forward, typedef, volatile, const, restrict, function, float, type tag.
@@ -69,7 +69,7 @@ fn text(strings: &[u8], at: u32) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// A BTF with an integer type and `enum skb_drop_reason { A = 0, B = 7 }`.
+    /// Returns a BTF with an integer type and `enum skb_drop_reason { A = 0, B = 7 }`.
     fn sample() -> Vec<u8> {
         let strings = b"\0skb_drop_reason\0A\0B\0";
         let words: [u32; 11] = [0, 1 << 24, 4, 32, 1, KIND_ENUM << 24 | 2, 4, 17, 0, 19, 7];

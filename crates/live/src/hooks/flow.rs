@@ -19,7 +19,7 @@ pub struct Flow {
     pub protocol: u8,
 }
 
-/// One connection in 65,536.
+/// Greatest value of the shift: one connection in 65,536 is then observed.
 pub(super) const SAMPLE_SHIFT_MAX: u32 = 16;
 
 impl Flow {
@@ -96,7 +96,7 @@ impl Fields<'_> {
         Seen { flow, protocol, ethertype, netns }
     }
 
-    /// Text that ends at its first zero byte.
+    /// Reads text that ends at its first zero byte.
     pub(super) fn text<const N: usize>(&mut self) -> String {
         let bytes: [u8; N] = self.take();
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(N);

@@ -44,7 +44,7 @@ impl Object {
         pids.iter().try_for_each(|pid| map.insert(pid, 1, 0)).map_err(|error| chain(&error))
     }
 
-    /// The descriptor that can be read while there are records.
+    /// Returns a descriptor that is readable while there are records.
     pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
         self.ring.as_ref().map(AsFd::as_fd)
     }
@@ -91,7 +91,7 @@ impl Object {
         }
     }
 
-    /// The only entry of an array of one counter.
+    /// Returns the value of a counter: the only entry of an array.
     pub(super) fn counter(&self, map: &str) -> u64 {
         let map = self.ebpf.map(map).and_then(|map| Array::<&MapData, u64>::try_from(map).ok());
         map.and_then(|map| map.get(&0, 0).ok()).unwrap_or(0)
@@ -108,7 +108,7 @@ fn attach(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), String> {
     Ok(())
 }
 
-/// An error with its sources in one line, without the verifier's log.
+/// Returns an error with its sources in one line, without the verifier's log.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = String::new();
     let mut next = Some(error);

@@ -5,7 +5,7 @@ use super::HookKind;
 /// `true` if this binary has hooks, that is, clang was present at build time.
 pub const BUILT: bool = cfg!(kernel_hooks);
 
-/// The compiled program of a hook; `None` where the build had no clang.
+/// Returns the compiled program of a hook; `None` if there was no clang at build time.
 #[cfg(kernel_hooks)]
 pub(super) fn of(hook: HookKind) -> Option<&'static [u8]> {
     macro_rules! object {
@@ -23,43 +23,45 @@ pub(super) fn of(hook: HookKind) -> Option<&'static [u8]> {
     })
 }
 
-/// The compiled program of a hook; `None` where the build had no clang.
+/// Returns the compiled program of a hook; `None` if there was no clang at build time.
 #[cfg(not(kernel_hooks))]
 pub(super) fn of(_: HookKind) -> Option<&'static [u8]> {
     None
 }
 
-/// The compiled program that sets an option of new connections; `None` where the build had no clang.
+/// Returns the compiled program that sets an option of new connections; `None` if there was no
+/// clang at build time.
 #[cfg(kernel_hooks)]
 pub(super) fn established() -> Option<&'static [u8]> {
     Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/established.bpf.o")))
 }
 
-/// The compiled program that sets an option of new connections; `None` where the build had no clang.
+/// Returns the compiled program that sets an option of new connections; `None` if there was no
+/// clang at build time.
 #[cfg(not(kernel_hooks))]
 pub(super) fn established() -> Option<&'static [u8]> {
     None
 }
 
-/// The compiled programs that capture frames; `None` where the build had no clang.
+/// Returns the compiled programs that capture frames; `None` if there was no clang at build time.
 #[cfg(kernel_hooks)]
 pub(super) fn frames() -> Option<&'static [u8]> {
     Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/frames.bpf.o")))
 }
 
-/// The compiled programs that capture frames; `None` where the build had no clang.
+/// Returns the compiled programs that capture frames; `None` if there was no clang at build time.
 #[cfg(not(kernel_hooks))]
 pub(super) fn frames() -> Option<&'static [u8]> {
     None
 }
 
-/// The compiled program that limits SYNs; `None` where the build had no clang.
+/// Returns the compiled program that limits SYNs; `None` if there was no clang at build time.
 #[cfg(kernel_hooks)]
 pub(super) fn syn_limit() -> Option<&'static [u8]> {
     Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/syn_limit.bpf.o")))
 }
 
-/// The compiled program that limits SYNs; `None` where the build had no clang.
+/// Returns the compiled program that limits SYNs; `None` if there was no clang at build time.
 #[cfg(not(kernel_hooks))]
 pub(super) fn syn_limit() -> Option<&'static [u8]> {
     None

@@ -25,7 +25,7 @@ impl Functions {
         known.extend(new.into_iter().map(|address| (address, names.get(&address).cloned())));
     }
 
-    /// The function that an address lies in.
+    /// Returns the function that contains an address.
     pub(super) fn name(&self, address: u64) -> Option<String> {
         self.0.borrow().get(&address).cloned().flatten()
     }

@@ -75,7 +75,7 @@ pub(super) fn before_loading() -> Option<Lack> {
     (!lacking.is_empty()).then_some(Lack::NoPermission(lacking))
 }
 
-/// The effective capabilities in `/proc/PID/status`.
+/// Returns the effective capabilities in `/proc/PID/status`.
 fn effective(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(line.trim(), 16).ok()

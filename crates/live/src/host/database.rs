@@ -5,7 +5,7 @@
 pub struct Database {
     /// `Redis` or `PostgreSQL`.
     pub name: &'static str,
-    /// Its process.
+    /// The number of its process.
     pub pid: u32,
     /// File from which the settings were read; `None` if only from the command line.
     pub file: Option<String>,

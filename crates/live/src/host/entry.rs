@@ -20,11 +20,11 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// All, top down.
+    /// All layers, top down.
     pub const ALL: [Self; 5] =
         [Self::Application, Self::Socket, Self::Transport, Self::Network, Self::Link];
 
-    /// The name.
+    /// Returns the name of the layer.
     pub fn name(self) -> &'static str {
         match self {
             Self::Application => "application",
@@ -107,7 +107,7 @@ pub struct Entry {
     /// The causes that it explains now; none: it explains no present symptom.
     #[serde(serialize_with = "ids")]
     pub explains: Vec<Cause>,
-    /// Evidence for it.
+    /// The evidence for the entry.
     pub evidence: Vec<Evidence>,
     /// Recommended change; `None` if none is needed on this host.
     pub change: Option<Change>,
@@ -167,7 +167,7 @@ impl Entry {
         self
     }
 
-    /// Sets what to do.
+    /// Sets the recommended change.
     #[must_use]
     pub fn change(mut self, change: Change) -> Self {
         self.change = Some(change);
@@ -210,7 +210,7 @@ impl Change {
         self.undo == NOTHING
     }
 
-    /// A change by a command.
+    /// Returns a change that a command makes.
     pub fn command(
         what: impl Into<String>,
         command: impl Into<String>,
@@ -225,7 +225,7 @@ impl Change {
         }
     }
 
-    /// A change in a program or a file.
+    /// Returns a change that the user makes in a program or a file.
     pub fn by_hand(
         what: impl Into<String>,
         risk: impl Into<String>,

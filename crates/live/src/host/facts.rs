@@ -40,7 +40,7 @@ pub struct Facts {
     pub links: Vec<Link>,
     /// Entries of the neighbour tables of IPv4 and IPv6.
     pub neighbours: [u64; 2],
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u64,
     /// Programs that hold sockets.
     pub programs: Vec<Program>,
@@ -76,7 +76,7 @@ pub struct Unread {
 pub struct UdpDrops {
     /// Local address.
     pub local: String,
-    /// Datagrams dropped.
+    /// Number of dropped datagrams.
     pub drops: u64,
     /// `PROGRAM (pid N)`.
     pub program: String,
@@ -88,12 +88,12 @@ impl Facts {
         self.own_roots.contains(&pid)
     }
 
-    /// A counter as evidence, where it grew.
+    /// Returns a counter as evidence, if it grew.
     pub fn grew(&self, counter: &str) -> Option<Evidence> {
         self.grew_from(counter, 1)
     }
 
-    /// A counter as evidence, where it grew by `least` or more.
+    /// Returns a counter as evidence, if it grew by `least` or more.
     pub fn grew_from(&self, counter: &str, least: u64) -> Option<Evidence> {
         let grew_by = self.growth.of(counter);
         let over_ns = self.growth.over_ns;
@@ -135,7 +135,7 @@ pub fn reported<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Evidence
     evidence.collect()
 }
 
-/// A state as evidence.
+/// Returns a state as evidence.
 pub fn state(sentence: impl Into<String>) -> Evidence {
     Evidence::State { sentence: sentence.into() }
 }

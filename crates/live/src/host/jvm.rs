@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// A running JVM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Jvm {
-    /// Its process.
+    /// The number of its process.
     pub pid: u32,
     /// System properties (`-DNAME=VALUE`), the last one counts.
     pub properties: BTreeMap<String, String>,

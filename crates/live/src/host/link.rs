@@ -4,9 +4,9 @@
 /// An interface of the namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
+    /// The number of the interface.
     pub index: u32,
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
     /// Largest packet, bytes.
     pub mtu: u64,
@@ -16,7 +16,7 @@ pub struct Link {
     pub is_loopback: bool,
     /// `true` if the interface is up.
     pub is_up: bool,
-    /// Its root queueing discipline.
+    /// The root queueing discipline of the interface.
     pub qdisc: String,
     /// Bytes and packets that wait in it.
     pub backlog: (u64, u64),
@@ -38,20 +38,20 @@ pub struct Link {
 /// Sizes of an interface's rings, packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rings {
-    /// Receive ring now.
+    /// Size of the receive ring now.
     pub rx: u64,
-    /// … at most.
+    /// Greatest size of the receive ring.
     pub rx_max: u64,
-    /// Transmit ring now.
+    /// Size of the transmit ring now.
     pub tx: u64,
-    /// … at most.
+    /// Greatest size of the transmit ring.
     pub tx_max: u64,
 }
 
 /// An interrupt of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Its number.
+    /// The number of the interrupt.
     pub irq: u32,
     /// CPUs that it may go to, as `/proc/irq/N/smp_affinity_list` lists them.
     pub cpus: String,

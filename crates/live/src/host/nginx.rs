@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// A directive, with the block that it opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directive {
-    /// Its name.
+    /// The name of the directive.
     pub name: String,
-    /// Its parameters, without quotes.
+    /// The parameters of the directive, without quotes.
     pub arguments: Vec<String>,
     /// The file that has it.
     pub file: PathBuf,
@@ -21,12 +21,12 @@ pub struct Directive {
 }
 
 impl Directive {
-    /// `FILE:LINE`.
+    /// Returns the position as `FILE:LINE`.
     pub fn location(&self) -> String {
         format!("{}:{}", self.file.display(), self.line)
     }
 
-    /// The directive as it is written, without the semicolon.
+    /// Returns the directive as in the file, without the semicolon.
     pub fn text(&self) -> String {
         std::iter::once(&self.name).chain(&self.arguments).cloned().collect::<Vec<_>>().join(" ")
     }
@@ -37,7 +37,7 @@ impl Directive {
 pub struct Nginx {
     /// The master's number.
     pub pid: u32,
-    /// Its main configuration file.
+    /// The main configuration file.
     pub config: PathBuf,
     /// The configuration on disk.
     pub directives: Vec<Directive>,
@@ -55,12 +55,12 @@ const DEPTH_MAX: usize = 16;
 
 /// Reads files for the parser: the text of a path, and the paths that a pattern matches.
 pub trait Files {
-    /// The text of a regular file.
+    /// Reads the text of a regular file.
     ///
     /// # Errors
     /// Why it cannot be read.
     fn text(&mut self, path: &Path) -> Result<String, String>;
-    /// The files that an include's pattern names, sorted.
+    /// Returns the files that match the pattern of an include, sorted.
     fn matching(&mut self, pattern: &Path) -> Vec<PathBuf>;
 }
 
@@ -213,7 +213,7 @@ pub struct Listen<'a> {
     pub address: Option<IpAddr>,
     /// The port.
     pub port: u16,
-    /// `backlog=`.
+    /// The value of `backlog=`.
     pub backlog: Option<u64>,
     /// The directive.
     pub directive: &'a Directive,
@@ -253,14 +253,15 @@ pub struct Setting<'a> {
 }
 
 impl Nginx {
-    /// The first directive of this name outside of any block of http, as `worker_connections`.
+    /// Returns the first directive with this name outside of the http block, such as
+    /// `worker_connections`.
     pub fn main(&self, name: &str) -> Option<&Directive> {
         let blocks = self.directives.iter().filter(|it| it.name != "http" && it.name != "stream");
         let inner = blocks.clone().flat_map(|it| &it.block);
         blocks.chain(inner).find(|it| it.name == name)
     }
 
-    /// The `listen` directives that take connections to `end`.
+    /// Returns the `listen` directives for connections to `end`.
     pub fn listens(&self, end: SocketAddr) -> Vec<Listen<'_>> {
         let servers = self.servers().map(|(_, server)| server);
         let directives = servers.flat_map(|it| it.block.iter().filter(|it| it.name == "listen"));
@@ -308,7 +309,7 @@ impl Nginx {
         found
     }
 
-    /// Server blocks, each with the block around it.
+    /// Returns the server blocks, each with the block around it.
     fn servers(&self) -> impl Iterator<Item = (&Directive, &Directive)> {
         let outer = self.directives.iter().filter(|it| it.name == "http" || it.name == "stream");
         outer.flat_map(|outer| {

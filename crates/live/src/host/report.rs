@@ -55,7 +55,7 @@ pub enum Whose {
     Here,
     /// The path between this host and another, or the resolver that this host asks.
     Beside,
-    /// Another host.
+    /// The culprit is another host.
     Elsewhere,
 }
 
@@ -64,10 +64,10 @@ pub enum Whose {
 pub struct Finding {
     /// Number of the finding in the report, from 1.
     pub finding: usize,
-    /// Its cause.
+    /// The cause of the finding.
     #[serde(serialize_with = "id")]
     pub cause: Cause,
-    /// Its headline.
+    /// The headline of the finding.
     pub headline: String,
     /// Role that has to change something: `client`, `server`, `network`, `resolver`, `host`.
     pub role: String,
@@ -91,18 +91,18 @@ fn id<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Finding {
-    /// The culprit's address, where it is one.
+    /// Returns the address of the culprit, if it is one.
     pub fn ip(&self) -> Option<IpAddr> {
         ip(&self.endpoint)
     }
 
-    /// The culprit's endpoint, where it has a port.
+    /// Returns the endpoint of the culprit, if it has a port.
     pub fn end(&self) -> Option<SocketAddr> {
         self.endpoint.parse().ok()
     }
 }
 
-/// The address of `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`.
+/// Parses the address in `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`.
 fn ip(endpoint: &str) -> Option<IpAddr> {
     let bare = endpoint.trim_start_matches('[').trim_end_matches(']');
     let whole = bare.parse().ok();

@@ -15,7 +15,7 @@ pub struct Resolver {
     pub ndots: u64,
     /// Wait for an answer, s.
     pub timeout_s: u64,
-    /// Rounds over the servers.
+    /// Number of rounds over the servers.
     pub attempts: u64,
     /// Other options.
     pub options: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Resolver {
 /// Answer of a resolver at a loopback address to one query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Local {
-    /// Its address.
+    /// The address of the server.
     pub address: IpAddr,
     /// Time until the answer, ns; `None` if there was none.
     pub answer_ns: Option<u64>,
@@ -73,16 +73,16 @@ fn option(resolver: &mut Resolver, word: &str) {
     }
 }
 
-/// The services of the `hosts` line of nsswitch.conf.
+/// Returns the services of the `hosts` line of nsswitch.conf.
 pub fn hosts(text: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix("hosts:"))?;
     Some(line.split('#').next()?.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 impl Resolver {
-    /// The longest time that one query may take before it fails, s: in each round every server is
-    /// asked once; glibc doubles the wait from server to server and divides that of all but the
-    /// first by their number (`send_dg` of res_send.c).
+    /// Returns the longest time that one query may take before it fails, s: in each round every
+    /// server is asked once; glibc doubles the wait from server to server and divides that of all
+    /// but the first by their number (`send_dg` of res_send.c).
     pub fn longest_wait_s(&self) -> u64 {
         let servers = self.nameservers.len().max(1) as u64;
         let waits = (0..servers).map(|server| match server {

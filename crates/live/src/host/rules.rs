@@ -14,13 +14,13 @@ pub struct Rules {
 pub struct Source {
     /// The program that listed them.
     pub program: String,
-    /// Rules.
+    /// Number of rules.
     pub rules: u64,
-    /// … that translate addresses (DNAT, SNAT, masquerade, redirect).
+    /// Number of rules that translate addresses (DNAT, SNAT, masquerade, redirect).
     pub nat: u64,
-    /// … that drop or reject.
+    /// Number of rules that drop or reject.
     pub drops: u64,
-    /// … that need connection tracking.
+    /// Number of rules that need connection tracking.
     pub tracks: u64,
     /// One of the rules that translate addresses.
     pub nat_example: Option<String>,
@@ -62,7 +62,7 @@ pub fn summary(program: &str, text: &str) -> Source {
 }
 
 impl Rules {
-    /// A sum over all sources.
+    /// Returns a sum over all sources.
     pub fn sum(&self, of: impl Fn(&Source) -> u64) -> u64 {
         self.sources.iter().map(of).sum()
     }

@@ -80,7 +80,7 @@ pub struct Connection {
     pub unread_bytes: u64,
     /// Looks at which a small segment was held though the windows had room.
     pub holds: u64,
-    /// Looks.
+    /// Number of observations.
     pub looks: u64,
     /// Options; all `None` where they could not be read.
     pub options: Options,
@@ -97,17 +97,17 @@ const TIME_WAIT_MS: u64 = 60_000;
 const LIMITED_MIN_US: u64 = 40_000;
 
 impl Connection {
-    /// Time held back by the peer's window during the sample, µs.
+    /// Returns the time for which the peer's window held data back during the sample, µs.
     pub fn rwnd_limited_us(&self) -> u64 {
         self.grew(|info| info.tcpi_rwnd_limited_us)
     }
 
-    /// Time held back by the send buffer during the sample, µs.
+    /// Returns the time for which the send buffer held data back during the sample, µs.
     pub fn sndbuf_limited_us(&self) -> u64 {
         self.grew(|info| info.tcpi_sndbuf_limited_us)
     }
 
-    /// Time with data to send during the sample, µs.
+    /// Returns the time with data to send during the sample, µs.
     pub fn busy_us(&self) -> u64 {
         self.grew(|info| info.tcpi_busy_time_us)
     }
@@ -150,13 +150,13 @@ impl Connection {
         if self.is_server { self.local } else { self.peer }
     }
 
-    /// `PROGRAM (pid N)`.
+    /// Returns `PROGRAM (pid N)`.
     pub fn program(&self) -> String {
         program(self.process.as_ref())
     }
 }
 
-/// `PROGRAM (pid N)`.
+/// Returns `PROGRAM (pid N)`.
 pub fn program(process: Option<&Process>) -> String {
     match process {
         Some(process) => format!("{} (pid {})", process.command, process.pid),
@@ -227,5 +227,5 @@ pub(super) fn destinations(
     found
 }
 
-/// Destinations kept.
+/// Greatest number of destinations that are kept.
 const DESTINATIONS_MAX: usize = 64;

@@ -116,23 +116,23 @@ impl Sysctls {
         self.values.insert(name.to_owned(), value.to_owned());
     }
 
-    /// The value as text; `None` where this kernel or namespace does not have it.
+    /// Returns the value as text; `None` if this kernel or namespace does not have the setting.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// The value as a number.
+    /// Returns the value as a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
     }
 
-    /// The numbers of a value with several.
+    /// Returns the numbers of a value that contains several.
     pub fn numbers(&self, name: &str) -> Vec<u64> {
         let words = self.text(name).unwrap_or_default().split_whitespace();
         words.filter_map(|word| word.parse().ok()).collect()
     }
 
-    /// The command that sets it.
+    /// Returns the command that changes the setting.
     pub fn command(&self, name: &str, value: &str) -> String {
         let is_machines = self.machine.contains(name);
         let place = if is_machines { Place::Here } else { self.place.clone() };
@@ -146,7 +146,7 @@ impl Sysctls {
         self.machine.contains(name)
     }
 
-    /// A change of one setting, with the command that restores the present value.
+    /// Returns a change of one setting, with the command that restores the present value.
     pub fn change(&self, name: &str, value: &str, what: &str, risk: &str) -> Change {
         let undo = match self.text(name) {
             Some(now) => self.command(name, now),

@@ -71,7 +71,7 @@ impl Ports {
     }
 }
 
-/// The process and all that descend from it.
+/// Returns the process and all its descendants.
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for child in super::all() {
@@ -88,7 +88,7 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
     family
 }
 
-/// The process that a process comes from.
+/// Returns the parent of a process.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name may contain blanks and brackets: the last bracket ends it.

@@ -13,7 +13,7 @@ use crate::diag::{Entry, State};
 /// The table of connection tracking (`nf_conntrack`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Conntrack {
-    /// Entries.
+    /// Number of entries.
     pub count: u64,
     /// Entries that there is room for; beyond, packets of new connections are dropped.
     pub max: u64,
@@ -85,7 +85,7 @@ struct Range {
 }
 
 impl Range {
-    /// From `ip_local_port_range` and `ip_local_reserved_ports`.
+    /// Parses `ip_local_port_range` and `ip_local_reserved_ports`.
     fn parse(range: &str, reserved: &str) -> Option<Self> {
         let mut ends = range.split_whitespace().map_while(|end| end.parse().ok());
         let (first, last) = (ends.next()?, ends.next()?);
@@ -107,7 +107,7 @@ impl Range {
     }
 }
 
-/// The number that a file of /proc holds.
+/// Returns the number in a file of /proc.
 fn number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

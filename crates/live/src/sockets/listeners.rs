@@ -49,7 +49,8 @@ impl ListenerCounters {
     }
 }
 
-/// Half-open connections of each listener: by its own address, or by the wildcard that took them.
+/// Returns the number of half-open connections of each listener: of its own address, or of the
+/// wildcard address that accepted them.
 pub(crate) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
     let listening = Listening::of(entries);
     let mut counts = HashMap::new();

@@ -94,11 +94,11 @@ impl Reason {
 pub struct NetnsCounters {
     /// Name under `ip netns`, or `pid N`; `None` for the caller's own.
     pub name: Option<String>,
-    /// Sockets that were selected.
+    /// Number of selected sockets.
     pub sockets: u64,
-    /// … of them in TIME-WAIT.
+    /// Number of those in TIME-WAIT.
     pub time_wait: u64,
-    /// … of them half open (SYN-RECEIVED).
+    /// Number of those that are half open (SYN-RECEIVED).
     pub half_open: u64,
     /// Counters of the listeners together, since the namespace was made.
     #[serde(flatten)]
@@ -198,7 +198,8 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
     Ok(survey)
 }
 
-/// The counters of the calling thread's namespace, beside the `entries` that were listed there.
+/// Returns the counters of the calling thread's namespace, together with the `entries` that were
+/// listed in it.
 fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
     let mut counters = Counters::default();
     let file = |name: &str| {

@@ -72,7 +72,7 @@ impl FromStr for Peer {
 }
 
 impl Selection {
-    /// The namespaces to read.
+    /// Returns the namespaces to read.
     ///
     /// # Errors
     /// One that was named does not exist, or the process does not.

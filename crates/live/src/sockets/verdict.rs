@@ -277,7 +277,7 @@ fn limited(info: &TcpInfo, limited_us: u64) -> Option<f64> {
     (limited_us >= BUSY_MIN_US && share >= BUSY_SHARE_MIN).then_some(share.min(1.0))
 }
 
-/// The least round trip, ns, and the rate of one `window` each of it, bytes per second.
+/// Returns the least round trip, ns, and the rate of one `window` per round trip, bytes per second.
 fn rate(window: u64, info: &TcpInfo) -> Option<(u64, u64)> {
     let seen = [info.tcpi_min_rtt_us, info.tcpi_rtt_us];
     let rtt_us = seen.into_iter().find(|&rtt_us| rtt_us > 0)?;

@@ -6,12 +6,12 @@ pub fn realtime_offset_ns() -> i64 {
     read(libc::CLOCK_REALTIME) - read(libc::CLOCK_MONOTONIC)
 }
 
-/// `CLOCK_MONOTONIC` now, ns: the clock of the kernel hooks.
+/// Returns the time of `CLOCK_MONOTONIC`, the clock of the kernel hooks, ns.
 pub fn monotonic_ns() -> u64 {
     u64::try_from(read(libc::CLOCK_MONOTONIC)).unwrap_or(0)
 }
 
-/// `CLOCK_REALTIME` now, ns since the Unix epoch: the clock of the stamps of packets.
+/// Returns the time of `CLOCK_REALTIME`, the clock of packet timestamps, ns since the Unix epoch.
 pub fn realtime_ns() -> u64 {
     u64::try_from(read(libc::CLOCK_REALTIME)).unwrap_or(0)
 }

@@ -36,7 +36,7 @@ pub struct QueuedError {
     pub code: u8,
     /// The MTU, where the packet was too large for it, bytes.
     pub info: u32,
-    /// Address that reports it.
+    /// Address of the host that reported the error.
     pub offender: Option<IpAddr>,
 }
 
@@ -99,7 +99,7 @@ fn control_message(kind: (i32, i32), data: &[u8], received: &mut Received) {
     }
 }
 
-/// An extended error and, behind it, the address of its sender.
+/// Parses an extended error and the address of its sender, which follows it.
 fn queued(data: &[u8]) -> Option<QueuedError> {
     const ERROR_BYTES: usize = size_of::<libc::sock_extended_err>();
     let word = |at: usize| data.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);

@@ -12,7 +12,8 @@ use super::descriptor;
 /// Offset of the status word in a block's header (`struct tpacket_block_desc`), bytes.
 const BLOCK_STATUS: usize = 8;
 
-/// A packet socket without link headers (`SOCK_DGRAM`), which takes no packet until it is bound.
+/// Opens a packet socket without link headers (`SOCK_DGRAM`), which receives no packet until it is
+/// bound.
 ///
 /// # Errors
 /// `EPERM` without `CAP_NET_RAW`.

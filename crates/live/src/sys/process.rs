@@ -22,7 +22,7 @@ struct Words {
     inheritable: u32,
 }
 
-/// The calling thread's effective capabilities, one bit each.
+/// Returns the calling thread's effective capabilities, one bit each.
 ///
 /// # Errors
 /// None that is known.
@@ -132,12 +132,12 @@ pub fn note_alternate_screen(is_shown: bool) {
     ALTERNATE.store(is_shown, Ordering::Relaxed);
 }
 
-/// CPU time of this process so far, all threads, user and system.
+/// Returns the CPU time of this process so far: of all threads, user and system.
 pub fn cpu_time() -> Duration {
     time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of the calling thread so far, user and system.
+/// Returns the CPU time of the calling thread so far, user and system.
 pub fn thread_cpu_time() -> Duration {
     time_of(libc::CLOCK_THREAD_CPUTIME_ID)
 }

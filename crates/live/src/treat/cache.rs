@@ -14,14 +14,14 @@ use super::record::CacheChange;
 use crate::netns::Netns;
 use crate::sys;
 
-/// Names that it keeps.
+/// Greatest number of names in the cache.
 const NAMES_MAX: u32 = 10_000;
 /// TTL of a negative answer if its server gives none, s.
 const MISSING_S: u32 = 30;
 /// Number of times that its end is waited for.
 const PATIENCE: u32 = 100;
 
-/// A cache at a free address of loopback.
+/// Plans a cache at a free loopback address.
 pub(super) fn plan(netns: &Netns, upstream: &[IpAddr]) -> Result<CacheChange, TreatError> {
     if upstream.is_empty() {
         return Err(TreatError::NoNameserver);
@@ -39,7 +39,7 @@ pub(super) fn plan(netns: &Netns, upstream: &[IpAddr]) -> Result<CacheChange, Tr
     })
 }
 
-/// Starts it; it answers when this returns.
+/// Starts the cache; it answers queries when this returns.
 pub(super) fn make(change: &CacheChange) -> Result<(), TreatError> {
     let Some(netns) = Netns::with_inode(change.netns) else {
         return Err(TreatError::Cache { said: "its network namespace is gone".into() });
@@ -62,7 +62,7 @@ pub(super) fn make(change: &CacheChange) -> Result<(), TreatError> {
     Ok(())
 }
 
-/// Ends it.
+/// Ends the cache.
 pub(super) fn restore(change: &CacheChange) -> io::Result<Restored> {
     let Some(pid) = running(change) else { return Ok(Restored::Gone) };
     let process = sys::pidfd_open(pid)?;
@@ -81,7 +81,7 @@ pub(super) fn restore(change: &CacheChange) -> io::Result<Restored> {
     Ok(Restored::Done)
 }
 
-/// The number of its process; its command line names the file with the number.
+/// Returns the number of the cache's process; its command line names the file with the number.
 fn running(change: &CacheChange) -> Option<u32> {
     let pid: u32 = fs::read_to_string(&change.pid_file).ok()?.trim().parse().ok()?;
     let line = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).ok()?;

@@ -137,7 +137,7 @@ pub enum TreatError {
         /// Names of the settings on the list.
         known: String,
     },
-    /// No `NAME=VALUE`.
+    /// The text is no `NAME=VALUE`.
     #[error("write NAME=VALUE, as in tcp_slow_start_after_idle=0")]
     NoAssignment,
     /// A value that cannot be meant.
@@ -153,7 +153,7 @@ pub enum TreatError {
     /// The setting cannot be read or written.
     #[error("{path}: {what}")]
     Sysctl {
-        /// Its file.
+        /// The file of the setting.
         path: PathBuf,
         /// Failure and remedy.
         what: &'static str,
@@ -192,7 +192,7 @@ pub enum TreatError {
     /// The file has no nameserver that a cache could ask.
     #[error("the file has no nameserver that a cache could ask: name one with --nameserver")]
     NoNameserver,
-    /// Loopback has no room.
+    /// No loopback address is free.
     #[error("port 53 is taken at each address of 127.0.53.0/24")]
     NoCacheAddress,
     /// dnsmasq is not installed.
@@ -262,7 +262,7 @@ pub enum TreatError {
          change`, and note what was there"
     )]
     SeveralRoutes {
-        /// Their prefix.
+        /// The prefix of the routes.
         prefix: String,
     },
     /// A route cannot be written back as it was.

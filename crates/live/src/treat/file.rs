@@ -20,7 +20,7 @@ use crate::sys::mount::exchange;
 /// Larger files are no `resolv.conf`.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// The whole content.
+/// Reads the complete file.
 ///
 /// # Errors
 /// It cannot be read, is no text, or too long.

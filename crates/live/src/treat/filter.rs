@@ -13,7 +13,7 @@ use crate::netns::Netns;
 /// Largest number of counted source addresses of each IP version; further ones pass.
 const SOURCES_MAX: u32 = 65_536;
 
-/// The table for a port; nothing else has this name.
+/// Plans the table for a port; nothing else has its name.
 pub(super) fn plan(netns: &Netns, port: u16, syns_per_second: u32) -> FilterChange {
     FilterChange {
         netns: netns.inode,
@@ -24,7 +24,7 @@ pub(super) fn plan(netns: &Netns, port: u16, syns_per_second: u32) -> FilterChan
     }
 }
 
-/// The rules, in nft's language. A burst of one second's SYNs passes.
+/// Returns the rules in the language of nft. A burst of one second's SYNs is accepted.
 fn rules(change: &FilterChange) -> String {
     let FilterChange { table, port, syns_per_second, .. } = change;
     let set = |name: &str, kind: &str| {
@@ -60,14 +60,14 @@ pub(super) fn make(change: &FilterChange) -> Result<(), TreatError> {
     nft(&netns, &[&rules(change)]).map(drop).map_err(refused)
 }
 
-/// SYNs that it has dropped.
+/// Returns the number of SYNs that the filter has dropped.
 pub(super) fn dropped(change: &FilterChange) -> u64 {
     let Some(netns) = Netns::with_inode(change.netns) else { return 0 };
     let said = nft(&netns, &["list", "table", "inet", &change.table]).unwrap_or_default();
     counted(&said)
 }
 
-/// The packets of all counters, as nft prints them.
+/// Returns the number of packets of all counters in the output of nft.
 fn counted(said: &str) -> u64 {
     let words: Vec<&str> = said.split_whitespace().collect();
     let counters = words.windows(3).filter(|three| three[..2] == ["counter", "packets"]);

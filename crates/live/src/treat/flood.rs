@@ -84,7 +84,7 @@ fn namespace(name: Option<&str>) -> Result<Netns, TreatError> {
     })
 }
 
-/// The limits come first: the kernel cuts a queue to them.
+/// Plans longer queues. The limits come first, because the kernel shortens a queue to them.
 fn queues(netns: &Netns, port: u16, backlog: u32) -> Result<Vec<Change>, TreatError> {
     let mut changes = Vec::new();
     let wanted = backlog.to_string();

@@ -59,7 +59,7 @@ impl HostTreatment {
         Ok(treatment)
     }
 
-    /// Its number.
+    /// Returns the number of the treatment.
     pub fn id(&self) -> u32 {
         self.record.id
     }

@@ -17,7 +17,7 @@ use super::record::{Record, VERSION};
 use super::undo::Undone;
 use crate::sys::process::lock_file;
 
-/// Names another directory.
+/// Environment variable that names another directory.
 pub const DIRECTORY_VARIABLE: &str = "TCPWHY_TREAT_DIR";
 /// Directory of the treatments of root.
 const SYSTEM: &str = "/var/lib/tcpwhy/treat";
@@ -38,7 +38,7 @@ pub(super) struct Locked(
 /// The records that there are.
 #[derive(Debug, Default)]
 pub struct Records {
-    /// In the order of their numbers.
+    /// The records, in the order of their numbers.
     pub records: Vec<Record>,
     /// Files that are no records, with the reason.
     pub garbage: Vec<TreatError>,
@@ -59,7 +59,7 @@ impl Journal {
         Self { directory }
     }
 
-    /// The one in `directory`.
+    /// Returns the journal in `directory`.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
@@ -139,7 +139,7 @@ impl Journal {
         self.path(id).exists()
     }
 
-    /// A number that no file has, garbage included.
+    /// Returns a number that no file has, not even a damaged one.
     pub(super) fn next_id(&self, _: &Locked) -> Result<u32, TreatError> {
         Ok(self.numbers()?.into_iter().max().unwrap_or(0) + 1)
     }

@@ -71,13 +71,13 @@ fn refuse_twice_of(journal: &Journal, is_same: impl Fn(&Record) -> bool) -> Resu
     Ok(())
 }
 
-/// A time of day in UTC, as `12:31:07 UTC`.
+/// Returns a time of day in UTC, as `12:31:07 UTC`.
 pub fn clock(unix_ns: u64) -> String {
     let seconds = unix_ns / 1_000_000_000 % 86_400;
     format!("{:02}:{:02}:{:02} UTC", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
-/// "1 socket", "12 sockets".
+/// Returns a number of sockets in words: "1 socket", "12 sockets".
 fn sockets(number: u64) -> String {
     if number == 1 { "1 socket".into() } else { format!("{number} sockets") }
 }

@@ -34,7 +34,7 @@ pub struct Asked {
 /// Counts of the sockets found and changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Sockets that were changed.
+    /// Number of sockets that were changed.
     pub changed: u64,
     /// Sockets among these that were set as they opened, after the treatment began.
     pub changed_new: u64,
@@ -170,7 +170,7 @@ pub(super) fn planned(
     Ok(planned)
 }
 
-/// The process, the descriptor, or the socket is not there any more.
+/// Returns whether the process, the descriptor, or the socket no longer exists.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || matches!(error.raw_os_error(), Some(libc::EBADF | libc::ESRCH | libc::ENOTSOCK))

@@ -91,7 +91,7 @@ fn list(states: &[State]) -> Result<Vec<Entry>, LiveError> {
     Ok(entries)
 }
 
-/// The processes of a scope; `None` is all.
+/// Returns the processes of a scope; `None` means all.
 fn members(scope: &Scope) -> Result<Option<Vec<u32>>, TreatError> {
     if let Some(pid) = scope.pid {
         return Ok(Some(family(pid)));
@@ -109,8 +109,8 @@ fn members(scope: &Scope) -> Result<Option<Vec<u32>>, TreatError> {
     Ok(Some(members))
 }
 
-/// The directory of a control group that is named as `/proc/PID/cgroup` names it, or by its
-/// directory.
+/// Returns the directory of a control group, which `path` names as `/proc/PID/cgroup` does, or by
+/// its directory.
 pub(super) fn cgroup_directory(path: &str) -> Result<PathBuf, TreatError> {
     let none = || TreatError::NoCgroup { path: path.to_owned() };
     let root = cgroup_root().ok_or(TreatError::NoCgroups)?;
@@ -121,8 +121,8 @@ pub(super) fn cgroup_directory(path: &str) -> Result<PathBuf, TreatError> {
 }
 
 impl Look {
-    /// A duplicate of the descriptor of a socket. It has to be closed soon: while it is open, a
-    /// connection that its process closes does not end.
+    /// Returns a duplicate of the descriptor of a socket. It has to be closed soon: while it is
+    /// open, a connection that its process closes does not end.
     ///
     /// # Errors
     /// No permission; or the process has closed it (`NotFound`).

@@ -13,7 +13,7 @@ pub const VERSION: u32 = 1;
 /// A treatment: the changes, their author and time, and the old values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`VERSION`].
+    /// The version of the format: [`VERSION`].
     pub version: u32,
     /// Number by which a user names it.
     pub id: u32,
@@ -21,7 +21,7 @@ pub struct Record {
     pub what: What,
     /// Tells whether it ends with the process that made it.
     pub state: State,
-    /// Process that made it.
+    /// Process that made the treatment.
     pub by: By,
     /// Time at which it was made.
     pub since: Since,
@@ -47,7 +47,7 @@ pub enum What {
     },
     /// A kernel setting.
     Sysctl {
-        /// Its name, as `sysctl` shows it.
+        /// The name of the setting, as `sysctl` shows it.
         name: String,
     },
     /// Options of a resolver library.
@@ -57,17 +57,17 @@ pub enum What {
     },
     /// The defences of a listener against a SYN flood.
     SynFlood {
-        /// Its port.
+        /// The port of the listener.
         port: u16,
     },
     /// The accept queue of a listener.
     Backlog {
-        /// Its port.
+        /// The port of the listener.
         port: u16,
     },
     /// The initial windows of a route.
     Cwnd {
-        /// Its prefix.
+        /// The prefix of the route.
         route: String,
     },
 }
@@ -99,7 +99,7 @@ pub enum Side {
     Server,
     /// A socket that connected.
     Client,
-    /// Either.
+    /// Either side.
     #[default]
     Both,
 }
@@ -200,28 +200,28 @@ pub struct SocketChange {
     pub peer: SocketAddr,
     /// The process that held it; `None` where the kernel hook changed it when it opened.
     pub pid: Option<u32>,
-    /// Its descriptor there.
+    /// The descriptor of the socket in that process.
     pub fd: Option<u32>,
     /// Command of that process.
     pub command: Option<String>,
-    /// Value before.
+    /// Value before the change.
     pub before: Value,
-    /// Value set.
+    /// Value after the change.
     pub set: Value,
 }
 
 /// A kernel setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SysctlChange {
-    /// Its name.
+    /// The name of the setting.
     pub name: String,
     /// Inode of the network namespace; `None` where there is one value for the whole system.
     pub netns: Option<u64>,
     /// Name of that namespace; `None` where it was the caller's own.
     pub netns_name: Option<String>,
-    /// Value before.
+    /// Value before the change.
     pub before: String,
-    /// Value set.
+    /// Value after the change.
     pub set: String,
 }
 
@@ -238,9 +238,9 @@ pub struct ListenerChange {
     pub pid: u32,
     /// Command of that process.
     pub command: String,
-    /// Length before, connections.
+    /// Length before the change, connections.
     pub before: u32,
-    /// Length set.
+    /// Length after the change, connections.
     pub set: u32,
 }
 
@@ -260,7 +260,7 @@ pub struct FileChange {
 pub struct CacheChange {
     /// Address of the cache, at port 53.
     pub address: IpAddr,
-    /// Whom it asks.
+    /// The name servers that the cache asks.
     pub upstream: Vec<IpAddr>,
     /// Inode of the network namespace.
     pub netns: u64,
@@ -311,7 +311,7 @@ pub struct RouteChange {
     pub netns_name: Option<String>,
     /// `true` for IPv6.
     pub is_ipv6: bool,
-    /// Its prefix.
+    /// The prefix of the route.
     pub prefix: String,
     /// The complete route before the change, in the format of `ip route`.
     pub before: String,

@@ -76,7 +76,7 @@ pub fn plan(asked: &Resolver) -> Result<HostPlan, TreatError> {
     Ok(HostPlan { what: What::Resolver { path: shown }, changes, risks })
 }
 
-/// The file of the namespace: that which `ip netns exec` shows, or which a process sees.
+/// Returns the file of the namespace: the one that `ip netns exec` shows, or that a process sees.
 fn path(asked: &Resolver) -> Result<PathBuf, TreatError> {
     let path = match (&asked.file, &asked.netns) {
         (Some(path), _) => path.clone(),

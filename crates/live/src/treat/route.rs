@@ -33,7 +33,7 @@ const WITH_VALUE: [&str; 20] = [
     "pref",
     "reordering",
 ];
-/// Words without.
+/// Words of a route that take no value.
 const ALONE: [&str; 1] = ["onlink"];
 /// Most segments of an initial window; more is a burst that no path has to take.
 pub const WINDOW_MAX: u32 = 512;
@@ -112,7 +112,7 @@ pub(super) fn restore(change: &RouteChange) -> io::Result<Restored> {
     write(&netns, change.is_ipv6, &change.before).map(|()| Restored::Done)
 }
 
-/// The prefix of the route that leads to an address; without one, the default route.
+/// Returns the prefix of the route to an address; without an address, that of the default route.
 fn prefix(netns: &Netns, to: Option<IpAddr>) -> Result<String, TreatError> {
     let Some(to) = to else { return Ok("default".into()) };
     let refused = |error: io::Error| TreatError::Route { said: error.to_string() };
@@ -171,7 +171,7 @@ fn unknown(route: &str) -> Option<String> {
     None
 }
 
-/// The route with these values, in place of those that it has.
+/// Returns the route with these values instead of those that it has.
 fn with(route: &str, wanted: &[(&str, Option<u32>)]) -> String {
     let mut words: Vec<String> = route.split(' ').map(str::to_owned).collect();
     for (name, value) in wanted {

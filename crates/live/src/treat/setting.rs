@@ -69,7 +69,7 @@ pub struct Buffers {
     pub sndbuf_bytes: u32,
     /// `true` if the send buffer is fixed.
     pub sndbuf_locked: bool,
-    /// As `SO_RCVBUF` reads it, bytes.
+    /// Size of the receive buffer as `SO_RCVBUF` returns it, bytes.
     pub rcvbuf_bytes: u32,
     /// `true` if the receive buffer is fixed.
     pub rcvbuf_locked: bool,
@@ -80,7 +80,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// The send buffer for people: "16 KiB fixed".
+    /// Describes the send buffer, for example "16 KiB fixed".
     pub fn send_words(&self) -> String {
         words(self.sndbuf_bytes, self.sndbuf_locked)
     }
@@ -97,7 +97,7 @@ fn words(bytes: u32, locked: bool) -> String {
 }
 
 impl Setting {
-    /// The word of the command line.
+    /// Returns the name on the command line.
     pub fn id(&self) -> &'static str {
         match self {
             Self::Nodelay => "nodelay",
@@ -107,7 +107,7 @@ impl Setting {
         }
     }
 
-    /// The kernel's name.
+    /// Returns the name that the kernel uses.
     pub fn option(&self) -> &'static str {
         match self {
             Self::Nodelay => "TCP_NODELAY",

@@ -14,7 +14,7 @@ use crate::netns::Netns;
 enum Takes {
     /// A number between both.
     Number(u64, u64),
-    /// This number of numbers.
+    /// The value consists of this many numbers.
     Numbers(usize),
     /// A name.
     Word,
@@ -23,12 +23,12 @@ enum Takes {
 /// A setting that is taken back without a trace.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// Its name in a command.
+    /// The name of the setting in a command.
     name: &'static str,
-    /// Its place below `/proc/sys/net`.
+    /// The path of the setting below `/proc/sys/net`.
     place: &'static str,
     takes: Takes,
-    /// Risk of a change.
+    /// The risk of a change.
     risk: &'static str,
 }
 
@@ -196,7 +196,7 @@ pub fn plan(assignment: &str, netns: Option<&str>) -> Result<HostPlan, TreatErro
     Ok(HostPlan { what, changes: vec![change], risks: vec![known.risk] })
 }
 
-/// The change of a setting to `value`, where it is a number for which `is_worse` holds.
+/// Returns the change of a setting to `value`, if it is a number for which `is_worse` holds.
 pub(super) fn change(
     netns: &Netns,
     name: &str,
@@ -240,7 +240,8 @@ fn judge(takes: Takes, value: &str) -> Result<(), String> {
 }
 
 impl Known {
-    /// The file that the kernel shows it as, in the namespace of the thread that opens it.
+    /// Returns the file in which the kernel shows the setting of the namespace of the thread that
+    /// opens it.
     fn path(&self) -> PathBuf {
         ["/proc/sys/net", self.place, self.name].iter().collect()
     }
@@ -263,7 +264,7 @@ fn refused(known: &Known, source: io::Error) -> TreatError {
     TreatError::Sysctl { path: known.path(), what, source }
 }
 
-/// The namespace of a change; `None` where it is gone.
+/// Returns the namespace of a change; `None` if it no longer exists.
 fn namespace_of(change: &SysctlChange) -> Option<Netns> {
     Netns::with_inode(change.netns?)
 }

@@ -20,19 +20,19 @@ pub(super) fn by() -> By {
     By { uid, user, pid, pid_start_ticks: start_ticks(pid).unwrap_or(0) }
 }
 
-/// Now, in this boot.
+/// Returns the present time in this boot.
 pub(super) fn since() -> Since {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Since { boot_id: boot_id(), unix_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) }
 }
 
-/// The kernel's name for this boot.
+/// Returns the kernel's identifier of this boot.
 pub(super) fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim_end().to_owned()
 }
 
-/// A descriptor of the process that made a treatment; `None` where it has ended.
+/// Returns a descriptor of the process that made a treatment; `None` if it has ended.
 pub(super) fn running(by: &By) -> Option<OwnedFd> {
     let process = sys::pidfd_open(by.pid).ok()?;
     // Another process may have the number by now. It is looked at while the descriptor holds it.

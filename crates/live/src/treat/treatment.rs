@@ -183,7 +183,7 @@ impl Treatment {
         Ok((rule, cgroup))
     }
 
-    /// Its number.
+    /// Returns the number of the treatment.
     pub fn id(&self) -> u32 {
         self.record.id
     }
@@ -418,7 +418,7 @@ impl Drop for Treatment {
     }
 }
 
-/// The kernel's number for the network namespace of the calling thread.
+/// Returns the kernel's number for the network namespace of the calling thread.
 fn netns_cookie() -> Result<u64, String> {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0");
     let socket = socket.or_else(|_| std::net::UdpSocket::bind("[::]:0"));

@@ -152,7 +152,7 @@ fn sockets(
     Ok(left)
 }
 
-/// `false` where the application has changed it since.
+/// Restores a value; returns `false` if the application has changed it since.
 fn put_back(
     look: &mut reach::Look,
     holder: crate::process::Holder,

@@ -77,12 +77,12 @@ pub(super) fn make(change: &XdpChange) -> Result<(), TreatError> {
     attached.map_err(|lack| TreatError::Xdp { said: format!("{device}: {lack}") })
 }
 
-/// SYNs that it has dropped.
+/// Returns the number of SYNs that the program has dropped.
 pub(super) fn dropped(change: &XdpChange) -> u64 {
     syn_limit::dropped(&change.pin)
 }
 
-/// The link ends with its pin, and the kernel detaches the program.
+/// Removes the pin of the link: the link ends with it, and the kernel detaches the program.
 pub(super) fn restore(change: &XdpChange) -> io::Result<Restored> {
     match syn_limit::detach(&change.pin) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Restored::Gone),

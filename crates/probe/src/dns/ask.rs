@@ -1,5 +1,5 @@
-//! Timed queries to one server: one over UDP, two at once as glibc sends A and AAAA, or one over
-//! TCP.
+//! Measures queries to one server: one over UDP, two at the same time as glibc sends A and AAAA, or
+//! one over TCP.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -10,43 +10,43 @@ use serde::Serialize;
 use super::message::{self, Record, RecordType, Referral, Reply, is_nxdomain, rcode_name};
 use crate::nanoseconds as ns;
 
-/// Largest datagram.
+/// Size of the largest datagram, bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Number of datagrams that are not an answer and are ignored, for one query.
-const STRAYS_MAX: u32 = 64;
+/// Greatest number of datagrams that are not an answer and are ignored, for one query.
+const UNRELATED_MAX: u32 = 64;
 
-/// Transport of a query.
+/// The transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// A datagram.
     Udp,
-    /// A connection of its own (RFC 7766).
+    /// A connection for this query only (RFC 7766).
     Tcp,
 }
 
-/// Result of a query.
+/// The outcome of a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
-    /// Records.
+    /// The answer contains records.
     Answered,
-    /// The name exists and has no records of this type (RFC 2308 §2.2).
+    /// The name exists, but has no records of this type (RFC 2308 §2.2).
     NoData,
     /// The name does not exist.
     NxDomain,
-    /// SERVFAIL, REFUSED or another failure.
+    /// The server reported SERVFAIL, REFUSED or another failure.
     Failure {
-        /// Its mnemonic.
+        /// The mnemonic of the response code.
         rcode: String,
     },
-    /// Other servers are to be asked.
+    /// The answer refers to other servers.
     Referred,
-    /// The answer does not fit into a datagram and has to be asked for over TCP.
+    /// The answer does not fit into a datagram, so the query has to be repeated over TCP.
     Truncated,
     /// No answer arrived within the wait.
     Timeout,
-    /// An ICMP error reported that no socket is at the port.
+    /// An ICMP error reported that no socket is bound to the port.
     PortClosed,
     /// The kernel cannot send packets to the server.
     Unreachable {
@@ -57,10 +57,10 @@ pub enum Outcome {
     Malformed,
 }
 
-/// A question to a server and what came of it.
+/// A query to a server and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Query {
-    /// Server that was asked.
+    /// The server that was asked.
     pub server: SocketAddr,
     /// Name of the query.
     pub name: String,
@@ -71,22 +71,24 @@ pub struct Query {
     pub transport: Transport,
     /// Time of sending, ns since the start of the measurement.
     pub sent_ns: u64,
-    /// Time until the answer or the end of the wait, ns; over TCP including the connection set-up.
+    /// Time until the answer or the end of the wait, ns; over TCP, this includes the connection
+    /// set-up.
     pub took_ns: u64,
     /// Result of the query.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The records of the answer.
     pub records: Vec<Record>,
-    /// The server answers for the zone itself (the AA bit).
+    /// The server is authoritative for the zone (the AA bit).
     pub is_authoritative: bool,
-    /// Zone and servers to which it refers.
+    /// The zone and servers to which the answer refers.
     #[serde(skip)]
     pub referral: Option<Referral>,
 }
 
 impl Query {
-    /// Returns whether it was answered, also with the answer that there are no such records.
+    /// Returns whether the query was answered, which includes the answer that there are no such
+    /// records.
     pub fn is_usable(&self) -> bool {
         matches!(self.outcome, Outcome::Answered | Outcome::NoData | Outcome::NxDomain)
     }
@@ -104,12 +106,12 @@ impl Query {
         )
     }
 
-    /// The addresses among its records.
+    /// Returns the addresses among the records.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.records.iter().filter_map(|record| record.address)
     }
 
-    /// Returns the time of the end, ns since the start of the measurement.
+    /// Returns the time at which the query ended, ns since the start of the measurement.
     pub fn end_ns(&self) -> u64 {
         self.sent_ns + self.took_ns
     }
@@ -155,7 +157,7 @@ impl Query {
     }
 }
 
-/// Whom to ask for what, and how long to wait.
+/// A query to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking<'a> {
     pub server: SocketAddr,
@@ -163,27 +165,27 @@ pub(super) struct Asking<'a> {
     /// Longest wait for all answers together.
     pub wait: Duration,
     pub edns_bytes: Option<u16>,
-    /// Asks the server to find the answer itself (RD).
+    /// Asks the server to resolve the name itself (RD).
     pub recurses: bool,
-    /// Origin of `sent_ns`.
+    /// The start of the measurement, from which `sent_ns` counts.
     pub start: Instant,
 }
 
-/// Sends `server` one query over UDP and waits for the answer.
+/// Sends a query to `server` over UDP and waits for the answer.
 pub fn ask(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
     let start = Instant::now();
     let asking = Asking { server, name, wait, edns_bytes: None, recurses: true, start };
     asking.at_once(&[record_type]).remove(0)
 }
 
-/// Sends the query over TCP.
+/// Sends a query to `server` over TCP and waits for the answer.
 pub fn ask_tcp(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
     let start = Instant::now();
     Asking { server, name, wait, edns_bytes: None, recurses: true, start }.over_tcp(record_type)
 }
 
 impl Asking<'_> {
-    /// Sends the queries directly one after the other from one port, and waits for all answers.
+    /// Sends the queries one directly after the other from one port, and waits for all answers.
     pub fn at_once(&self, types: &[RecordType]) -> Vec<Query> {
         let new = |&record_type: &RecordType| Query::new(self, record_type, Transport::Udp);
         let mut queries: Vec<Query> = types.iter().map(new).collect();
@@ -198,8 +200,8 @@ impl Asking<'_> {
         queries
     }
 
-    /// Sends the second question only once the first is answered (`options single-request`), from
-    /// another port where `reopens`.
+    /// Sends the second query only after the answer to the first (`options single-request`); if
+    /// `reopens`, from another port.
     pub fn in_turn(&self, types: &[RecordType], reopens: bool) -> Vec<Query> {
         let mut queries = Vec::new();
         let until = Instant::now() + self.wait;
@@ -231,7 +233,7 @@ impl Asking<'_> {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, 0))?;
-        // The socket is connected, so that a port without a socket causes an error at once.
+        // The socket is connected, so that the kernel reports a closed port at once.
         socket.connect(self.server)?;
         Ok(socket)
     }
@@ -256,7 +258,7 @@ impl Asking<'_> {
         let mut strays = 0;
         while !waiting.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
-            let received = if left.is_zero() || strays > STRAYS_MAX {
+            let received = if left.is_zero() || strays > UNRELATED_MAX {
                 Err(ErrorKind::TimedOut.into())
             } else {
                 socket.set_read_timeout(Some(left))?;
@@ -290,7 +292,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Asks over a connection of its own.
+    /// Sends the query over a connection of its own.
     pub fn over_tcp(&self, record_type: RecordType) -> Query {
         let mut query = Query::new(self, record_type, Transport::Tcp);
         query.sent_ns = ns(self.start.elapsed());
@@ -303,7 +305,7 @@ impl Asking<'_> {
         query
     }
 
-    /// A message over TCP has its length before it (RFC 1035 §4.2.2).
+    /// Sends the query over TCP, where a message follows its length (RFC 1035 §4.2.2).
     fn connection(&self, query: &Query) -> io::Result<Reply> {
         let until = Instant::now() + self.wait;
         let left = || {
@@ -315,7 +317,7 @@ impl Asking<'_> {
         let (id, message) = message.ok_or(ErrorKind::InvalidInput)?;
         let mut stream = TcpStream::connect_timeout(&self.server, self.wait)?;
         let length = u16::try_from(message.len()).map_err(|_| ErrorKind::InvalidInput)?;
-        // In one write: no small segment waits for an ACK.
+        // Length and message are sent in one write, so that no small segment waits for an ACK.
         stream.write_all(&[&length.to_be_bytes()[..], &message].concat())?;
         let mut read = |bytes: &mut [u8]| -> io::Result<()> {
             let mut filled = 0;
@@ -341,7 +343,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Returns whether a reply is to this query: by its id, and by its question if it repeats one.
+/// Returns whether a reply belongs to this query: by its id, and by its question if it repeats one.
 fn answers(reply: &Reply, query: &Query, id: u16) -> bool {
     let same = |(name, record_type): &(String, RecordType)| {
         *record_type == query.record_type && name.eq_ignore_ascii_case(&query.name)

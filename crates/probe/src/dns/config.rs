@@ -1,4 +1,4 @@
-//! Name servers and resolver options of the system: resolv.conf(5).
+//! Reads the name servers and resolver options of the system: resolv.conf(5).
 
 use std::fs;
 use std::io;
@@ -8,35 +8,35 @@ use std::time::Duration;
 
 use tcpwhy_live::host::resolver::{Resolver, hosts, parse};
 
-/// The system's own file.
+/// The configuration file of the system.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const NSSWITCH_CONF: &str = "/etc/nsswitch.conf";
-/// Port of DNS over UDP and TCP.
+/// The port of DNS over UDP and TCP.
 const PORT: u16 = 53;
 
-/// Configuration of name resolution.
+/// The configuration of name resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Contents of resolv.conf.
+    /// The contents of resolv.conf.
     pub resolver: Resolver,
     /// The servers that are asked, in order.
     pub servers: Vec<SocketAddr>,
-    /// These are the servers and options that programs of this system use.
+    /// `true` if the programs of this system use these servers and options.
     pub is_system: bool,
 }
 
-/// Error in reading a resolv.conf.
+/// An error in reading a resolv.conf.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: cannot be read; name a file in the form of resolv.conf(5)")]
 pub struct ConfigError {
     /// The file.
     pub path: String,
-    /// The kernel's refusal.
+    /// The error of the system.
     pub source: io::Error,
 }
 
 impl Config {
-    /// Reads the configuration that the programs of this system use. Without a resolv.conf glibc
+    /// Reads the configuration that the programs of this system use. Without a resolv.conf, glibc
     /// asks 127.0.0.1.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Config {
         }
     }
 
-    /// Reads the configuration from this file.
+    /// Reads the configuration from the file at `path`.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -92,8 +92,9 @@ impl Config {
         address.or_else(|_| words.parse()).ok().filter(|server| server.port() > 0)
     }
 
-    /// Returns glibc's wait for the server at this place of the list, in any round: the timeout,
-    /// doubled with each place and divided by the number of servers (`send_dg` of res_send.c).
+    /// Returns how long glibc waits for the server at this place in the list, in any round: the
+    /// timeout, doubled with each place and divided by the number of servers (`send_dg` of
+    /// res_send.c).
     pub fn wait(&self, place: usize) -> Duration {
         let timeout_s = self.resolver.timeout_s.max(1);
         let seconds = match place {
@@ -103,19 +104,20 @@ impl Config {
         Duration::from_secs(seconds.max(1))
     }
 
-    /// Rounds over the servers.
+    /// Returns the number of rounds over the servers.
     pub fn attempts(&self) -> u64 {
         self.resolver.attempts.max(1)
     }
 
-    /// UDP payload that an answer may have, where resolv.conf asks for EDNS (`options edns0`), bytes.
+    /// Returns the UDP payload that an answer may have if resolv.conf requests EDNS (`options
+    /// edns0`), bytes.
     pub fn edns_bytes(&self) -> Option<u16> {
-        // glibc's own, RESOLV_EDNS_BUFFER_SIZE.
+        // This is glibc's value, RESOLV_EDNS_BUFFER_SIZE.
         self.resolver.has("edns0").then_some(1_200)
     }
 
-    /// Returns the names that are tried in turn until one exists (`res_search`): the name itself
-    /// comes before or after those with the search list, depending on its dots.
+    /// Returns the names that are tried in turn until one exists (`res_search`). The name itself is
+    /// tried before or after those with the search list, depending on its dots.
     pub fn candidates(&self, name: &str) -> Vec<String> {
         if let Some(whole) = name.strip_suffix('.') {
             return vec![whole.to_owned()];

@@ -1,4 +1,4 @@
-//! Name servers of tests: each answers over UDP, and over TCP if it truncates answers, as
+//! Name servers for tests: each answers over UDP, and over TCP if it truncates answers, as
 //! configured.
 
 use std::io::{Read, Write};
@@ -11,30 +11,31 @@ use std::time::{Duration, Instant};
 use hickory_proto::op::{Message, MessageType, ResponseCode};
 use hickory_proto::rr::{Name, RData, Record, RecordType, rdata};
 
-/// Behaviour of a server.
+/// The behaviour of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
-    /// The names that exist, each with one A record; AAAA has no data.
+    /// The names that exist; each has one A record and no AAAA record.
     pub names: Vec<&'static str>,
     /// Time before each answer.
     pub delay: Duration,
-    /// Time before the first answer to each, more than `delay`: what a cache has to fetch.
+    /// Time before the first answer about each name if it is longer than `delay`: a cache then has
+    /// to fetch the record.
     pub first_delay: Duration,
-    /// Never answers these types.
+    /// Types of queries that are never answered.
     pub ignores: Vec<RecordType>,
-    /// Answers this type only where it is not one of a pair.
+    /// A type that is answered only if the query is not one of a pair.
     pub ignores_in_pairs: Option<RecordType>,
-    /// Answers with this instead.
+    /// The response code of all answers, if it is not success.
     pub rcode: Option<ResponseCode>,
-    /// Answers over UDP are cut short.
+    /// `true` if answers over UDP are truncated.
     pub truncates: bool,
-    /// The TTL counts down from 60 s as that of a cache.
+    /// `true` if the TTL counts down from 60 s as that of a cache.
     pub counts_down: bool,
-    /// Refers to this zone, with one server at 127.0.0.1.
+    /// A zone to which answers refer, with one server at 127.0.0.1.
     pub refers_to: Option<&'static str>,
 }
 
-/// A server that runs until it is dropped.
+/// A name server that runs until it is dropped.
 pub struct Fake {
     pub at: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -103,7 +104,7 @@ impl Fake {
         Fake { at, stop, questions, threads: vec![by_udp, by_tcp] }
     }
 
-    /// Questions that came over UDP.
+    /// Returns the number of queries that arrived over UDP.
     pub fn questions(&self) -> u32 {
         self.questions.load(Ordering::Relaxed)
     }

@@ -1,19 +1,19 @@
-//! The table of names of this host: hosts(5).
+//! Reads the table of names of this host: hosts(5).
 
 use std::fs;
 use std::net::IpAddr;
 
-/// Contents of /etc/hosts.
+/// The entries of /etc/hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<(IpAddr, Vec<String>)>);
 
 impl Hosts {
-    /// Reads /etc/hosts; empty if it does not exist.
+    /// Reads /etc/hosts; the table is empty if the file does not exist.
     pub fn system() -> Hosts {
         Hosts::parse(&fs::read_to_string("/etc/hosts").unwrap_or_default())
     }
 
-    /// Reads a table in that form; lines that are none are left out.
+    /// Parses a table in that format; invalid lines are skipped.
     pub fn parse(text: &str) -> Hosts {
         let entry = |line: &str| {
             let mut words = line.split('#').next()?.split_whitespace();
@@ -23,14 +23,14 @@ impl Hosts {
         Hosts(text.lines().filter_map(entry).collect())
     }
 
-    /// The addresses of a name.
+    /// Returns the addresses of a name.
     pub fn addresses(&self, name: &str) -> Vec<IpAddr> {
         let name = name.strip_suffix('.').unwrap_or(name);
         let has = |names: &[String]| names.iter().any(|it| it.eq_ignore_ascii_case(name));
         self.0.iter().filter(|(_, names)| has(names)).map(|(address, _)| *address).collect()
     }
 
-    /// The name of an address.
+    /// Returns the name of an address.
     pub fn name(&self, address: IpAddr) -> Option<&str> {
         let entry = self.0.iter().find(|(it, names)| *it == address && !names.is_empty())?;
         entry.1.first().map(String::as_str)

@@ -15,7 +15,7 @@ use super::walk::{Ended, Lookup};
 use super::{Config, RecordType};
 use crate::nanoseconds as ns;
 
-/// Search domains that cost less are no finding, ns.
+/// The least cost of search domains that is a finding, ns.
 const SEARCH_NS_MIN: u64 = 1_000_000;
 /// Least ratio of a slow answer's time to the round trip to its server.
 const SLOW_FACTOR: u64 = 3;
@@ -23,27 +23,28 @@ const SLOW_FACTOR: u64 = 3;
 /// A measurement for or against a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// `measurement`: timed, nothing changed; `experiment`: the same query under two conditions.
+    /// `measurement` if something was measured and nothing changed; `experiment` if the same query
+    /// was sent under two conditions.
     pub kind: &'static str,
     /// `true` if it supports the finding, `false` if it contradicts it.
     pub agrees: bool,
-    /// The measurement, as a sentence.
+    /// The measurement as a sentence.
     pub what: String,
     /// Number of trials.
     pub trials: u64,
 }
 
-/// A finding with its measurements.
+/// A finding and the measurements that show it.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The cause, its culprit, and the values for its text.
     pub finding: Finding,
-    /// Measurements that show it.
+    /// The measurements that show it.
     pub evidence: Vec<Evidence>,
 }
 
-/// Returns the faults of the servers, the most expensive first. `expected` is the look-up of
-/// [`super::expect`] over the first round.
+/// Returns the faults of the servers, those with the highest cost first. `expected` is the look-up
+/// by [`super::expect`] with the answers of the first round.
 pub fn judge(config: &Config, survey: &Survey, expected: &Lookup) -> Vec<Judged> {
     let case = Case { config, survey, expected };
     let mut all: Vec<Judged> = Vec::new();
@@ -77,11 +78,12 @@ impl Case<'_> {
         finding
     }
 
-    /// Time of the look-up that was spent waiting for queries to this server for which `in_vain`
-    /// holds, ns.
-    fn waited_ns(&self, server: SocketAddr, in_vain: impl Fn(&Query) -> bool) -> u64 {
-        let queries = self.expected.queries.iter().filter(|it| it.server == server && in_vain(it));
-        // Two questions that are sent at once wait at the same time.
+    /// Returns the part of the look-up that was spent waiting for queries to this server for which
+    /// `is_useless` holds, ns.
+    fn waited_ns(&self, server: SocketAddr, is_useless: impl Fn(&Query) -> bool) -> u64 {
+        let queries =
+            self.expected.queries.iter().filter(|it| it.server == server && is_useless(it));
+        // Two queries that are sent at the same time wait at the same time.
         let mut waits: Vec<(u64, u64)> = queries.map(|it| (it.sent_ns, it.end_ns())).collect();
         waits.sort_unstable();
         let mut until_ns = 0;
@@ -93,14 +95,15 @@ impl Case<'_> {
         sum_ns
     }
 
-    /// Another server that answers, and how fast.
+    /// Returns another server that answers, and how fast it does.
     fn other(&self, server: SocketAddr) -> Option<(SocketAddr, u64)> {
         let others = self.survey.servers.iter().filter(|it| it.server != server);
         let answers = others.filter_map(|it| Some((it.server, it.answer_ns(0)?)));
         answers.min_by_key(|(_, answer_ns)| *answer_ns)
     }
 
-    /// `dns_timeout`: no answer at all, to one type, or to one of a pair.
+    /// Returns a finding `dns_timeout` if the server does not answer at all, or does not answer
+    /// queries of one type or one query of a pair.
     fn silent(&self, at: &ServerSurvey) -> Option<Judged> {
         let queries = || at.rounds.iter().flat_map(|round| &round.queries);
         let unheard = |it: &&Query| !it.is_heard();
@@ -111,7 +114,7 @@ impl Case<'_> {
         }
         let only = only_type(queries().filter(unheard)).filter(|_| heard > 0);
         let is_only = |it: &Query| only.as_ref() == Some(&it.record_type.to_string());
-        // All of that type, and nothing else.
+        // The server answers no query of that type, and all queries of other types.
         let always = queries().all(|it| it.is_heard() != is_only(it));
         let alone_answers = at.alone.iter().any(Query::is_heard);
         let local = at.server.ip().is_loopback();
@@ -163,7 +166,8 @@ impl Case<'_> {
         Evidence { kind: "measurement", agrees: true, what, trials: silent + heard }
     }
 
-    /// `dns_failure`: SERVFAIL, REFUSED and the like in each round.
+    /// Returns a finding `dns_failure` if the server reports a failure, such as SERVFAIL or
+    /// REFUSED, in each round.
     fn failing(&self, at: &ServerSurvey) -> Option<Judged> {
         let failure = |query: &Query| match &query.outcome {
             Outcome::Failure { rcode } => Some(rcode.clone()),
@@ -191,7 +195,8 @@ impl Case<'_> {
         Some(Judged { finding, evidence })
     }
 
-    /// `dns_slow`: the server whose answer is used answers later than its round trip explains.
+    /// Returns a finding `dns_slow` if the server whose answer is used takes longer than its round
+    /// trip explains.
     fn slow(&self, at: &ServerSurvey) -> Option<Judged> {
         let counts = |it: &&Query| it.server == at.server && it.is_usable();
         let slowest = self.expected.queries.iter().filter(counts).max_by_key(|it| it.took_ns)?;
@@ -202,8 +207,8 @@ impl Case<'_> {
             return None;
         }
         let again_ns = at.repeated_ns();
-        // A single slow answer can be a resolver that asks others: its cache makes the later ones
-        // fast.
+        // A single slow answer may come from a resolver that had to ask other servers; the later
+        // answers then come from its cache.
         let is_once = again_ns.is_some_and(|ns| !is_slow(ns) || ns * SLOW_FACTOR <= taken_ns);
         if is_once && taken_ns < UNCACHED_NS {
             return None;
@@ -236,11 +241,12 @@ impl Case<'_> {
         Some(Judged { finding, evidence })
     }
 
-    /// `dns_search`: names that do not exist before the one that does.
+    /// Returns a finding `dns_search` if names that do not exist were tried before the one that
+    /// does.
     fn searched(&self) -> Option<Judged> {
         let found = self.expected.found.as_deref()?;
-        let in_vain = self.expected.queries.iter().filter(|it| it.name != found);
-        let names: BTreeSet<&str> = in_vain
+        let is_useless = self.expected.queries.iter().filter(|it| it.name != found);
+        let names: BTreeSet<&str> = is_useless
             .filter(|it| matches!(it.outcome, Outcome::NxDomain | Outcome::NoData))
             .map(|it| it.name.as_str())
             .collect();
@@ -266,8 +272,8 @@ impl Case<'_> {
         Some(Judged { finding, evidence })
     }
 
-    /// `reverse_dns_timeout`: no server returns a name for the address, and at least one does not
-    /// answer at all.
+    /// Returns a finding `reverse_dns_timeout` if no server returns a name for the address, and at
+    /// least one does not answer at all.
     fn reverse(&self) -> Option<Judged> {
         let of_server = |it: &ServerSurvey| {
             let forward = it.reverse.clone();
@@ -326,7 +332,7 @@ fn compared(other: SocketAddr, answer_ns: u64) -> Evidence {
     Evidence { kind: "experiment", agrees: true, what, trials: 1 }
 }
 
-/// The address from which this host speaks to a server; no packet is sent.
+/// Returns the local address for packets to a server; no packet is sent.
 fn local_address(server: SocketAddr) -> Option<std::net::IpAddr> {
     let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = std::net::UdpSocket::bind(any).ok()?;
@@ -340,7 +346,7 @@ fn only_type<'a>(queries: impl Iterator<Item = &'a Query>) -> Option<String> {
     types.first().filter(|_| types.len() == 1).cloned()
 }
 
-/// Returns what asking for one record type alone has shown.
+/// Returns the evidence of a query for one record type alone.
 fn asked_alone(query: &Query, server: SocketAddr) -> Evidence {
     let what = match query.is_heard() {
         true => "answered when it is sent alone, not beside another question",

@@ -1,4 +1,4 @@
-//! Messages of DNS, to bytes and back (RFC 1035 §4).
+//! Composes and parses DNS messages (RFC 1035 §4).
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -13,26 +13,26 @@ use serde::{Serialize, Serializer};
 /// A record of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
-    /// Owner name of the record.
+    /// The name of the record.
     pub name: String,
-    /// Its type.
+    /// The type of the record.
     #[serde(serialize_with = "type_name")]
     pub record_type: RecordType,
-    /// Remaining time to live, s.
+    /// The remaining time to live, s.
     pub ttl_s: u32,
-    /// Its value, as zone files write it.
+    /// The value, as in zone files.
     pub data: String,
-    /// The address, where it is one.
+    /// The address, if the value is one.
     #[serde(skip)]
     pub address: Option<IpAddr>,
 }
 
-/// Servers to which an answer refers instead of answering (RFC 1034 §4.3.2).
+/// The servers to which an answer refers instead of answering (RFC 1034 §4.3.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Referral {
-    /// The zone that they serve.
+    /// The zone that the servers serve.
     pub zone: String,
-    /// Their names, with the addresses that came with them (glue).
+    /// The names of the servers, with the addresses that the answer contains (glue).
     pub servers: Vec<(String, Vec<IpAddr>)>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Reply {
     pub referral: Option<Referral>,
 }
 
-/// The text is not a name of the DNS.
+/// The error of a text that is not a DNS name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is no name: labels of 1 to 63 characters with dots between them, 253 in all")]
 pub struct NameError {
@@ -56,15 +56,15 @@ pub struct NameError {
     pub name: String,
 }
 
-/// Shows a type by its mnemonic.
+/// Serializes a type as its mnemonic.
 pub(super) fn type_name<S: Serializer>(of: &RecordType, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(of)
 }
 
-/// Refuses texts that are not a name of the DNS.
+/// Rejects texts that are not a DNS name.
 ///
 /// # Errors
-/// A label or the whole name is empty or too long, or has a character that no name has.
+/// A label or the whole name is empty or too long, or contains a character that is not permitted.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let error = || NameError { name: name.to_owned() };
     let plain = name.chars().all(|it| it.is_ascii_graphic() && !matches!(it, '\\' | '"' | '/'));
@@ -81,14 +81,14 @@ pub(super) fn reverse_name(address: IpAddr) -> String {
     Name::from(address).to_string().trim_end_matches('.').to_owned()
 }
 
-/// The bytes of a question and its id; `recurses` asks the server to find the answer itself.
+/// Returns the bytes of a query and its id; `recurses` asks the server to resolve the name itself.
 pub(super) fn question(
     name: &str,
     record_type: RecordType,
     edns_bytes: Option<u16>,
     recurses: bool,
 ) -> Option<(u16, Vec<u8>)> {
-    // The standard library seeds each state at random: an id that others cannot guess.
+    // The standard library seeds each state at random, so that others cannot guess the id.
     let id = RandomState::new().hash_one(name) as u16;
     let mut name = Name::from_ascii(name).ok()?;
     name.set_fqdn(true);
@@ -107,7 +107,7 @@ pub(super) fn question(
 pub(super) fn reply(bytes: &[u8]) -> Option<Reply> {
     let mut message = match Message::from_vec(bytes) {
         Ok(message) => message,
-        // A truncated message may end within a record: its header counts (RFC 2181 §9).
+        // A truncated message may end within a record: only its header is used (RFC 2181 §9).
         Err(_) => return truncated(bytes),
     };
     if message.message_type() != MessageType::Response {
@@ -173,7 +173,7 @@ fn referral(
     Some(Referral { zone: spelled(&zone), servers: servers.collect() })
 }
 
-/// Returns the name without the final dot; the root is `.`.
+/// Returns the name without the final dot; that of the root is `.`.
 fn spelled(name: &Name) -> String {
     let text = name.to_string();
     match text.strip_suffix('.') {
@@ -182,7 +182,7 @@ fn spelled(name: &Name) -> String {
     }
 }
 
-/// The mnemonic of a response code (RFC 6895 §2.3).
+/// Returns the mnemonic of a response code (RFC 6895 §2.3).
 pub(super) fn rcode_name(rcode: u16) -> String {
     match rcode {
         1 => "FORMERR".into(),
@@ -193,12 +193,13 @@ pub(super) fn rcode_name(rcode: u16) -> String {
     }
 }
 
-/// The code that says that a name does not exist.
+/// Returns whether the response code means that a name does not exist.
 pub(super) fn is_nxdomain(rcode: u16) -> bool {
     rcode == u16::from(ResponseCode::NXDomain)
 }
 
-/// A type by its mnemonic, in any case; `TYPE65` for one without (RFC 3597 §5).
+/// Returns the type with this mnemonic, in any case, or `TYPE65` for one without a mnemonic (RFC
+/// 3597 §5).
 pub fn record_type(word: &str) -> Option<RecordType> {
     let word = word.to_ascii_uppercase();
     if let Some(number) = word.strip_prefix("TYPE") {
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_message_counts_by_its_header() {
+    fn of_a_truncated_message_the_header_is_used() {
         let (id, mut bytes) = question("x.example", RecordType::A, Some(1_200), true).unwrap();
         assert_eq!(reply(&bytes), None, "a question is no response");
         bytes[2] |= 0x82;

@@ -1,5 +1,5 @@
-//! Name resolution, timed query by query over sockets of its own: a resolver library hides what each
-//! server did.
+//! Measures name resolution, query by query over sockets of its own: a resolver library hides what
+//! each server did.
 //!
 //! ```text
 //! Config (resolv.conf) ─► look_up      what glibc sends, in its order, until an answer

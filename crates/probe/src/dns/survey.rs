@@ -1,4 +1,4 @@
-//! Asks every server separately: all get the same queries at the same time, several times.
+//! Queries every server separately: all get the same queries at the same time, several times.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -15,72 +15,74 @@ use crate::nanoseconds as ns;
 
 /// Time between the first query and the last: a TTL counts down in whole seconds.
 const TTL_STEP: Duration = Duration::from_millis(1_100);
-/// A repeated answer that takes at most this share of the first came from a cache.
+/// If a repeated answer takes at most this share of the time of the first, it came from a cache.
 const CACHED_SHARE: f64 = 0.5;
-/// Smaller differences can be chance, ns.
+/// Least difference that is not taken for chance, ns.
 const CACHED_NS_MIN: u64 = 1_000_000;
 /// Longest wait for the TCP connection that measures the round trip.
 const RTT_WAIT: Duration = Duration::from_secs(1);
 
-/// One pass through the names that are tried until one exists, at one server.
+/// The queries to one server for the names that are tried until one exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Round {
-    /// Its queries, in the order sent; `sent_ns` counts from the start of the survey.
+    /// The queries in the order sent; `sent_ns` counts from the start of the survey.
     pub queries: Vec<Query>,
 }
 
-/// State of a server's cache, as its answers show it.
+/// The state of a server's cache, as its answers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// The server had no answer, or was asked only once.
+    /// The server did not answer, or was asked only once.
     Unknown,
-    /// The server answers for the zone itself (AA), with the full TTL each time.
+    /// The server is authoritative for the zone (AA), and states the full TTL each time.
     Authoritative,
-    /// The TTL counts down and the first answer was as fast as the later ones: it was cached before.
+    /// The TTL counts down and the first answer was as fast as the later ones: the record was
+    /// cached before.
     Held,
-    /// The TTL counts down and later answers are faster: the first one was fetched.
+    /// The TTL counts down and later answers are faster: the record was fetched for the first one.
     Filled,
-    /// The TTL is whole each time and no answer is faster than the first: it asks others each time, or
-    /// sets the TTL anew.
+    /// The TTL is the full one each time and no answer is faster than the first: the server asks
+    /// others each time, or resets the TTL.
     NotShown,
 }
 
-/// Results of one server.
+/// The results of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerSurvey {
     /// The server.
     pub server: SocketAddr,
     /// The first round, and the repeated ones.
     pub rounds: Vec<Round>,
-    /// State of the cache, as the answers show it.
+    /// The state of the cache, as the answers show it.
     pub cache: Cache,
-    /// Queries of a type to which the server was silent each time when sent together with another,
-    /// sent alone.
+    /// Queries that were sent alone, of a type to which the server never answered when it was sent
+    /// together with another.
     pub alone: Vec<Query>,
-    /// The name of the first address that it answered with.
+    /// The query for the name of the first address in the answers.
     pub reverse: Option<Query>,
-    /// Round trip to its host: by the set-up or the refusal of a TCP connection, ns.
+    /// Round trip to the server's host, measured by the set-up or the refusal of a TCP connection,
+    /// ns.
     pub rtt_ns: Option<u64>,
 }
 
-/// Results of all servers.
+/// The results of all servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Survey {
     /// The name that was asked for.
     pub name: String,
     /// The names that are tried in turn.
     pub candidates: Vec<String>,
-    /// Each server, in the order of the configuration.
+    /// The servers, in the order of the configuration.
     pub servers: Vec<ServerSurvey>,
 }
 
-/// Asks each server of `config` for `name`, `count` times, all servers at the same time: with the
-/// search list, A and AAAA together as glibc sends them, over TCP where an answer is cut short, and for
-/// the name of the address. An address is asked for by its reverse name.
+/// Queries each server of `config` for `name`, `count` times, all servers at the same time: with
+/// the search list, A and AAAA together as glibc sends them, over TCP if an answer is truncated,
+/// and for the name of the address. For an address, its reverse name is queried.
 ///
-/// Each server gets at most `count` × names × (types + those over TCP) questions, one more for each type
-/// that it is silent to, one for the reverse name, and a TCP connection.
+/// Each server gets at most `count` × names × (types + those over TCP) queries, one more for each
+/// type that it does not answer, one for the reverse name, and a TCP connection.
 pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> Survey {
     let start = Instant::now();
     let (asked, is_reverse) = asked_name(name);
@@ -109,7 +111,7 @@ pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> 
 }
 
 impl Survey {
-    /// Asks those of the servers that are `wanted` again, each for the same as before.
+    /// Repeats the queries to those servers that are `wanted`.
     pub fn repeat(
         &mut self,
         types: &[RecordType],
@@ -144,7 +146,7 @@ fn one_server(
         let round = round(asking, candidates, types);
         let heard = round.queries.iter().any(Query::is_heard);
         rounds.push(round);
-        // A server that is silent twice is silent.
+        // A server that did not answer two rounds is not asked again.
         if !heard && number > 0 {
             break;
         }
@@ -155,7 +157,7 @@ fn one_server(
     ServerSurvey { server: asking.server, cache: cache(&rounds), rounds, alone, reverse, rtt_ns }
 }
 
-/// Asks alone for types that are never answered when sent together with another.
+/// Sends queries alone for types that are never answered when sent together with another.
 fn alone(asking: &Asking<'_>, rounds: &[Round], types: &[RecordType]) -> Vec<Query> {
     let queries = || rounds.iter().flat_map(|round| &round.queries);
     let silent = |it: &RecordType| {
@@ -171,7 +173,7 @@ fn alone(asking: &Asking<'_>, rounds: &[Round], types: &[RecordType]) -> Vec<Que
     types.into_iter().flat_map(|&it| asking.at_once(&[it])).collect()
 }
 
-/// The set-up of a connection, or its refusal, takes one round trip.
+/// Returns the time of a connection set-up, or of its refusal, which takes one round trip.
 fn round_trip(asking: &Asking<'_>) -> Option<u64> {
     let began = Instant::now();
     let connected = TcpStream::connect_timeout(&asking.server, asking.wait.min(RTT_WAIT));
@@ -187,7 +189,7 @@ fn round(asking: &Asking<'_>, candidates: &[String], types: &[RecordType]) -> Ro
         let mut asked = asking.at_once(types);
         let cut = asked.iter().filter(|it| it.outcome == Outcome::Truncated);
         let again: Vec<_> = cut.map(|it| it.record_type).collect();
-        // Once one answer is cut short glibc asks for both over TCP.
+        // If one answer is truncated, glibc sends both queries over TCP.
         let again = if again.is_empty() { &[] } else { types };
         asked.extend(again.iter().map(|&it| asking.over_tcp(it)));
         let exists = asked.iter().any(|it| !it.records.is_empty());
@@ -207,15 +209,15 @@ fn reverse(asking: &Asking<'_>, address: IpAddr) -> Query {
 }
 
 impl ServerSurvey {
-    /// The time of the whole round to the answer that counts, ns; `None` where it has none. The time of
-    /// a pair is that of its later answer.
+    /// Returns the time from the start of the round to the answer that is used, ns; `None` if there
+    /// is none. The time of a pair is that of its later answer.
     pub fn answer_ns(&self, round: usize) -> Option<u64> {
         let queries = &self.rounds.get(round)?.queries;
         let usable = queries.iter().filter(|it| it.is_usable());
         usable.map(|it| it.took_ns).max()
     }
 
-    /// The fastest of the repeated answers, ns.
+    /// Returns the time of the fastest of the repeated answers, ns.
     pub fn repeated_ns(&self) -> Option<u64> {
         (1..self.rounds.len()).filter_map(|round| self.answer_ns(round)).min()
     }
@@ -253,17 +255,17 @@ fn cache(rounds: &[Round]) -> Cache {
 }
 
 impl Survey {
-    /// The first round of each server, as [`expect`](super::expect) takes it.
+    /// Returns the first round of each server, for [`expect`](super::expect).
     pub fn first(&self) -> Vec<Round> {
         self.servers.iter().filter_map(|it| it.rounds.first().cloned()).collect()
     }
 
-    /// The last round of each server.
+    /// Returns the last round of each server.
     pub fn repeated(&self) -> Vec<Round> {
         self.servers.iter().filter_map(|it| it.rounds.last().cloned()).collect()
     }
 
-    /// Questions that were sent.
+    /// Returns the number of queries that were sent.
     pub fn sent(&self) -> u64 {
         let of_server = |it: &ServerSurvey| {
             it.rounds.iter().map(|round| round.queries.len()).sum::<usize>()

@@ -1,4 +1,5 @@
-//! A name from the root down, as a resolver finds it: each referral and its time (RFC 1034 §5.3.3).
+//! Resolves a name from the root down, as a resolver does: shows each referral and its time (RFC
+//! 1034 §5.3.3).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -9,11 +10,11 @@ use super::ask::{Asking, Outcome, Query};
 use super::message::{RecordType, Referral};
 use super::walk::asked_name;
 
-/// Referrals and aliases that are followed.
+/// Greatest number of referrals and aliases that are followed.
 const HOPS_MAX: usize = 24;
-/// Servers of one zone that are tried.
+/// Greatest number of servers of one zone that are tried.
 const TRIES_MAX: usize = 3;
-/// UDP payload that an answer may have (RFC 9715), bytes.
+/// The UDP payload that an answer may have (RFC 9715), bytes.
 const EDNS_BYTES: u16 = 1_232;
 
 /// One step down the tree of zones.
@@ -21,29 +22,30 @@ const EDNS_BYTES: u16 = 1_232;
 pub struct Hop {
     /// The zone whose servers were asked; `.` is the root.
     pub zone: String,
-    /// The name of the server that was asked last; `None` for a root by its address.
+    /// The name of the server that was asked last; `None` for a root server, which is known by its
+    /// address.
     pub server_name: Option<String>,
-    /// Queries: one for each server that was tried, of which the last succeeded, and one more if
-    /// its answer had to be asked for over TCP.
+    /// The queries: one for each server that was tried, of which the last succeeded, and one more
+    /// if its answer had to be fetched over TCP.
     pub queries: Vec<Query>,
-    /// Zone and servers to which it refers.
+    /// The zone and servers to which the answer refers.
     pub refers_to: Option<Referral>,
-    /// Finding the address of a server that came without one, ns.
+    /// Time to find the address of a server for which the referral contained none, ns.
     pub server_address_ns: u64,
 }
 
-/// A name from the root down.
+/// The resolution of a name from the root down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Trace {
-    /// Step by step.
+    /// The steps, in order.
     pub hops: Vec<Hop>,
-    /// Reason if it ended without an answer.
+    /// The reason if it ended without an answer.
     pub failure: Option<String>,
     /// Total time, ns.
     pub took_ns: u64,
 }
 
-/// Servers of a zone: the name, unless it is a root, and the address.
+/// The servers of a zone: the name, unless it is a root server, and the address.
 type Servers = Vec<(Option<String>, SocketAddr)>;
 
 struct Tracer<'a> {
@@ -54,9 +56,9 @@ struct Tracer<'a> {
     budget: usize,
 }
 
-/// Asks from `roots` down for `name`, each server up to `wait`. Servers whose referrals come without
-/// addresses are found from the roots as well. At most 24 steps of at most 3 questions each (6 where
-/// answers are cut short).
+/// Resolves `name` from `roots` down; the wait for each server is at most `wait`. The addresses of
+/// servers that a referral does not contain are resolved from the roots, too. Takes at most 24
+/// steps of at most 3 queries each (6 if answers are truncated).
 pub fn trace(name: &str, record_type: RecordType, roots: &[SocketAddr], wait: Duration) -> Trace {
     let start = Instant::now();
     let mut tracer = Tracer { roots, wait, start, hops: Vec::new(), budget: HOPS_MAX };
@@ -66,7 +68,7 @@ pub fn trace(name: &str, record_type: RecordType, roots: &[SocketAddr], wait: Du
 }
 
 impl Tracer<'_> {
-    /// Follows the referrals to the answer; hops are kept if `shows`.
+    /// Follows the referrals to the answer; the steps are kept if `shows`.
     fn follow(
         &mut self,
         name: &str,
@@ -145,7 +147,7 @@ impl Tracer<'_> {
         (asked, queries)
     }
 
-    /// The addresses of the servers of a zone: IPv4 first, since more hosts have it.
+    /// Returns the addresses of the servers of a zone: IPv4 first, since more hosts have it.
     fn servers(&mut self, referral: &Referral) -> Result<(Servers, u64), String> {
         let mut servers: Vec<_> = referral
             .servers
@@ -170,7 +172,7 @@ impl Tracer<'_> {
         Err(format!("no server of {} has an address", referral.zone))
     }
 
-    /// Servers below listen at the port of the roots.
+    /// Returns the port of the roots, at which all servers below them listen as well.
     fn port(&self) -> u16 {
         self.roots.first().map_or(53, SocketAddr::port)
     }
@@ -182,7 +184,7 @@ fn is_within(name: &str, zone: &str) -> bool {
     zone == "." || name == zone || name.ends_with(&format!(".{zone}"))
 }
 
-/// Returns whether a referral leads to a zone below.
+/// Returns whether a referral is to a zone below `above`.
 fn is_below(zone: &str, above: &str) -> bool {
     is_within(zone, above) && !zone.eq_ignore_ascii_case(above)
 }

@@ -1,6 +1,7 @@
-//! A look-up as glibc makes it: the server and order of each query, and the wait for each answer
-//! (`__res_context_search` of res_query.c, `__res_context_send` and `send_dg` of res_send.c). The
-//! same walk runs over sockets ([`look_up`]) and over answers that are known already ([`expect`]).
+//! Resolves a name as glibc does: with its choice of servers, order of queries, and waits for
+//! answers (`__res_context_search` of res_query.c, `__res_context_send` and `send_dg` of
+//! res_send.c). The same algorithm runs with sockets ([`look_up`]) and with answers that are
+//! already known ([`expect`]).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -12,24 +13,25 @@ use super::message::{RecordType, reverse_name};
 use super::survey::Round;
 use super::{Config, Hosts};
 
-/// Order in which the queries of a pair are sent.
+/// The order in which the queries of a pair are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Both directly one after the other.
+    /// The second query directly follows the first.
     AtOnce,
-    /// The second once the first is answered (`options single-request`).
+    /// The second query follows the answer to the first (`options single-request`).
     InTurn,
-    /// As above, but the second query comes from another port (`options single-request-reopen`).
+    /// The second query follows the answer to the first, from another port (`options
+    /// single-request-reopen`).
     InTurnReopened,
 }
 
-/// Result of a look-up.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// With records.
+    /// The answers contain records.
     Found,
-    /// The name exists, without records of these types.
+    /// The name exists, but has no records of these types.
     NoData,
     /// The name does not exist.
     NotFound,
@@ -37,26 +39,26 @@ pub enum Ended {
     TryAgain,
 }
 
-/// A look-up and what it took.
+/// A look-up, its result and duration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lookup {
     /// The name as the caller gave it.
     pub name: String,
-    /// The name that exists: with its search domain.
+    /// The name that exists, including its search domain.
     pub found: Option<String>,
-    /// Result of the look-up.
+    /// The result of the look-up.
     pub ended: Ended,
     /// The addresses, in the order of the answers.
     pub addresses: Vec<IpAddr>,
     /// Total time, ns.
     pub took_ns: u64,
-    /// Queries in the order sent; empty if /etc/hosts has the name.
+    /// The queries in the order sent; empty if /etc/hosts contains the name.
     pub queries: Vec<Query>,
 }
 
-/// Source of the answers to the queries of a walk.
+/// The source of the answers to the queries of a look-up.
 trait Asked {
-    /// The questions to a server, sent at `now_ns` of the walk.
+    /// Returns the answers of a server to queries that are sent at `now_ns` of the look-up.
     fn ask(&mut self, asking: &Step<'_>, now_ns: u64) -> Vec<Query>;
 }
 
@@ -69,8 +71,9 @@ struct Step<'a> {
     transport: Transport,
 }
 
-/// Resolves `name` to addresses as getaddrinfo does where nsswitch.conf has `hosts: files dns`: the
-/// table of this host first, then the servers of `config`. An address is its own answer.
+/// Resolves `name` to addresses as getaddrinfo does if nsswitch.conf contains `hosts: files dns`:
+/// from the table of this host first, then by the servers of `config`. The result for an address is
+/// the address.
 pub fn look_up(name: &str, config: &Config) -> Lookup {
     let known = match name.parse() {
         Ok(address) => vec![address],
@@ -90,13 +93,13 @@ pub fn look_up(name: &str, config: &Config) -> Lookup {
     Walk::new(config, &[RecordType::A, RecordType::AAAA]).run(name, &mut sockets)
 }
 
-/// Returns the look-up as it would have gone if each server had answered as in `rounds`, one for
-/// each server of `config`.
+/// Returns the look-up as it would have been if each server had answered as in `rounds`, which
+/// contains one round for each server of `config`.
 pub fn expect(name: &str, types: &[RecordType], config: &Config, rounds: &[Round]) -> Lookup {
     Walk::new(config, types).run(name, &mut Known { rounds })
 }
 
-/// Real servers.
+/// Queries servers over sockets.
 struct Sockets {
     start: Instant,
     edns_bytes: Option<u16>,
@@ -120,7 +123,7 @@ impl Asked for Sockets {
     }
 }
 
-/// Answers that are known already.
+/// Returns answers that are already known.
 struct Known<'a> {
     rounds: &'a [Round],
 }
@@ -152,7 +155,8 @@ impl Asked for Known<'_> {
 }
 
 impl Known<'_> {
-    /// Returns the server's answer; a server that never answers was not asked for each name.
+    /// Returns the server's answer. The rounds of a server that never answers do not contain all
+    /// names.
     fn answer(&self, step: &Step<'_>, record_type: RecordType) -> Option<Query> {
         let queries = self.rounds.iter().flat_map(|round| &round.queries);
         let of_type = queries.filter(|it| {
@@ -175,19 +179,19 @@ struct Walk<'a> {
     queries: Vec<Query>,
 }
 
-/// Combined answer of the servers for one name.
+/// The combined answer of the servers for one name.
 enum Said {
     Found,
     NoData,
     NxDomain,
-    /// All of them failed; the last with SERVFAIL, or a silent or closed port.
+    /// All servers failed. The last one reported SERVFAIL, did not answer, or its port was closed.
     Failed {
         is_servfail: bool,
         is_closed: bool,
     },
 }
 
-/// Answer of one server for one name.
+/// The answer of one server for one name.
 enum Server {
     Replied,
     OverTcp,
@@ -205,7 +209,7 @@ impl<'a> Walk<'a> {
         Walk { config, types, mode, now_ns: 0, queries: Vec::new() }
     }
 
-    /// Names in turn (`__res_context_search`).
+    /// Tries the names in turn (`__res_context_search`).
     fn run(mut self, name: &str, asked: &mut impl Asked) -> Lookup {
         let (mut found, mut ended) = (None, Ended::NotFound);
         let candidates = self.config.candidates(name);
@@ -219,7 +223,7 @@ impl<'a> Walk<'a> {
                 Said::NoData => ended = Ended::NoData,
                 Said::NxDomain => {}
                 Said::Failed { is_servfail, is_closed } => {
-                    // The list goes on only after a name that was tried first without a search
+                    // The next name is tried only if this one was tried first and without a search
                     // domain, or after SERVFAIL.
                     let as_is_first = place == 0 && candidate.len() <= name.len();
                     ended = Ended::TryAgain;
@@ -246,7 +250,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One name, in rounds over the servers (`__res_context_send`).
+    /// Resolves one name, in rounds over the servers (`__res_context_send`).
     fn name(&mut self, name: &str, asked: &mut impl Asked) -> Said {
         let (mut is_servfail, mut is_closed) = (false, true);
         let mut over_tcp = false;
@@ -271,7 +275,7 @@ impl<'a> Walk<'a> {
                     is_servfail = rcode == "SERVFAIL";
                 }
             }
-            // Once it asks over TCP glibc goes round the servers no more.
+            // After a query over TCP glibc begins no further round over the servers.
             if over_tcp {
                 break;
             }
@@ -290,9 +294,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One server over UDP (`send_dg`). After a wait in which one of two questions was answered it
-    /// asks the same server again, the second question after the first, and then from another port:
-    /// some servers and filters drop the second of two questions from one port.
+    /// Queries one server over UDP (`send_dg`). After a wait in which one of two queries was
+    /// answered, both are sent to the same server again, the second after the answer to the first,
+    /// and then from another port: some servers and filters drop the second of two queries from one
+    /// port.
     fn datagrams(
         &mut self,
         name: &str,
@@ -328,7 +333,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One server over TCP (`send_vc`).
+    /// Queries one server over TCP (`send_vc`).
     fn stream(
         &mut self,
         name: &str,
@@ -352,8 +357,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the name to ask for and whether it is a reverse look-up: an address becomes its name in
-/// the reverse tree.
+/// Returns the name to query and whether it is that of a reverse look-up: an address becomes its
+/// name in the reverse tree.
 pub(super) fn asked_name(name: &str) -> (String, bool) {
     match name.parse() {
         Ok(address) => (reverse_name(address) + ".", true),

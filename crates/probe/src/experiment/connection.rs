@@ -1,5 +1,5 @@
-//! One connection with blocking calls, each of them timed: the waits of a request as its client
-//! sees them.
+//! A single connection with blocking calls whose durations are measured: the waits of a request, as
+//! its client sees them.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::target::Target;
 use crate::tls::{sentence, server_name};
 
-/// Bytes of a read.
+/// Greatest number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
 /// Bytes after which reading an answer stops, since an experiment needs no more.
@@ -28,15 +28,15 @@ const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 /// Options of a connection, and the way in which requests are written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `TCP_QUICKACK`, set again after every read, since the kernel disables it by itself.
+    /// Sets `TCP_QUICKACK` again after every read, since the kernel disables it by itself.
     pub quickack: bool,
-    /// `TCP_NODELAY`.
+    /// Sets `TCP_NODELAY`.
     pub nodelay: bool,
-    /// Header and body of a request in two writes.
+    /// Writes the header and the body of a request separately.
     pub two_writes: bool,
     /// `SO_RCVBUF`, bytes; with `None` the kernel sizes the buffer.
     pub rcvbuf_bytes: Option<usize>,
-    /// `TCP_MAXSEG`, bytes; `None` is what the path allows.
+    /// `TCP_MAXSEG`, bytes; `None` for the size that the path allows.
     pub mss_bytes: Option<u32>,
 }
 
@@ -52,22 +52,22 @@ impl Default for Settings {
     }
 }
 
-/// Server and request of an experiment.
+/// The server and the request of an experiment.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The target as the user named it.
     pub target: Target,
-    /// Its address.
+    /// Address of the server.
     pub server: SocketAddr,
     /// The request.
     pub request: Request,
-    /// TLS, where it is spoken.
+    /// The TLS configuration; `None` for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
     /// Longest time of a connection set-up, and of each request.
     pub timeout: Duration,
 }
 
-/// At which step it failed.
+/// The step of a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// `connect`.
@@ -80,15 +80,15 @@ pub enum Step {
     Answer,
 }
 
-/// Error of a request without an answer.
+/// The error of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// An error of the system, with the step and the time until it.
+    /// An error of the system.
     #[error("{source}")]
     Io {
-        /// Step that failed.
+        /// The step that failed.
         step: Step,
-        /// Since the step began.
+        /// Time from the begin of the step to the error.
         after: Duration,
         /// The error.
         source: io::Error,
@@ -115,42 +115,42 @@ impl ExchangeError {
     }
 }
 
-/// The times of one request, ns, by a monotonic clock in user space.
+/// The durations in one request, ns, by a monotonic clock in user space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// Writing it.
+    /// Duration of writing the request.
     pub send_ns: u64,
-    /// From then to the first byte of the answer.
+    /// Time from then to the first byte of the answer.
     pub wait_ns: u64,
-    /// From there to the last one.
+    /// Time from the first byte to the last one.
     pub receive_ns: u64,
     /// The longest pause between two reads of the answer.
     pub pause_ns: u64,
-    /// Bytes of the answer that had come before that pause.
+    /// Bytes of the answer that had arrived before that pause.
     pub before_pause_bytes: u64,
-    /// Bytes of the first read after it.
+    /// Bytes of the first read after that pause.
     pub after_pause_bytes: u64,
     /// Bytes of the answer on the wire, without TLS.
     pub wire_bytes: u64,
 }
 
 impl Timing {
-    /// From the begin of the request to the end of the answer, ns.
+    /// Returns the time from the begin of the request to the end of the answer, ns.
     pub fn latency_ns(&self) -> u64 {
         self.send_ns + self.wait_ns + self.receive_ns
     }
 }
 
-/// Values of the kernel for a connection at its end.
+/// The kernel's values for a connection at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
-    /// Least round trip, ns; 0 where it knows none.
+    /// Least round trip, ns; 0 if the kernel has measured none.
     pub rtt_min_ns: u64,
-    /// Segments that were sent again.
+    /// Number of retransmitted segments.
     pub repeated: u64,
-    /// Segments that arrived out of order.
+    /// Number of segments that arrived out of order.
     pub out_of_order: u64,
-    /// Time that the peer's window held data back, ns.
+    /// Time for which the peer's window held data back, ns.
     pub rwnd_limited_ns: u64,
     /// Segment size towards the peer, bytes.
     pub mss_bytes: u64,
@@ -166,9 +166,9 @@ pub struct Connection<'a> {
     buffer: Vec<u8>,
     /// Time until `connect` returned, ns.
     pub connect_ns: u64,
-    /// The TLS handshake, ns.
+    /// Duration of the TLS handshake, ns.
     pub tls_ns: u64,
-    /// Part of the handshake until the server's first bytes, ns.
+    /// Time from the begin of the handshake to the server's first bytes, ns.
     pub tls_first_byte_ns: u64,
 }
 
@@ -176,7 +176,7 @@ impl<'a> Connection<'a> {
     /// Connects, with TLS if the subject uses it.
     ///
     /// # Errors
-    /// Refused, no answer in time, or TLS fails.
+    /// The connection is refused, no answer arrives in time, or TLS fails.
     pub fn open(subject: &'a Subject, settings: Settings) -> Result<Connection<'a>, ExchangeError> {
         let began = Instant::now();
         let failed =
@@ -200,7 +200,7 @@ impl<'a> Connection<'a> {
         Ok(it)
     }
 
-    /// The local address.
+    /// Returns the local address.
     pub fn local(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()
     }
@@ -214,7 +214,7 @@ impl<'a> Connection<'a> {
     /// Sends the request and reads its answer.
     ///
     /// # Errors
-    /// The connection breaks, time is up, or what comes is no answer.
+    /// The connection breaks, the time is up, or the received bytes are no answer.
     pub fn ask(&mut self) -> Result<(Timing, Response), ExchangeError> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let body_bytes = self.subject.request.body.len();
@@ -232,7 +232,8 @@ impl<'a> Connection<'a> {
         Ok((timing, response))
     }
 
-    /// Asks as [`ask`](Self::ask) does, and observes the server's window while the body is sent.
+    /// Sends the request as [`ask`](Self::ask) does, and observes the server's window while the
+    /// body is sent.
     ///
     /// # Errors As for [`ask`](Self::ask).
     pub fn ask_watching(&mut self) -> Result<(Timing, Response, PeerWindow), ExchangeError> {
@@ -246,8 +247,8 @@ impl<'a> Connection<'a> {
         self.ask().map(|(timing, response)| (timing, response, PeerWindow::Unknown))
     }
 
-    /// Asks with `Expect: 100-continue`: the body is sent when the server asks for it, or after a
-    /// second without a reply, as in curl.
+    /// Sends the request with `Expect: 100-continue`: the body is sent when the server asks for it,
+    /// or after a second without a reply, as curl does.
     ///
     /// # Errors As for [`ask`](Self::ask).
     pub fn ask_expecting(&mut self) -> Result<Timing, ExchangeError> {
@@ -256,7 +257,7 @@ impl<'a> Connection<'a> {
         let began = Instant::now();
         self.write(head).map_err(|source| io_error(Step::Send, began, source))?;
         match self.read(CONTINUE_WAIT) {
-            // An interim answer ends nothing; a final one comes without the body.
+            // An interim answer does not end the exchange; after a final one the body is not sent.
             Ok(read @ 1..) => {
                 if let Progress::Complete { .. } = self.reader.push(&self.buffer[..read])? {
                     return Ok(Timing { send_ns: nanos(began), ..Timing::default() });
@@ -322,7 +323,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Returns the kernel's values for the connection, which only Linux has.
+    /// Returns zeros, because only Linux has these values.
     #[cfg(not(target_os = "linux"))]
     pub fn kernel(&self) -> Kernel {
         Kernel::default()
@@ -350,7 +351,7 @@ impl<'a> Connection<'a> {
                 self.tls_first_byte_ns = nanos(began);
             }
             if let Err(error) = tls.process_new_packets() {
-                // The alert that says why is still to be sent.
+                // The alert that states the reason has not been sent yet.
                 let _ = tls.write_tls(&mut self.socket);
                 return Err(words(&error));
             }
@@ -370,7 +371,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Bytes of the answer into the buffer; 0 at its end.
+    /// Reads bytes of the answer into the buffer; returns 0 at its end.
     fn read(&mut self, left: Duration) -> io::Result<usize> {
         self.wait_at_most(left)?;
         let Some(tls) = &mut self.tls else {
@@ -408,11 +409,11 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Sets quick ACKs again: the kernel leaves that mode by itself (tcp(7)).
+/// Sets the option for quick ACKs again: the kernel leaves that mode by itself (tcp(7)).
 fn arm(socket: &TcpStream, settings: Settings) {
     #[cfg(target_os = "linux")]
     if settings.quickack {
-        // A connection that is gone has nothing to acknowledge.
+        // An error is ignored: a closed connection has nothing to acknowledge.
         let _ = socket2::SockRef::from(socket).set_tcp_quickack(true);
     }
     #[cfg(not(target_os = "linux"))]
@@ -423,7 +424,7 @@ fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
     let domain = Domain::for_address(subject.server);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(settings.nodelay)?;
-    // Before `connect`: window scale and MSS are stated in the SYN.
+    // The options are set before `connect`, because the SYN states window scale and MSS.
     if let Some(bytes) = settings.rcvbuf_bytes {
         socket.set_recv_buffer_size(bytes)?;
     }

@@ -1,4 +1,4 @@
-//! The experiments: the change of each, its measurement, and the meaning of its effect.
+//! The experiments: what each of them changes and measures, and what its effect means.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,54 +15,53 @@ use super::resolver;
 use super::statistics::{Coin, Shown};
 use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 
-/// Requests on a connection in experiments with delayed ACKs: the kernel begins in the mode of
-/// quick ACKs and leaves it when a request follows an answer.
+/// Number of requests on a connection in experiments with delayed ACKs. The kernel begins in the
+/// mode of quick ACKs and leaves it when a request follows an answer.
 const REQUESTS: usize = 5;
-/// Number of these requests that are not counted.
+/// Number of these requests, the first ones, that are not counted.
 const SKIPPED: usize = 1;
 /// A small receive buffer, bytes.
 const SMALL_BUFFER_BYTES: usize = 16 << 10;
-/// Segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
+/// Size of segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
 const SMALL_MSS_BYTES: u32 = 536;
-/// A client that waits this long or longer has a server that ignored `Expect`, ns: curl waits for 1
-/// s.
+/// If a client waits this long or longer, the server ignored `Expect`, ns: curl waits for 1 s.
 const IGNORED_NS: u64 = 500_000_000;
-/// Requests that `concurrency` asks at the same time.
-const COMPANY: usize = 10;
-/// Header bytes that `request-size` adds.
+/// Number of requests that the experiment `concurrency` sends at the same time.
+const CONCURRENT_REQUESTS: usize = 10;
+/// Number of header bytes that the experiment `request-size` adds.
 const MORE_HEADER_BYTES: usize = 4 << 10;
 
 /// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// ACKs at once.
+    /// The client sends ACKs at once, instead of delaying them.
     Quickack,
-    /// A request in one write or two.
+    /// The client sends a request in one write, instead of two.
     OneWrite,
-    /// A request in two writes, with `TCP_NODELAY` or without.
+    /// The client sends a request in two writes with `TCP_NODELAY`, instead of without it.
     Nodelay,
-    /// A small receive buffer.
+    /// The client lets the kernel size the receive buffer, instead of using a small one.
     Rcvbuf,
-    /// New connections or one that is kept.
+    /// The client uses one connection for all requests, instead of new ones.
     Connection,
-    /// With `Expect: 100-continue` or without.
+    /// The client sends a request without `Expect: 100-continue`, instead of with it.
     Expect,
-    /// The other address family.
+    /// The client connects to an address of the other family.
     Family,
-    /// Small segments.
+    /// The client asks for small segments.
     Mss,
-    /// A longer request.
+    /// The client sends a longer request.
     RequestSize,
-    /// The next name server.
+    /// The client asks the next name server.
     Resolver,
-    /// One request at a time instead of several.
+    /// The client sends one request at a time, instead of several.
     Concurrency,
-    /// A TLS session that is resumed.
+    /// The client resumes a TLS session.
     Resumption,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 12] = [
         Kind::Quickack,
         Kind::Connection,
@@ -78,7 +77,7 @@ impl Kind {
         Kind::Resumption,
     ];
 
-    /// Its name on the command line and in reports.
+    /// Returns the name of the kind on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Quickack => "quickack",
@@ -96,23 +95,24 @@ impl Kind {
         }
     }
 
-    /// The experiment of this name.
+    /// Returns the kind with this name.
     pub fn from_name(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// Returns whether it needs a request with a body, which is sent only if the user asks for one.
+    /// Returns whether the experiment needs a request with a body, which is sent only if the user
+    /// asks for one.
     pub fn needs_body(self) -> bool {
         matches!(self, Kind::OneWrite | Kind::Nodelay | Kind::Expect)
     }
 
-    /// Returns whether it needs a second request on a connection.
+    /// Returns whether the experiment needs a second request on a connection.
     fn needs_kept_connection(self) -> bool {
         matches!(self, Kind::Quickack | Kind::Connection)
     }
 
-    /// Returns the largest number of requests besides those of pairs: to test whether it applies,
-    /// and for the cause of an effect.
+    /// Returns the largest number of requests besides those of pairs: they test whether the
+    /// experiment applies, and find the cause of an effect.
     pub fn requests_beside(self) -> u64 {
         match self {
             Kind::Quickack => 1 + REQUESTS as u64,
@@ -122,24 +122,24 @@ impl Kind {
         }
     }
 
-    /// Requests of a pair, or queries.
+    /// Returns the number of requests, or queries, of a pair.
     pub fn requests_of_pair(self) -> u64 {
         match self {
             Kind::Quickack | Kind::OneWrite | Kind::Nodelay => 2 * REQUESTS as u64,
             Kind::Connection => 3,
-            Kind::Concurrency => 1 + COMPANY as u64,
+            Kind::Concurrency => 1 + CONCURRENT_REQUESTS as u64,
             _ => 2,
         }
     }
 }
 
-/// Reason why an experiment has no result.
+/// The reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Skipped {
-    /// The experiment cannot change its condition here.
+    /// The experiment cannot change its condition on this connection or host.
     #[error("{0}")]
     DoesNotApply(&'static str),
-    /// A request of it failed.
+    /// A request of the experiment failed.
     #[error("a request failed: {0}")]
     Failed(#[from] ExchangeError),
 }
@@ -151,14 +151,14 @@ pub struct Others {
     pub family: Option<SocketAddr>,
     /// Name servers, in the order in which they are asked.
     pub resolvers: Vec<SocketAddr>,
-    /// TLS that resumes sessions, where the subject speaks TLS.
+    /// A TLS configuration that resumes sessions, if the subject uses TLS.
     pub resuming: Option<Arc<ClientConfig>>,
 }
 
 /// Makes one experiment.
 ///
 /// # Errors
-/// [`Skipped`]: it does not apply, or a request failed.
+/// [`Skipped`]: the experiment does not apply, or a request failed.
 pub fn make(
     kind: Kind,
     subject: &Subject,
@@ -174,7 +174,8 @@ pub fn make(
     }
     let mut bounds = *bounds;
     if kind == Kind::Expect {
-        // An answered query costs a round trip, which is no fault: only the whole wait is.
+        // An answered query costs a round trip, which is no fault: only a wait up to the timeout is
+        // one.
         bounds.floor_ns = bounds.floor_ns.max(IGNORED_NS);
     }
     if matches!(kind, Kind::Expect | Kind::Resolver) {
@@ -184,7 +185,7 @@ pub fn make(
     Ok(judged(kind, subject, others, &bounds, &pairs))
 }
 
-/// The trials with the change and without.
+/// Runs the trials with and without the change.
 fn pairs(
     kind: Kind,
     subject: &Subject,
@@ -222,7 +223,7 @@ fn pairs(
         Kind::Resolver => return resolver::pairs(subject, &others.resolvers, bounds, coin),
         Kind::Concurrency => {
             let alone = Bounds { at_once: 1, ..*bounds };
-            Pairs::make(&alone, coin, |arm| together(subject, arm.of(COMPANY, 1)))
+            Pairs::make(&alone, coin, |arm| together(subject, arm.of(CONCURRENT_REQUESTS, 1)))
         }
         Kind::Resumption => {
             let resuming = resuming(subject, others.resuming.as_ref())?;
@@ -232,8 +233,8 @@ fn pairs(
     Ok(pairs?)
 }
 
-/// Returns the options of a connection in this arm of the experiment; default options for kinds
-/// that change something else.
+/// Returns the options of a connection in this arm of the experiment, which are the default ones
+/// for kinds that change something else.
 fn settings(kind: Kind, arm: Arm) -> Settings {
     let is_changed = arm == Arm::Changed;
     let plain = Settings::default();
@@ -254,7 +255,7 @@ fn with_header(subject: &Subject, name: &str, value: &str) -> Subject {
     changed
 }
 
-/// The result with its verdict.
+/// Returns the result of the experiment with its verdict.
 fn judged(
     kind: Kind,
     subject: &Subject,
@@ -286,8 +287,8 @@ fn judged(
     }
 }
 
-/// Returns the cause that the effect indicates. For kinds in which the client writes or connects
-/// otherwise only the effect is reported: this client is not the one with the problem.
+/// Returns the cause that the effect indicates. If the client only writes or connects differently,
+/// just the effect is reported: this client is not the one with the problem.
 fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
     let endpoint = Endpoint::from(subject.server);
     let of = |cause, role, sender| Suspect { cause, culprit: Culprit { role, endpoint }, sender };
@@ -303,9 +304,9 @@ fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
     }
 }
 
-/// Returns the cause that holds the rest of an answer until an ACK: Nagle's algorithm keeps back
-/// only less than a segment; a full segment waits for room in a buffer or window. `None` if the
-/// pause cannot be observed again.
+/// Returns the cause that holds the rest of an answer back until an ACK arrives. Nagle's algorithm
+/// holds back less than a segment; a full segment waits for room in a buffer or window. Returns
+/// `None` if the pause does not occur again.
 fn held_by(subject: &Subject) -> Option<Cause> {
     let mut connection = Connection::open(subject, Settings::default()).ok()?;
     let mut longest = None::<super::connection::Timing>;
@@ -319,21 +320,21 @@ fn held_by(subject: &Subject) -> Option<Cause> {
     Some(if is_small { Cause::NagleDelayedAck } else { Cause::DelayedAck })
 }
 
-/// Returns whether the server takes a second request on a connection.
+/// Returns whether the server accepts a second request on a connection.
 fn is_kept(subject: &Subject) -> Result<bool, ExchangeError> {
     let mut connection = Connection::open(subject, Settings::default())?;
     let (_, response) = connection.ask()?;
     Ok(response.keep_alive)
 }
 
-/// A request on a new connection, without its set-up.
+/// Measures a request on a new connection, without the connection set-up.
 fn once(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
     on_one_connection(subject, settings, (0, 1))
 }
 
-/// Sends `count` requests at the same time, each on a connection that is open before, and returns
-/// the median latency, ns. A connection is closed with its answer, since a server may take them one
-/// after the other.
+/// Sends `count` requests at the same time, each on a connection that was opened before, and
+/// returns the median latency, ns. A connection is closed after its answer, since a server may
+/// process them one after the other.
 fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
     let open = |_| Connection::open(subject, Settings::default());
     let connections: Vec<_> = (0..count).map(open).collect::<Result<_, _>>()?;
@@ -347,8 +348,8 @@ fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
     Ok(Trial { ns: median_ns(times_ns), requests: count as u64 })
 }
 
-/// Returns the subject with TLS that resumes sessions. A session begins with a full handshake, and
-/// its ticket arrives with an answer at the latest (RFC 8446 §4.6.1).
+/// Returns the subject with a TLS configuration that resumes sessions. A session begins with a full
+/// handshake, and its ticket arrives with an answer at the latest (RFC 8446 §4.6.1).
 fn resuming(subject: &Subject, config: Option<&Arc<ClientConfig>>) -> Result<Subject, Skipped> {
     let Some(config) = config else {
         return Err(Skipped::DoesNotApply("the target speaks no TLS"));
@@ -363,19 +364,20 @@ fn resuming(subject: &Subject, config: Option<&Arc<ClientConfig>>) -> Result<Sub
     Ok(resuming)
 }
 
-/// The TLS handshake of a new connection. A request follows, since each session is resumed once.
+/// Measures the TLS handshake of a new connection. A request follows it, since each session is
+/// resumed once.
 fn handshake(subject: &Subject) -> Result<Trial, ExchangeError> {
     let mut connection = Connection::open(subject, Settings::default())?;
     connection.ask()?;
     Ok(Trial { ns: connection.tls_ns, requests: 1 })
 }
 
-/// Returns the result of a thread; a panic in it continues in this thread.
+/// Returns the result of a thread, or continues its panic in this thread.
 fn ended<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A request on a new connection, all of its set-up counted.
+/// Measures a request on a new connection, including the connection set-up.
 fn new(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
     let mut connection = Connection::open(subject, settings)?;
     let set_up_ns = connection.connect_ns + connection.tls_ns;
@@ -383,7 +385,8 @@ fn new(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
     Ok(Trial { ns: set_up_ns + timing.latency_ns(), requests: 1 })
 }
 
-/// The first request of a connection with its set-up, or the second without.
+/// Measures the first request of a connection with the connection set-up, or the second one without
+/// it.
 fn new_or_used(subject: &Subject, is_used: bool) -> Result<Trial, ExchangeError> {
     if !is_used {
         return new(subject, Settings::default());
@@ -394,15 +397,16 @@ fn new_or_used(subject: &Subject, is_used: bool) -> Result<Trial, ExchangeError>
     Ok(Trial { ns: timing.latency_ns(), requests: 2 })
 }
 
-/// Sends a request with `Expect: 100-continue` and waits for `100 Continue` as curl does.
+/// Sends a request with `Expect: 100-continue`, and waits for `100 Continue` as curl does.
 fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
     let mut connection = Connection::open(subject, Settings::default())?;
     let timing = connection.ask_expecting()?;
     Ok(Trial { ns: timing.latency_ns(), requests: 1 })
 }
 
-/// Compares full segments with small ones. If full segments are lost, a trial lasts until its
-/// timeout; all trials run at the same time, so that the total wait is one timeout and not eight.
+/// Compares full-sized segments with small ones. If full-sized segments are lost, a trial lasts
+/// until its timeout; all trials run at the same time, so that the total wait is one timeout and
+/// not eight.
 fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
     let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE as u64);
     let trial = |mss_bytes| {
@@ -428,5 +432,5 @@ fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, Exchange
     Ok(all)
 }
 
-/// Pairs of which all trials run at the same time: as many as suffice where they agree.
+/// Number of pairs whose trials all run at the same time: as many as suffice if they agree.
 const PAIRS_AT_ONCE: usize = 8;

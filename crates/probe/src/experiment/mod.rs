@@ -1,13 +1,13 @@
-//! Experiments: a client changes one thing, asks with and without it on fresh connections in random
-//! order, and tests the difference.
+//! Experiments: a client changes one thing, sends requests with and without the change on new
+//! connections in random order, and tests whether the difference is chance.
 //!
 //! ```text
 //! kinds (what is changed) ─► trials (pairs in random order) ─► statistics (is it chance?) ─► Experiment
 //!                            connection (clock around each call)
 //! ```
 //!
-//! Read first: `statistics` on when it stops, tcp(7) on `TCP_QUICKACK`. The verdict is evidence for
-//! the core ([`tcpwhy_core::experiment`]).
+//! Read first: `statistics` on when an experiment stops, tcp(7) on `TCP_QUICKACK`. The verdict is
+//! evidence for the core ([`tcpwhy_core::experiment`]).
 
 pub mod connection;
 mod kinds;

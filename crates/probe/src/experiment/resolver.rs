@@ -19,10 +19,10 @@ use crate::nanoseconds;
 /// Longest wait for an answer: a name server that takes longer counts as silent.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Asks the first name server and the second for the subject's name.
+/// Queries the first name server and the second for the subject's name.
 ///
 /// # Errors
-/// The target has no name, or there is no second name server, or one of both fails to answer.
+/// The target has no name, there is no second name server, or one of the two does not answer.
 pub fn pairs(
     subject: &Subject,
     resolvers: &[SocketAddr],
@@ -40,7 +40,8 @@ pub fn pairs(
         return Err(Skipped::DoesNotApply("addresses cannot be asked for"));
     };
     let name = &subject.target.host;
-    // A server that does not answer the first query costs its timeout once, not in each pair.
+    // Without this check, a server that does not answer would cost its timeout in each pair, and
+    // not only once.
     let fails = |server| is_failure(server, name, wanted);
     if fails(first) || fails(second) {
         let why = "a name server fails or refuses to answer; tcpwhy dns compares them";
@@ -52,14 +53,15 @@ pub fn pairs(
     })?)
 }
 
-/// Returns whether the server's reply is an error, whose time is not that of an answer.
+/// Returns whether the server's reply is an error, whose time cannot be compared with that of an
+/// answer.
 fn is_failure(server: SocketAddr, name: &str, wanted: RecordType) -> bool {
     let query = ask(server, name, wanted, WAIT);
     !query.is_usable() && !query.is_silent()
 }
 
-/// Returns the suspected cause if the first name server answers so much later than the second that
-/// look-ups are slow; a server that never answers is silent.
+/// Returns the suspected cause, if the first name server answers so much later than the second one
+/// that look-ups are slow, or if it never answers.
 pub fn suspect(resolvers: &[SocketAddr], pairs: &Pairs) -> Option<Suspect> {
     let slow_ns = i64::try_from(SLOW_MIN_NS).unwrap_or(i64::MAX);
     if pairs.differences.shown(slow_ns) != Shown::Effect {
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_name_server_that_is_slow_or_silent_is_suspected_where_the_second_is_not() {
+    fn a_first_name_server_that_is_slow_or_silent_is_suspected_if_the_second_is_not() {
         assert_eq!(cause(compared(NAME, vec![slow(), healthy()])), Some(Cause::DnsSlow));
         let a = record_type("A").unwrap();
         let silent = Behaviour { ignores: vec![a], ..healthy() };
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_left_out_where_no_two_answers_can_be_compared() {
+    fn the_experiment_is_skipped_if_no_two_answers_can_be_compared() {
         let failing = Behaviour { rcode: Some(ResponseCode::ServFail), ..healthy() };
         for (host, servers) in [
             (NAME, vec![healthy()]),

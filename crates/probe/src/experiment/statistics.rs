@@ -1,38 +1,39 @@
-//! Test of whether a difference is chance, repeated after every pair of trials.
+//! Tests whether a difference is chance, after every pair of trials.
 //!
-//! A pair is one trial with the change and one without, the first of both chosen by a fair coin.
-//! Where the change has no effect, each difference is therefore as likely above 0 as below, however
-//! the server's load drifts. For a floor `f` the claim "the median difference is at least `f`" is
-//! tested against "at most half of the differences are", by a bet: capital 1 is multiplied by 2·q
-//! after a difference of at least `f` and by 2·(1 − q) after another, with q = 0.95. If at most
-//! half of them are, whatever came before, the capital is a supermartingale, and by Ville's
-//! inequality (1939) it ever reaches 1/ε with a probability of at most ε. So one may look after
-//! every pair and stop at any time: the error stays at most ε. With ε = 0.01 eight pairs that agree
-//! suffice (1.9⁸ = 170 ≥ 100), with one exception twelve.
+//! A pair is a trial with the change and one without it; a fair coin decides which of them is
+//! first. If the change has no effect, each difference is therefore as likely to be above 0 as
+//! below, however the server's load drifts. For a floor `f` the claim "the median difference is at
+//! least `f`" is tested against "at most half of the differences are at least `f`", by a bet: a
+//! capital of 1 is multiplied by 2·q after a difference of at least `f` and by 2·(1 − q) after any
+//! other, with q = 0.95. If, whatever the earlier differences were, at most half of all are at
+//! least `f`, the capital is a supermartingale, and by Ville's inequality (1939) it ever reaches
+//! 1/ε with a probability of at most ε. So the test may be repeated after every pair, and the
+//! trials may stop at any time: the error stays at most ε. With ε = 0.01 eight pairs that agree
+//! suffice (1.9⁸ = 170 ≥ 100), and twelve with one exception.
 
 use tcpwhy_core::model::experiment::ERROR_MAX;
 
-/// Expected share of differences for which the bet wins. Closer to 1, fewer pairs suffice if all
-/// agree, and more if one does not.
+/// Expected share of the differences for which the bet wins. If it is closer to 1, fewer pairs
+/// suffice if all agree, and more are needed if one does not.
 const EXPECTED: f64 = 0.95;
 
-/// The differences of pairs, in their order, ns: without the change less with it.
+/// The differences of pairs in their order, ns: the time without the change less that with it.
 #[derive(Clone, Debug, Default)]
 pub struct Differences(Vec<i64>);
 
-/// Result of the pairs so far.
+/// What the pairs so far show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// The effect is at least the floor.
     Effect,
     /// The effect is below the floor.
     None,
-    /// Neither yet.
+    /// Neither is shown yet.
     NotYet,
 }
 
 impl Differences {
-    /// Takes the next pair's.
+    /// Adds the difference of the next pair.
     pub fn push(&mut self, difference_ns: i64) {
         self.0.push(difference_ns);
     }
@@ -42,7 +43,7 @@ impl Differences {
         self.0.len() as u64
     }
 
-    /// Returns the result for an effect of at least `floor_ns`.
+    /// Returns what the differences show about an effect of at least `floor_ns`.
     pub fn shown(&self, floor_ns: i64) -> Shown {
         match () {
             () if self.is_won(|it| it >= floor_ns) => Shown::Effect,
@@ -51,7 +52,7 @@ impl Differences {
         }
     }
 
-    /// Their median, ns; of an even number the one nearer to 0.
+    /// Returns the median difference, ns; for an even number, the middle one that is nearer to 0.
     pub fn median_ns(&self) -> i64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -63,9 +64,9 @@ impl Differences {
         if low.abs() <= high.abs() { low } else { high }
     }
 
-    /// The interval for the median by the same bets, for every floor at once: each end is wrong
-    /// with a probability of at most ε, whenever the trials stopped. `None` where no floor is won
-    /// yet.
+    /// Returns the interval for the median by the same bets, for every floor at once. Each end is
+    /// wrong with a probability of at most ε, whenever the trials stopped; it is `None` if no bet
+    /// on it is won yet.
     pub fn interval_ns(&self) -> (Option<i64>, Option<i64>) {
         let won_from_below = |&&floor: &&i64| self.is_won(|it| it >= floor);
         let won_from_above = |&&ceiling: &&i64| self.is_won(|it| it <= ceiling);
@@ -84,17 +85,18 @@ impl Differences {
     }
 }
 
-/// Numbers from a seed (SplitMix64, Steele et al. 2014): which trial of a pair comes first.
+/// A source of random numbers from a seed (SplitMix64, Steele et al. 2014), which decides which
+/// trial of a pair is first.
 #[derive(Clone, Debug)]
 pub struct Coin(u64);
 
 impl Coin {
-    /// A coin with this seed.
+    /// Creates a source with this seed.
     pub fn new(seed: u64) -> Coin {
         Coin(seed)
     }
 
-    /// Heads or tails.
+    /// Returns `true` or `false` with the same probability.
     pub fn toss(&mut self) -> bool {
         self.next() >> 63 == 1
     }
@@ -152,7 +154,7 @@ mod tests {
         };
         let wrong = (0..runs).filter(|_| is_wrong(&mut coin)).count();
         assert!((wrong as f64) < ERROR_MAX * f64::from(runs), "{wrong} of {runs}");
-        // A rule that cannot be wrong would not be tested by this.
+        // This test would show nothing about a rule that cannot be wrong.
         assert!(wrong > 0);
     }
 

@@ -8,17 +8,17 @@ use tcpwhy_core::experiment::median_ns;
 use super::connection::{Connection, ExchangeError, Settings, Subject};
 use super::statistics::{Coin, Differences, Shown};
 
-/// Bounds of one experiment.
+/// The limits of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most pairs.
+    /// Greatest number of pairs.
     pub pairs_max: u64,
     /// Time after which no pair begins.
     pub until: Instant,
     /// The least effect that counts, ns.
     pub floor_ns: u64,
-    /// Pairs under way at the same time; more than one where requests take long, so that they wait
-    /// together.
+    /// Number of pairs that run at the same time. It is greater than 1 if requests take long, so
+    /// that their waits overlap.
     pub at_once: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct Bounds {
 pub enum Arm {
     /// The trial without the change.
     Usual,
-    /// With it.
+    /// The trial with the change.
     Changed,
 }
 
@@ -41,31 +41,31 @@ impl Arm {
     }
 }
 
-/// One trial's result.
+/// The result of one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// The compared value, ns.
     pub ns: u64,
-    /// Requests that it took, or queries.
+    /// Number of requests, or queries, of the trial.
     pub requests: u64,
 }
 
-/// All trials of an experiment.
+/// The results of all trials of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
     /// Results without the change, ns.
     pub usual_ns: Vec<u64>,
-    /// Results with it, ns.
+    /// Results with the change, ns.
     pub changed_ns: Vec<u64>,
-    /// Their differences, in order.
+    /// The differences of the pairs, in order.
     pub differences: Differences,
-    /// Requests sent.
+    /// Number of requests sent.
     pub requests: u64,
 }
 
 impl Pairs {
-    /// Makes pairs until they show an effect of at least the floor, or its absence, or `bounds` end
-    /// it.
+    /// Runs pairs until they show an effect of at least the floor, or its absence, or until
+    /// `bounds` are reached.
     ///
     /// # Errors
     /// A trial failed.
@@ -99,7 +99,7 @@ impl Pairs {
         Ok(pairs)
     }
 
-    /// Takes the next pair.
+    /// Adds the next pair.
     pub fn add(&mut self, usual: Trial, changed: Trial) {
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         self.requests += usual.requests + changed.requests;
@@ -109,7 +109,8 @@ impl Pairs {
     }
 }
 
-/// Both trials of a pair, one after the other; the one without the change first in the result.
+/// Runs both trials of a pair, one after the other. The result of the one without the change is
+/// returned first.
 fn pair(
     usual_first: bool,
     trial: &impl Fn(Arm) -> Result<Trial, ExchangeError>,
@@ -121,8 +122,8 @@ fn pair(
     Ok([trial(Arm::Usual)?, changed])
 }
 
-/// Asks `requests` times on a new connection: the median latency of all but the first `skipped`,
-/// ns.
+/// Sends `requests` requests on a new connection. Returns the median latency of all but the first
+/// `skipped`, ns.
 ///
 /// # Errors
 /// A request has no answer.

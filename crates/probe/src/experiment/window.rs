@@ -1,5 +1,5 @@
-//! Observes the server's receive window while the body of a request waits for it; the client's own
-//! socket shows its width.
+//! Observes the server's receive window while the body of a request waits for it. The client's own
+//! socket shows the size of the window.
 //!
 //! Read first: `tcp_write_xmit` and `tcp_chrono_start` of Linux on what counts as `rwnd_limited`.
 
@@ -13,10 +13,10 @@ use tcpwhy_core::experiment::PeerWindow;
 use tcpwhy_live::sys::tcp_info;
 use tcpwhy_live::tcp_info::TcpInfo;
 
-/// Period of the looks: in a wait that is long enough to matter (20 ms) there are about ten.
-const LOOK: Duration = Duration::from_millis(2);
+/// Time between two observations: a wait that is long enough to matter (20 ms) contains about ten.
+const OBSERVATION_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Runs `asking`, and looks at the window of the socket's peer meanwhile.
+/// Runs `asking`, and observes the window of the socket's peer meanwhile.
 pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, PeerWindow) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -26,7 +26,7 @@ pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, P
                 if let Ok(info) = tcp_info(socket.as_fd()) {
                     seen.take(&info);
                 }
-                thread::sleep(LOOK);
+                thread::sleep(OBSERVATION_INTERVAL);
             }
             seen.verdict()
         });
@@ -39,11 +39,12 @@ pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, P
 /// The window while it held data back.
 #[derive(Default)]
 struct Seen {
-    /// Looks at which it did.
+    /// Number of observations at which it held data back.
     count: u64,
-    /// … and had no room for a segment.
+    /// Number of those at which it had no room for a segment.
     closed: u64,
-    /// … and what it let through waited elsewhere for longer than the path takes.
+    /// Number of those at which the data that it let through waited in a queue for longer than the
+    /// path takes.
     queued: u64,
     least_bytes: Option<u64>,
     most_bytes: u64,
@@ -69,11 +70,11 @@ impl Seen {
         self.most_bytes = self.most_bytes.max(window_bytes);
     }
 
-    /// Returns closed if the window was closed most of the time, and small if it was always small.
-    /// If it was more than twice as wide at times, either the receiver makes room or unread data
-    /// fill it: the result is unknown. It is also unknown if the round trip was at least twice its
-    /// minimum most of the time: a segment then waits in a queue, or for its reader, for as long as
-    /// it travels.
+    /// Returns that the window is closed if it was closed most of the time, and small if it was
+    /// always small. If it was more than twice as large at times, either the receiver makes room or
+    /// unread data fill it: the result is unknown. It is also unknown if the round trip was at
+    /// least twice its minimum most of the time: a segment then waits in a queue, or for its
+    /// reader, for as long as it travels.
     fn verdict(&self) -> PeerWindow {
         let Some(least_bytes) = self.least_bytes else { return PeerWindow::Unknown };
         if 2 * self.closed >= self.count {
@@ -94,7 +95,8 @@ mod tests {
         verdict_at(40_500, windows)
     }
 
-    /// On a path of 40 ms.
+    /// Returns the verdict on these windows, on a path of 40 ms, if the kernel measures a round
+    /// trip of `rtt_us`.
     fn verdict_at(rtt_us: u64, windows: impl IntoIterator<Item = (u64, u64)>) -> PeerWindow {
         let mut seen = Seen::default();
         for (snd_wnd_bytes, unacked) in windows {
@@ -118,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_open_or_hold_nothing_back_say_nothing() {
+    fn windows_that_open_or_hold_nothing_back_give_no_verdict() {
         assert_eq!(verdict([(14_480, 10), (65_160, 45)]), PeerWindow::Unknown);
         // There is room for more: something else limits the sender.
         assert_eq!(verdict([(65_160, 10)]), PeerWindow::Unknown);
         assert_eq!(verdict([]), PeerWindow::Unknown);
-        // The window is filled, and its contents wait in a queue.
+        // The window is full, and its contents wait in a queue.
         assert_eq!(verdict_at(90_000, [(524_288, 362), (524_288, 362)]), PeerWindow::Unknown);
     }
 }

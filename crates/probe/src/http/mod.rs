@@ -1,5 +1,5 @@
-//! HTTP/1.1 of a measuring client (RFC 9112): the bytes of a request, and the begin and end of a
-//! response in the received bytes.
+//! HTTP/1.1 of a measuring client (RFC 9112): composes requests, and finds the begin and end of
+//! responses in the received bytes.
 
 mod request;
 mod response;

@@ -1,21 +1,21 @@
-//! The bytes of a request.
+//! Composes a request.
 
 use crate::target::Target;
 
-/// A request; [`Request::bytes`] is what goes on the wire.
+/// A request; [`Request::bytes`] returns what is sent.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The method, in upper case.
     pub method: String,
-    /// Header fields beyond `Host`, `User-Agent` and `Content-Length`, in order; a field of the same name
-    /// takes the place of these three.
+    /// Header fields besides `Host`, `User-Agent` and `Content-Length`, in order; a field of the
+    /// same name replaces one of these three.
     pub headers: Vec<(String, String)>,
-    /// The body; `Content-Length` is sent where it is not empty.
+    /// The body; `Content-Length` is sent unless it is empty.
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// `GET` without a body.
+    /// Returns a `GET` without a body.
     pub fn get() -> Request {
         Request { method: "GET".into(), headers: Vec::new(), body: Vec::new() }
     }
@@ -25,7 +25,7 @@ impl Request {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
     }
 
-    /// Header section, blank line and body, as sent to `target`.
+    /// Returns the header section, blank line and body, as sent to `target`.
     pub fn bytes(&self, target: &Target) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, target.path);
         let mut field = |name: &str, value: &str| {

@@ -2,49 +2,49 @@
 
 use std::mem::MaybeUninit;
 
-/// Most bytes that a header section may have.
+/// Greatest number of bytes of a header section.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
-/// Most header fields.
+/// Greatest number of header fields.
 const FIELDS_MAX: usize = 128;
-/// Most bytes of a chunk's size line, its extensions included.
+/// Greatest number of bytes of a chunk's size line, including its extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// A whole response, without its body.
+/// A complete response, without its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// Its status code.
+    /// The status code.
     pub status: u16,
-    /// Bytes on the wire, header section and framing of chunks included.
+    /// Number of bytes on the wire, including the header section and the framing of chunks.
     pub wire_bytes: u64,
-    /// `true` if the connection takes another request (RFC 9112 §9.3).
+    /// `true` if the connection accepts another request (RFC 9112 §9.3).
     pub keep_alive: bool,
-    /// `Location`, where it has one.
+    /// The `Location` field, if the response has one.
     pub location: Option<String>,
-    /// `Server`, where it has one.
+    /// The `Server` field, if the response has one.
     pub server: Option<String>,
 }
 
-/// Result of [`ResponseReader::push`].
+/// The result of [`ResponseReader::push`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All bytes belong to a response that is not complete.
+    /// All bytes belong to a response that is not complete yet.
     Incomplete,
-    /// The response ended after this many of them.
+    /// The response is complete.
     Complete {
-        /// Bytes of this call that belong to it.
+        /// Number of bytes of this call that belong to the response.
         used: usize,
         /// The response.
         response: Response,
     },
 }
 
-/// Reason why bytes are not a response.
+/// The reason why bytes are not a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// The bytes are not HTTP/1.
     #[error("the answer is not HTTP/1.1: {0}")]
     NotHttp(String),
-    /// A header section without end.
+    /// A header section does not end.
     #[error("the header section of the answer is longer than 64 KiB")]
     HeaderTooLong,
     /// The length is invalid.
@@ -55,17 +55,18 @@ pub enum ResponseError {
     Truncated,
 }
 
-/// Reads one response after the other from the bytes of a connection, in pieces of any size. Bodies
-/// are counted and discarded.
+/// Reads the responses in the bytes of a connection one after the other, from pieces of any size.
+/// Bodies are counted and discarded.
 #[derive(Debug)]
 pub struct ResponseReader {
-    /// The request was HEAD: a length is stated and no body follows (RFC 9110 §9.3.2).
+    /// The request was HEAD: the response states a length and has no body (RFC 9110 §9.3.2).
     to_head: bool,
-    /// Omits `server` after the first response, and `location` unless it is a redirect.
+    /// Leaves out `server` after the first response, and `location` unless the response is a
+    /// redirect.
     is_terse: bool,
     has_read_one: bool,
     state: State,
-    /// Bytes of a header section or a chunk's line whose end has not come.
+    /// Bytes of a header section or of a chunk's line whose end has not arrived.
     partial: Vec<u8>,
     response: Response,
 }
@@ -73,25 +74,25 @@ pub struct ResponseReader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Header,
-    /// This many bytes of body are left.
+    /// Number of bytes of the body that have not arrived.
     Body(u64),
     ChunkSize,
-    /// This many bytes of a chunk and its line end are left.
+    /// Number of bytes of a chunk and its line end that have not arrived.
     Chunk(u64),
     Trailer,
     UntilClose,
 }
 
 impl ResponseReader {
-    /// A reader at the start of a connection; `to_head` where every request on it is a HEAD.
+    /// Creates a reader at the start of a connection; `to_head` if every request on it is a HEAD.
     pub fn new(to_head: bool) -> ResponseReader {
         let (partial, response) = (Vec::new(), Response::default());
         let (is_terse, has_read_one, state) = (false, false, State::Header);
         ResponseReader { to_head, is_terse, has_read_one, state, partial, response }
     }
 
-    /// A reader for many responses: only the first has `server`, and only redirects have
-    /// `location`. Reading them allocates nothing.
+    /// Creates a reader for many responses, which keeps `server` only of the first and `location`
+    /// only of redirects. Reading the others allocates nothing.
     pub fn terse(to_head: bool) -> ResponseReader {
         ResponseReader { is_terse: true, ..ResponseReader::new(to_head) }
     }
@@ -101,10 +102,10 @@ impl ResponseReader {
         self.state != State::Header || !self.partial.is_empty()
     }
 
-    /// Takes the next bytes of the connection, up to the end of a response.
+    /// Reads the next bytes of the connection, up to the end of a response.
     ///
     /// # Errors
-    /// They are no HTTP/1.1 response.
+    /// The bytes are no HTTP/1.1 response.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Progress, ResponseError> {
         let mut used = 0;
         while used < bytes.len() {
@@ -152,10 +153,11 @@ impl ResponseReader {
         Ok(Progress::Incomplete)
     }
 
-    /// The connection was closed; the response that ends with it, or `None` where none had begun.
+    /// Records that the connection was closed. Returns the response that ends with it, or `None` if
+    /// none had begun.
     ///
     /// # Errors
-    /// A response had begun that does not end this way.
+    /// A response had begun that does not end with the connection.
     pub fn close(&mut self) -> Result<Option<Response>, ResponseError> {
         match self.state {
             State::UntilClose => Ok(Some(self.finish())),
@@ -166,7 +168,7 @@ impl ResponseReader {
 
     fn take(&mut self, taken: u64) -> usize {
         self.response.wire_bytes += taken;
-        // A piece of a slice is no longer than the slice.
+        // A part of a slice is no longer than the slice.
         usize::try_from(taken).unwrap_or(usize::MAX)
     }
 
@@ -175,9 +177,10 @@ impl ResponseReader {
         std::mem::take(&mut self.response)
     }
 
-    /// Reads a header section: how many of the bytes it took, and whether the response ends with it.
+    /// Reads a header section. Returns how many of the bytes belong to it, and whether the response
+    /// ends with it.
     fn header(&mut self, rest: &[u8]) -> Result<(usize, bool), ResponseError> {
-        // The common case needs no copy: the whole section is in the bytes at hand.
+        // Usually nothing has to be copied, because `rest` contains the whole section.
         if self.partial.is_empty() {
             if let Some(section) = self.parse(rest)? {
                 return Ok((self.take(section.bytes as u64), section.ended));
@@ -241,7 +244,7 @@ impl ResponseReader {
         Ok(Some(Section { bytes: section_bytes, ended: self.state == State::Body(0) }))
     }
 
-    /// The next line without its end, or `None` where its end has not come.
+    /// Returns the next line without its end, or `None` if its end has not arrived.
     fn line(&mut self, rest: &[u8], used: &mut usize) -> Result<Option<Vec<u8>>, ResponseError> {
         let end = rest.iter().position(|&byte| byte == b'\n');
         let taken = end.map_or(rest.len(), |at| at + 1);
@@ -259,16 +262,16 @@ impl ResponseReader {
     }
 }
 
-/// A header section that was read.
+/// A header section after parsing.
 struct Section {
-    /// Length, with the empty line.
+    /// Length of the section, including the blank line.
     bytes: usize,
     /// `true` if the response has no body.
     ended: bool,
 }
 
-/// Length of the body (RFC 9112 §6.3) and persistence of the connection (§9.3) by the header
-/// fields.
+/// The length of the body (RFC 9112 §6.3) and the persistence of the connection (§9.3), according
+/// to the header fields.
 struct Framing {
     chunked: bool,
     content_bytes: Option<u64>,
@@ -314,7 +317,7 @@ impl Framing {
     }
 }
 
-/// Returns whether a list of words contains this one.
+/// Returns whether a list of words contains `word`.
 fn names(list: &[u8], word: &[u8]) -> bool {
     list.split(|&byte| byte == b',').any(|it| it.trim_ascii().eq_ignore_ascii_case(word))
 }
@@ -323,7 +326,7 @@ fn chunk_bytes(line: &[u8]) -> Result<u64, ResponseError> {
     let digits = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     let shown = || String::from_utf8_lossy(digits).into_owned();
     let size = std::str::from_utf8(digits).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
-    // The line end behind the chunk is counted with it.
+    // The line end after the chunk is counted with it.
     size.filter(|&it| it < u64::MAX - 2).ok_or_else(|| ResponseError::Length(shown()))
 }
 
@@ -331,7 +334,7 @@ fn chunk_bytes(line: &[u8]) -> Result<u64, ResponseError> {
 mod tests {
     use super::*;
 
-    /// Each response of `wire`, and how it ended, fed in pieces of `step` bytes.
+    /// Returns all responses in `wire`, which the reader receives in pieces of `step` bytes.
     fn read(wire: &[u8], step: usize) -> Vec<Response> {
         let (mut reader, mut all) = (ResponseReader::new(false), Vec::new());
         for piece in wire.chunks(step) {
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_cut_off_is_said() {
+    fn a_response_cut_off_is_an_error() {
         let mut reader = ResponseReader::new(false);
         let begun = reader.push(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel").unwrap();
         assert_eq!(begun, Progress::Incomplete);
@@ -392,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terse_reader_keeps_the_first_server_and_where_redirects_lead() {
+    fn a_terse_reader_keeps_the_first_server_and_the_targets_of_redirects() {
         let ok = "HTTP/1.1 200 OK\r\nServer: x\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n";
         let moved = ok.replace("200", "302");
         let mut reader = ResponseReader::terse(false);

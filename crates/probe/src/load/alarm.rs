@@ -1,18 +1,18 @@
-//! Wakes the event loop at a time: to the microsecond on Linux, where the loop's own timeout is of whole
-//! milliseconds (timerfd_create(2)).
+//! Wakes the event loop at a given time: to the microsecond on Linux, where the loop's own timeout
+//! is in whole milliseconds (timerfd_create(2)).
 
 use std::io;
 use std::time::Duration;
 
 use mio::{Registry, Token};
 
-/// A timer that the event loop waits for like a socket.
+/// A timer for which the event loop waits as for a socket.
 #[cfg(target_os = "linux")]
 pub(super) struct Alarm(std::os::fd::OwnedFd);
 
 #[cfg(target_os = "linux")]
 impl Alarm {
-    /// A timer that is not set, whose event has `token`.
+    /// Creates a timer that is not set and whose event has `token`.
     pub fn new(registry: &Registry, token: Token) -> io::Result<Alarm> {
         use mio::{Interest, unix::SourceFd};
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
@@ -23,14 +23,14 @@ impl Alarm {
         Ok(Alarm(timer))
     }
 
-    /// Sets the timer; returns how long the loop may wait without it.
+    /// Sets the timer. Returns how long the loop may wait for other events.
     pub fn set(&self, after: Duration, most: Duration) -> Duration {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
         if after >= most {
             return most;
         }
         let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Zero would switch the timer off.
+        // Zero would disable the timer.
         let wait = after.max(Duration::from_nanos(1));
         let wait = Timespec { tv_sec: wait.as_secs() as _, tv_nsec: wait.subsec_nanos() as _ };
         let time = Itimerspec { it_interval: nothing, it_value: wait };
@@ -41,7 +41,7 @@ impl Alarm {
     }
 }
 
-/// Without such a timer the loop's own timeout is used.
+/// On systems without such a timer, the loop's own timeout is used.
 #[cfg(not(target_os = "linux"))]
 pub(super) struct Alarm;
 

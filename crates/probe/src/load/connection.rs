@@ -1,21 +1,21 @@
-//! State of one connection. Times are ns since the load began.
+//! The state of one connection. Times are ns since the load began.
 
 use super::failure::{Failure, FailureKind};
 use super::stream::{Found, Stream};
 use crate::http::{Progress, Response, ResponseReader};
 
-/// State of a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The connection is closed, and is not opened before this time, ns.
     Closed(u64),
-    /// SYN sent.
+    /// The SYN was sent.
     Connecting,
-    /// TLS handshake.
+    /// The TLS handshake is in progress.
     Handshaking,
-    /// Open, without a request.
+    /// The connection is open and has no request.
     Idle,
-    /// A request is on its way, or its answer.
+    /// The connection has a request whose answer is not complete.
     Busy,
 }
 
@@ -23,22 +23,22 @@ pub(super) enum Phase {
 pub(super) struct Connection {
     pub stream: Option<Stream>,
     pub phase: Phase,
-    /// Begin of this phase, ns.
+    /// Time at which this phase began, ns.
     pub since_ns: u64,
-    /// Time from which the latency of its request counts, ns; `None` without a request.
+    /// Time from which the latency of its request counts, ns; `None` if there is none.
     pub asked_ns: Option<u64>,
-    /// Begin of the connect, ns.
+    /// Time at which the connect began, ns.
     pub opened_ns: u64,
-    /// Bytes of the request that are written.
+    /// Number of bytes of the request that are written.
     pub written: usize,
     /// `true` once a byte of the answer has arrived.
     pub has_begun: bool,
-    /// The peer has closed: the remaining bytes are read, and no request is sent any more.
+    /// `true` if the peer has closed: the remaining bytes are read, and no further request is sent.
     pub is_ending: bool,
     reader: ResponseReader,
 }
 
-/// Result of reading from a connection.
+/// The result of reading from a connection.
 #[derive(Default)]
 pub(super) struct Step {
     /// `true` if this read received the first byte of the answer.
@@ -64,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// Begins anew with a stream that connects.
+    /// Resets the connection and begins to connect with `stream`.
     pub fn open(&mut self, stream: Stream, now_ns: u64, to_head: bool) {
         self.reader = ResponseReader::terse(to_head);
         self.stream = Some(stream);
@@ -73,12 +73,12 @@ impl Connection {
         self.enter(Phase::Connecting, now_ns);
     }
 
-    /// Goes on to `phase`.
+    /// Changes to `phase`.
     pub fn enter(&mut self, phase: Phase, now_ns: u64) {
         (self.phase, self.since_ns) = (phase, now_ns);
     }
 
-    /// Closes; it may be opened again at `again_ns`.
+    /// Closes the connection, which may be opened again at `again_ns`.
     pub fn close(&mut self, again_ns: u64) {
         self.stream = None;
         self.phase = Phase::Closed(again_ns);
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Writes what is left of the request.
+    /// Writes the rest of the request.
     pub fn write(&mut self, request: &[u8]) -> Result<(), Failure> {
         let failed = |error| Failure::new(FailureKind::Write, error);
         let Some(stream) = &mut self.stream else { return Ok(()) };
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Reads once.
+    /// Reads once from the socket.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<Step, Failure> {
         let mut step = Step::default();
         let Some(stream) = &mut self.stream else { return Ok(step) };
@@ -153,9 +153,9 @@ impl Connection {
         })?;
         match found {
             Found::More => step.more = true,
-            // The end came with the last bytes, in one event.
+            // The peer closed right after the last bytes, so one event reports both.
             Found::Drained => step.more = self.is_ending,
-            // An answer that ends with the connection is complete only now.
+            // An answer without a length is complete when the connection ends.
             Found::Closed => match self.reader.close()? {
                 Some(response) => step.answer = Some(response),
                 None => return Err(Failure::new(FailureKind::Read, "closed by the server")),

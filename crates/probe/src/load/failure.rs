@@ -1,18 +1,18 @@
-//! Failures of requests and connections.
+//! The failures of requests and connections.
 
 use std::io;
 
 use crate::http::ResponseError;
 
-/// A kind of failure, by its name in JSON.
+/// A kind of failure; its name is that in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// A RST answered the SYN.
     ConnectRefused,
-    /// No answer to the SYN within the timeout.
+    /// The SYN was not answered within the timeout.
     ConnectTimeout,
-    /// Any other failure to connect: no route, an unreachable host.
+    /// Another error prevented the connection: no route, an unreachable host.
     Connect,
     /// No local port is free.
     PortExhaustion,
@@ -22,14 +22,14 @@ pub enum FailureKind {
     Write,
     /// The connection was reset or closed before the answer was complete.
     Read,
-    /// No complete answer within the timeout.
+    /// The answer was not complete within the timeout.
     Timeout,
-    /// The bytes received are not an HTTP/1.1 response.
+    /// The received bytes are not an HTTP/1.1 response.
     BadResponse,
-    /// An answer with a status of 400 to 499.
+    /// The answer has a status of 400 to 499.
     #[serde(rename = "http_4xx")]
     Http4xx,
-    /// An answer with a status of 500 or more.
+    /// The answer has a status of 500 or more.
     #[serde(rename = "http_5xx")]
     Http5xx,
 }
@@ -52,7 +52,7 @@ impl FailureKind {
         }
     }
 
-    /// Returns whether it is an HTTP status, that is, the server did answer.
+    /// Returns whether the failure is an HTTP status, which means that the server did answer.
     pub fn is_status(self) -> bool {
         matches!(self, FailureKind::Http4xx | FailureKind::Http5xx)
     }
@@ -81,7 +81,7 @@ impl Failure {
         Failure::new(kind, error)
     }
 
-    /// Returns the failure that a status code means, if it means one.
+    /// Returns the failure that a status code means, or `None` if it means success.
     pub fn status(status: u16) -> Option<Failure> {
         let kind = match status {
             400..500 => FailureKind::Http4xx,

@@ -1,11 +1,12 @@
-//! A load generator for HTTP/1.1, plain and over TLS, in a closed or an open loop.
+//! Generates load for HTTP/1.1, plain and over TLS, in a closed or an open loop.
 //!
 //! ```text
 //! Plan ─► Worker (one a thread: event loop, connections, schedule) ─► Outcome, merged
 //! ```
 //!
-//! In an open loop latency counts from the time at which a request was *planned* to be sent, so a server
-//! that stalls cannot hide the requests that it kept from being sent (coordinated omission).
+//! In an open loop, latency counts from the time at which a request was *planned* to be sent, so a
+//! server that stalls cannot hide the requests that could not be sent meanwhile (coordinated
+//! omission).
 
 mod alarm;
 mod connection;
@@ -28,17 +29,17 @@ use crate::target::Scheme;
 use crate::tls;
 use worker::{Shared, Worker};
 
-/// Period of progress reports.
+/// Time between two progress reports.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// Progress of a load.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Running {
-    /// Since it began.
+    /// Time since the load began.
     pub elapsed: Duration,
-    /// Requests answered.
+    /// Number of answered requests.
     pub answered: u64,
-    /// Failures.
+    /// Number of failures.
     pub failed: u64,
 }
 
@@ -46,7 +47,7 @@ pub struct Running {
 /// second. Failures of requests and connections are part of the outcome.
 ///
 /// # Errors
-/// It cannot begin as planned.
+/// The load cannot begin as planned.
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! Results of a load.
+//! The results of a load.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,12 +8,12 @@ use tcpwhy_core::model::Histogram;
 
 use super::failure::{Failure, FailureKind};
 
-/// Longest time that is recorded exactly, ns; longer ones are recorded as this.
+/// Longest time that is recorded exactly, ns; a longer one is recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Significant digits of a time.
+/// Number of significant digits of a recorded time.
 const DIGITS: u8 = 3;
 
-/// A distribution of times: each to within 0.1 %.
+/// A distribution of times, each accurate to 0.1 %.
 #[derive(Clone, Debug)]
 pub struct Times(Hdr<u64>);
 
@@ -31,7 +31,7 @@ impl Times {
     }
 
     fn merge(&mut self, other: &Times) {
-        // Both have the same bounds.
+        // Both histograms have the same bounds.
         let _ = self.0.add(&other.0);
     }
 
@@ -45,96 +45,99 @@ impl Times {
         self.0.value_at_quantile(q).min(self.0.max())
     }
 
-    /// The longest, ns.
+    /// Returns the longest time, ns.
     pub fn max_ns(&self) -> u64 {
         self.0.max()
     }
 
-    /// The shortest, ns.
+    /// Returns the shortest time, ns.
     pub fn min_ns(&self) -> u64 {
         if self.0.is_empty() { 0 } else { self.0.min() }
     }
 
-    /// The mean, ns.
+    /// Returns the mean, ns.
     pub fn mean_ns(&self) -> u64 {
         self.0.mean() as u64
     }
 }
 
-/// Results of one second of a load.
+/// The results of one second of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Second {
-    /// Requests answered in it.
+    /// Number of requests that were answered in this second.
     pub requests: u64,
-    /// Failures in it.
+    /// Number of failures in this second.
     pub errors: u64,
     /// Latency of these requests.
     pub latency: Histogram,
 }
 
-/// Results of a load.
+/// The results of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The address that was used; `None` where no connection was tried.
+    /// The address that was used; `None` if no connection was attempted.
     pub address: Option<SocketAddr>,
-    /// Threads that drove it.
+    /// Number of threads that sent the load.
     pub threads: usize,
-    /// Time measured, after the warm-up and up to the end or the last answer, ns.
+    /// The measured time, from the end of the warm-up to the end of the load or the last answer,
+    /// ns.
     pub elapsed_ns: u64,
-    /// Open loop: requests that were planned up to the end. Closed loop: those sent.
+    /// In an open loop, the number of requests that were planned up to the end; in a closed loop,
+    /// of those sent.
     pub planned: u64,
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Requests with a whole answer, whatever its status.
+    /// Number of requests with a complete answer, whatever its status.
     pub requests: u64,
-    /// Requests that were under way when the load ended.
+    /// Number of requests without an answer when the load ended.
     pub unanswered: u64,
-    /// Bytes of the answers, headers included.
+    /// Number of bytes of the answers, including headers.
     pub bytes: u64,
-    /// Request to the whole answer. Counts from the planned time in an open loop, and from the connect where
-    /// each request has its own connection.
+    /// Time from the request to the complete answer. It begins at the planned time in an open loop,
+    /// and at the connect if each request has its own connection.
     pub latency: Times,
-    /// From the same time to the answer's first byte.
+    /// Time from the same begin to the answer's first byte.
     pub first_byte: Times,
-    /// Connects: SYN to SYN-ACK, as this process sees it.
+    /// Time from the SYN to the SYN-ACK, as this process sees it.
     pub connect: Times,
-    /// TLS handshakes.
+    /// Durations of TLS handshakes.
     pub tls: Times,
-    /// TLS handshakes that resumed a session.
+    /// Number of TLS handshakes that resumed a session.
     pub tls_resumed: u64,
-    /// Failures by kind.
+    /// Number of failures by kind.
     pub errors: BTreeMap<FailureKind, u64>,
     /// Description of the first failure of each kind.
     pub samples: BTreeMap<FailureKind, String>,
-    /// Answers by status code.
+    /// Number of answers by status code.
     pub statuses: BTreeMap<u16, u64>,
-    /// Second by second.
+    /// The results of each second.
     pub seconds: Vec<Second>,
     /// The `server` field of the first response that has one.
     pub server: Option<String>,
     /// The `location` field of the first redirect, which is not followed.
     pub location: Option<String>,
-    /// The load was stopped before its end.
+    /// `true` if the load was stopped before its end.
     pub interrupted: bool,
 }
 
 impl Outcome {
-    /// Requests answered a second.
+    /// Returns the number of answered requests per second.
     pub fn requests_per_second(&self) -> f64 {
         self.requests as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
     }
 
-    /// Planned requests that were never sent: the server, or this machine, was too slow for the rate.
+    /// Returns the number of planned requests that were never sent, because the server, or this
+    /// machine, was too slow for the rate.
     pub fn not_sent(&self) -> u64 {
         self.planned.saturating_sub(self.sent)
     }
 
-    /// Failures of all kinds.
+    /// Returns the number of failures of all kinds.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// Counts a failure in the second at `at_ns` since measuring began.
+    /// Counts a failure in the second at `at_ns` since the measurement began.
     pub(super) fn fail(&mut self, failure: &Failure, at_ns: u64) {
         *self.errors.entry(failure.kind).or_default() += 1;
         self.second(at_ns).errors += 1;
@@ -160,7 +163,7 @@ impl Outcome {
         &mut self.seconds[index]
     }
 
-    /// Adds what another thread measured at the same time.
+    /// Adds the results that another thread measured at the same time.
     pub(super) fn merge(&mut self, other: Outcome) {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
         self.planned += other.planned;

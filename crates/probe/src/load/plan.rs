@@ -1,4 +1,4 @@
-//! Parameters of a load.
+//! The parameters of a load.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,52 +7,54 @@ use crate::http::Request;
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsError, TlsOptions};
 
-/// Largest number of connections and threads.
+/// Greatest number of connections and threads.
 const CONNECTIONS_MAX: usize = 1_000_000;
 /// Number of connections that one thread drives before a further thread is useful.
 const CONNECTIONS_PER_THREAD: usize = 32;
 
-/// Times at which requests are sent.
+/// The times at which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Closed loop: a connection sends its next request when it has the answer to the last one.
+    /// Closed loop: a connection sends its next request after the answer to the last one.
     Closed,
-    /// Open loop: this many requests a second over all connections, regardless of the server.
+    /// Open loop: this many requests per second over all connections, regardless of the server.
     /// Latency counts from the time at which a request was planned to be sent.
     PerSecond(f64),
 }
 
-/// A load: what is sent, how often, for how long.
+/// The parameters of a load: what is sent, how often, for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The target.
     pub target: Target,
-    /// Addresses of the target, of which the first that takes a connection is used.
+    /// Addresses of the target; the first one that accepts a connection is used.
     pub addresses: Vec<SocketAddr>,
-    /// The request; all are alike.
+    /// The request, which is the same each time.
     pub request: Request,
-    /// Connections, each with one request at a time.
+    /// Number of connections, each with one request at a time.
     pub connections: usize,
-    /// Threads; `None` for as many as are of use.
+    /// Number of threads; `None` for as many as are useful.
     pub threads: Option<usize>,
-    /// Time after the warm-up during which requests are begun; `None` if only `requests` limits
+    /// Time after the warm-up during which requests are sent; `None` if only `requests` limits
     /// them.
     pub duration: Option<Duration>,
-    /// Ends after this many requests.
+    /// Number of requests after which the load ends.
     pub requests: Option<u64>,
-    /// Time at the begin in which requests are sent and not counted.
+    /// Time at the begin of the load in which requests are sent and not counted.
     pub warmup: Duration,
-    /// A request without its whole answer after this time has failed, and its connection is closed.
+    /// Time after which a request without a complete answer has failed; its connection is then
+    /// closed.
     pub timeout: Duration,
-    /// Times at which requests are sent.
+    /// The times at which requests are sent.
     pub pace: Pace,
-    /// Opens a connection for each request; its latency includes the connection set-up.
+    /// `true` if each request has its own connection; its latency then includes the connection
+    /// set-up.
     pub new_connections: bool,
     /// TLS options for targets with the scheme HTTPS.
     pub tls: TlsOptions,
 }
 
-/// Error in the parameters of a load.
+/// An error in the parameters of a load.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The scheme is not HTTP.
@@ -61,32 +63,33 @@ pub enum PlanError {
     /// The target has no address.
     #[error("no address to connect to")]
     NoAddress,
-    /// A number that makes no load.
+    /// A number is out of its range.
     #[error("{0}")]
     Number(&'static str),
-    /// More connections than descriptors.
+    /// The connections need more descriptors than this process may have.
     #[error(
         "{connections} connections need {needed} file descriptors, and this process may open {limit}; \
          raise the limit: ulimit -n {needed}"
     )]
     Descriptors {
-        /// Connections asked for.
+        /// The requested number of connections.
         connections: usize,
-        /// Descriptors that they need.
+        /// Number of descriptors that these connections need.
         needed: u64,
-        /// Descriptors that may be open.
+        /// Number of descriptors that this process may open.
         limit: u64,
     },
-    /// TLS cannot be spoken.
+    /// TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The system refuses what the event loop needs.
+    /// The system does not permit what the event loop needs.
     #[error("the event loop cannot be set up")]
     Loop(#[source] std::io::Error),
 }
 
 impl Plan {
-    /// Ten connections for ten seconds in a closed loop, as a start for others.
+    /// Returns a plan of ten connections for ten seconds in a closed loop, whose fields the caller
+    /// may change.
     pub fn new(target: Target, addresses: Vec<SocketAddr>) -> Plan {
         Plan {
             target,
@@ -104,26 +107,29 @@ impl Plan {
         }
     }
 
-    /// The bytes of each request.
+    /// Returns the bytes of each request.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut request = self.request.clone();
         let has = |(name, _): &(String, String)| name.eq_ignore_ascii_case("connection");
         if self.new_connections && !request.headers.iter().any(has) {
-            // The side that closes first keeps the port (TIME-WAIT, RFC 9293 §3.6): let it be the server.
+            // The side that closes first keeps the port in TIME-WAIT (RFC 9293 §3.6): that should
+            // be the server.
             request.headers.push(("Connection".into(), "close".into()));
         }
         request.bytes(&self.target)
     }
 
-    /// Threads that drive it.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let useful = self.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cores);
         self.threads.unwrap_or(useful).clamp(1, self.connections.max(1))
     }
 
+    /// Checks the parameters.
+    ///
     /// # Errors
-    /// It cannot be done as asked for.
+    /// The plan cannot be carried out.
     pub(super) fn check(&self) -> Result<(), PlanError> {
         if self.target.scheme == Scheme::Tcp {
             return Err(PlanError::NotHttp(self.target.endpoint()));
@@ -147,11 +153,11 @@ impl Plan {
         self.check_descriptors()
     }
 
-    /// Raises this process's limit as far as permitted, and fails if that does not suffice.
+    /// Raises this process's limit as far as permitted. Fails if the limit still does not suffice.
     #[cfg(unix)]
     fn check_descriptors(&self) -> Result<(), PlanError> {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        /// Descriptors for all but the connections.
+        /// Number of descriptors for all but the connections.
         const BESIDE: u64 = 64;
         let needed = self.connections as u64 + 4 * self.threads() as u64 + BESIDE;
         let now = getrlimit(Resource::Nofile);

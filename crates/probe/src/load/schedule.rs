@@ -1,7 +1,7 @@
 //! The planned times of an open loop.
 
-/// The requests of one thread: every `stride`th of the plan, from `next` on. Times are since the plan
-/// began, ns.
+/// The requests of one thread: every `stride`th of the plan, from `next` on. Times are ns since the
+/// plan began.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     per_second: f64,
@@ -35,7 +35,7 @@ impl Schedule {
         self.next += self.stride;
     }
 
-    /// Requests that were planned up to `now_ns` and have not been taken.
+    /// Returns the number of requests that were planned up to `now_ns` and have not been sent.
     pub fn due(&self, now_ns: u64) -> u64 {
         // Request `k` is due from `k / per_second` on.
         let all =

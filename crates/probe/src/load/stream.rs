@@ -1,4 +1,4 @@
-//! The bytes of a connection: plain, or within TLS.
+//! Reads and writes the bytes of a connection, plain or over TLS.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use rustls::{ClientConnection, HandshakeKind};
 use super::failure::{Failure, FailureKind};
 use crate::tls::sentence;
 
-/// A socket, and TLS where it is spoken.
+/// A socket, with TLS if the target uses it.
 pub(super) struct Stream {
     pub socket: TcpStream,
     tls: Option<Box<ClientConnection>>,
 }
 
-/// Result of a read.
+/// The result of a read.
 pub(super) enum Found {
     /// More bytes may be available.
     More,
@@ -29,7 +29,8 @@ impl Stream {
     /// Begins to connect.
     pub fn connect(address: SocketAddr, tls: Option<ClientConnection>) -> io::Result<Stream> {
         let socket = TcpStream::connect(address)?;
-        // A platform that cannot do it sends small segments later; the load goes on.
+        // If the platform does not support the option, small segments are sent later; the load
+        // continues.
         let _ = socket.set_nodelay(true);
         Ok(Stream { socket, tls: tls.map(Box::new) })
     }
@@ -50,7 +51,7 @@ impl Stream {
         kind == Some(HandshakeKind::Resumed)
     }
 
-    /// Writes as much of `bytes` as possible; returns the number of bytes taken.
+    /// Writes as much of `bytes` as possible. Returns the number of bytes written.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return match self.socket.write(bytes) {
@@ -63,7 +64,7 @@ impl Stream {
         Ok(taken)
     }
 
-    /// Writes the pending bytes of TLS; `false` if the socket takes no more at present.
+    /// Writes the pending bytes of TLS; returns `false` if the socket accepts no more at present.
     pub fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {
@@ -76,7 +77,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Reads once from the socket and hands the plain bytes to `take`, in pieces.
+    /// Reads once from the socket and passes the decrypted bytes to `take`, in pieces.
     pub fn read(
         &mut self,
         buffer: &mut [u8],
@@ -91,13 +92,14 @@ impl Stream {
         if length == 0 {
             return Ok(Found::Closed);
         }
-        // A short read has emptied the socket; what comes later is a new event (epoll(7), question 9).
+        // A short read has emptied the socket; for later bytes there is a new event (epoll(7),
+        // question 9).
         let found = if length < buffer.len() { Found::Drained } else { Found::More };
         match &mut self.tls {
             None => take(&buffer[..length])?,
             Some(tls) => {
                 decrypt(tls, &buffer[..length], take)?;
-                // Alerts, and answers to updates of keys.
+                // TLS may have to send alerts, and answers to key updates.
                 self.flush().map_err(|error| Failure::new(FailureKind::Write, error))?;
             }
         }

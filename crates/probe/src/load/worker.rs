@@ -1,5 +1,5 @@
-//! The event loop of one thread. Sockets are watched edge-triggered and registered once, so that a request
-//! on an open connection takes one write, one read, and its part of a wait (epoll(7)).
+//! The event loop of one thread. Sockets are registered once and watched edge-triggered, so that a
+//! request on an open connection takes one write, one read, and its part of a wait (epoll(7)).
 
 mod events;
 
@@ -18,53 +18,53 @@ use super::outcome::Outcome;
 use super::plan::{Pace, Plan, PlanError};
 use super::schedule::Schedule;
 
-/// Bytes read at once.
+/// Greatest number of bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The event of the [`Alarm`].
+/// The token of the event of the [`Alarm`].
 const ALARM: Token = Token(usize::MAX);
-/// Period at which timeouts and the end are checked.
+/// Time between two checks for timeouts and for the end of the load.
 const TICK: Duration = Duration::from_millis(50);
-/// If no connection was ever open, or nothing else ends the load, a thread ends after this many
-/// failed attempts of each connection in a row.
+/// Number of consecutive failed attempts of each connection after which a thread ends, if no
+/// connection was ever open or nothing else ends the load.
 const TRIES: u64 = 3;
 
-/// State that the threads of a load share.
+/// The state that the threads of a load share.
 pub(super) struct Shared<'a> {
     pub plan: &'a Plan,
     pub request: Vec<u8>,
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     pub stop: &'a AtomicBool,
-    /// The address in use, an index.
+    /// Index of the address in use.
     pub address: AtomicUsize,
-    /// `true` once any connection was open, including TLS.
+    /// `true` once any connection was established, including TLS.
     pub has_connected: AtomicBool,
-    /// Requests answered and failures, for progress.
+    /// Numbers of answered requests and of failures, for the progress reports.
     pub answered: AtomicU64,
     pub failed: AtomicU64,
     pub began: Instant,
 }
 
-/// One thread's part of a load.
+/// The part of a load that one thread sends.
 pub(super) struct Worker<'a> {
     shared: &'a Shared<'a>,
     poll: Poll,
     alarm: Alarm,
     connections: Vec<Connection>,
-    /// Connections without a request, longest idle first.
+    /// Connections without a request, the longest idle first.
     idle: VecDeque<usize>,
     /// Connections that are to be opened again.
     closed: Vec<usize>,
     /// Connections that have more to read.
     again: Vec<usize>,
     buffer: Vec<u8>,
-    /// Open loop.
+    /// The planned times; `None` in a closed loop.
     schedule: Option<Schedule>,
-    /// This thread's share of the load.
+    /// Number of this thread, and of all threads.
     index: u64,
     threads: u64,
-    /// Requests that may still be begun.
+    /// Number of requests that may still be sent.
     left: u64,
-    /// Times at which requests begin to be sent, begin to count, and are no longer sent, ns.
+    /// Times from which on requests are sent, are counted, and are no longer sent, ns.
     start_ns: Option<u64>,
     count_ns: u64,
     end_ns: u64,
@@ -116,7 +116,7 @@ impl<'a> Worker<'a> {
         self.shared.plan
     }
 
-    /// Works until the end of the plan.
+    /// Sends the load until the plan ends.
     pub fn run(mut self) -> Result<Outcome, PlanError> {
         let mut events = Events::with_capacity(1024);
         for index in 0..self.connections.len() {
@@ -155,8 +155,8 @@ impl<'a> Worker<'a> {
         Ok(self.finish())
     }
 
-    /// Opens the connections, and begins to send once each was tried: connecting is not part of a
-    /// request's latency, unless each request has its own connection.
+    /// Opens the connections, and begins to send when all were attempted: connecting is not part of
+    /// a request's latency, unless each request has its own connection.
     fn begin(&mut self, now_ns: u64) {
         let plan = self.plan();
         if !self.is_over(now_ns) {
@@ -184,14 +184,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns whether no more requests are begun.
+    /// Returns whether no further requests are sent.
     fn is_over(&self, now_ns: u64) -> bool {
         now_ns >= self.end_ns || self.left == 0
     }
 
-    /// Returns whether the worker waits for answers after the last request was begun: users of an
-    /// open loop would have waited for them, and with a fixed number of requests all were asked
-    /// for.
+    /// Returns whether the worker still waits for answers after it has sent the last request. In an
+    /// open loop users would have waited for them, and with a fixed number of requests all were
+    /// asked for.
     fn drains(&self, now_ns: u64) -> bool {
         let plan = self.plan();
         let waits = plan.pace != Pace::Closed || plan.requests.is_some();
@@ -208,7 +208,7 @@ impl<'a> Worker<'a> {
             && (has_no_end || !self.shared.has_connected.load(Ordering::Relaxed))
     }
 
-    /// Sends the requests that are due; returns how long the loop may wait.
+    /// Sends the requests that are due. Returns how long the loop may wait.
     fn dispatch(&mut self, now_ns: u64) -> Duration {
         let Some(start_ns) = self.start_ns else { return TICK };
         let timeout_ns = self.plan().timeout.as_nanos() as u64;
@@ -227,7 +227,7 @@ impl<'a> Worker<'a> {
             if planned_ns > now_ns {
                 return self.alarm.set(Duration::from_nanos(planned_ns - now_ns), TICK);
             }
-            // A request that is later than its timeout is given up, which bounds the backlog.
+            // A request that is later than its timeout is not sent, which limits the backlog.
             if now_ns - planned_ns > timeout_ns {
                 schedule.advance();
                 self.left -= 1;
@@ -244,7 +244,7 @@ impl<'a> Worker<'a> {
         TICK
     }
 
-    /// The connection whose turn it is to take a request.
+    /// Returns the connection that sends the next request.
     fn next_idle(&mut self, now_ns: u64) -> Option<usize> {
         for _ in 0..self.idle.len() {
             let index = self.idle.pop_front()?;
@@ -263,7 +263,7 @@ impl<'a> Worker<'a> {
         None
     }
 
-    /// Gives a connection its request.
+    /// Assigns a request to a connection.
     fn ask(&mut self, index: usize, planned_ns: Option<u64>, now_ns: u64) {
         self.left -= 1;
         let asked_ns = planned_ns.unwrap_or(now_ns);
@@ -291,7 +291,7 @@ impl<'a> Worker<'a> {
         let now_ns = self.now_ns();
         let stopped_ns = now_ns.min(self.end_ns);
         if let (Some(start_ns), Some(schedule)) = (self.start_ns, &self.schedule) {
-            // The rest of the plan up to the end was never sent.
+            // The rest of the plan was never sent.
             self.outcome.planned += schedule.due(stopped_ns.saturating_sub(start_ns));
         } else {
             self.outcome.planned = self.outcome.sent;

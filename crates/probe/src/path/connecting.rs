@@ -1,6 +1,6 @@
-//! SYNs without privilege: the kernel sends one for each connect(2), with the hop limit of the socket,
-//! and queues the error of the router at which it ends. Each connection comes from the same port, so
-//! that only one can be under way.
+//! Sends SYNs without privilege: the kernel sends one for each connect(2), with the hop limit of
+//! the socket, and queues the error of the router that dropped it. All connections use the same
+//! local port, so that only one can be open at a time.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ const IPPROTO_IPV6: i32 = 41;
 const IP_RECVERR: i32 = 11;
 const IPV6_RECVERR: i32 = 25;
 
-/// Connections to one target, one after the other.
+/// Opens connections to one target, one after the other.
 #[derive(Debug)]
 pub(super) struct Connecting {
     target: SocketAddr,
@@ -29,7 +29,7 @@ pub(super) struct Connecting {
 }
 
 impl Connecting {
-    /// Chooses the port that all connections come from.
+    /// Chooses the local port of all connections.
     pub fn open(target: SocketAddr) -> io::Result<Connecting> {
         let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&SocketAddr::new(source_of(target)?.ip(), 0).into())?;
@@ -40,7 +40,7 @@ impl Connecting {
 
 impl Probes for Connecting {
     fn send(&mut self, number: u16, hops: u8) -> io::Result<u64> {
-        // The port must be free before the next socket takes it.
+        // The previous socket must release the port before the next one binds it.
         self.under_way = None;
         let domain = Domain::for_address(self.target);
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;

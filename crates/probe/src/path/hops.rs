@@ -1,5 +1,5 @@
-//! Hop by hop: probes whose hop limit is used up at one router after the other (RFC 1812 §4.3.2.4 has
-//! routers say so). All have the same addresses and ports.
+//! Finds the hops of a path by probes with a hop limit, which expire at one router after the other
+//! (RFC 1812 §4.3.2.4 has routers report that). All probes have the same addresses and ports.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use super::rtt::{refused, spread};
 use super::sender::{Arrival, Sender, What};
 use super::{Asked, Method, Report, steps};
 
-/// The search ends after this many hops in a row that do not answer.
+/// The search ends after this many consecutive hops that do not answer.
 const SILENT_MAX: u8 = 8;
-/// Least wait for a hop before the next one is probed; later answers still count.
+/// Least time between the probes of two hops. Later answers still count.
 const GAP_MIN: Duration = Duration::from_millis(50);
-/// Between two probes of one round.
+/// Time between two probes of one round.
 const SPACING: Duration = Duration::from_millis(2);
 
 /// An address that answered for a hop.
@@ -35,23 +35,23 @@ pub struct Hop {
     /// Addresses that answered, the most frequent first; more than one if a router balances by
     /// packet.
     pub addresses: Vec<HopAddress>,
-    /// `true` if it is the target.
+    /// `true` if the hop is the target.
     pub is_target: bool,
-    /// Probes.
+    /// Number of probes.
     pub sent: u64,
-    /// Answers.
+    /// Number of answers.
     pub received: u64,
     /// Round trip of each answer, ns.
     pub samples_ns: Vec<u64>,
-    /// Least, ns.
+    /// Least round trip, ns.
     pub min_ns: Option<u64>,
-    /// Median, ns.
+    /// Median round trip, ns.
     pub p50_ns: Option<u64>,
-    /// Greatest, ns.
+    /// Greatest round trip, ns.
     pub max_ns: Option<u64>,
 }
 
-/// Point at which the probes ended.
+/// What the search ended with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "end")]
 pub enum PathEnd {
@@ -60,7 +60,7 @@ pub enum PathEnd {
     /// The last hops probed did not answer.
     #[default]
     Silent,
-    /// A router refuses to pass them on.
+    /// A router refuses to forward the probes.
     Unreachable {
         /// The router.
         by: Option<IpAddr>,
@@ -69,34 +69,34 @@ pub enum PathEnd {
     },
 }
 
-/// The way to the target.
+/// The path to the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Path {
     /// Kind of the probes.
     pub method: Option<Method>,
-    /// The port that all of them came from.
+    /// The source port of all probes.
     pub source_port: u16,
-    /// The hops, up to the last that answered.
+    /// The hops, up to the last one that answered.
     pub hops: Vec<Hop>,
-    /// Point at which the probes ended.
+    /// What the search ended with.
     #[serde(flatten)]
     pub end: PathEnd,
-    /// The first hop that loses probes and after which every answering hop loses them too,
-    /// including the target; loss that does not continue after a hop is that router's limit on
-    /// ICMP, and not loss of the path.
+    /// The first hop that loses probes and after which every answering hop, including the target,
+    /// loses probes too. If a loss does not continue at the following hops, that router limits its
+    /// ICMP messages, and the path loses nothing.
     pub loses_from: Option<u8>,
 }
 
-/// Sender of the probes of a path.
+/// Sends the probes of a path.
 pub(super) trait Probes {
     /// Sends a probe with the hop limit `hops`, and returns the time of sending by
     /// `CLOCK_REALTIME`, ns.
     fn send(&mut self, number: u16, hops: u8) -> std::io::Result<u64>;
-    /// Waits for an arrival.
+    /// Waits at most `timeout` for an answer.
     fn wait(&self, timeout: Duration);
     /// Returns all answers that have arrived.
     fn arrivals(&mut self) -> Vec<Arrival>;
-    /// The port that they come from.
+    /// Returns the source port of the probes.
     fn source_port(&self) -> u16;
     /// Returns whether only one probe can be in flight.
     fn is_sequential(&self) -> bool;
@@ -124,7 +124,7 @@ impl Probes for Sender {
     }
 }
 
-/// Finds the hops and measures each, into the report.
+/// Finds the hops and measures each of them; writes the result into the report.
 pub(super) fn find(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
     if !asked.plan.hops {
         return;
@@ -151,7 +151,8 @@ pub(super) fn find(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
     report.step = report.path.as_ref().and_then(steps::added);
 }
 
-/// Opens the method asked for; without one, SYN if a raw socket is permitted, else datagrams.
+/// Opens a sender for the requested kind of probes; if none was requested, SYNs if a raw socket is
+/// permitted, and otherwise datagrams.
 fn open(asked: &Asked<'_>) -> Result<(Method, Box<dyn Probes>), String> {
     let sender = |method| {
         Sender::open(method, asked.address).map(|it| (method, Box::new(it) as Box<dyn Probes>))
@@ -166,7 +167,7 @@ fn open(asked: &Asked<'_>) -> Result<(Method, Box<dyn Probes>), String> {
     opened.map_err(|error| refused(&error, "a probe", "name another --method, or run as root"))
 }
 
-/// A probe under way or answered.
+/// A probe that was sent.
 struct Sent {
     hop: u8,
     at_ns: u64,
@@ -176,7 +177,7 @@ struct Sent {
 struct Search<'a> {
     asked: &'a Asked<'a>,
     probes: Box<dyn Probes>,
-    /// By number.
+    /// The probes, by number.
     sent: Vec<Sent>,
     path: Path,
     /// The least distance at which the target answered.
@@ -203,15 +204,15 @@ impl Search<'_> {
         found
     }
 
-    /// The last hop that is asked.
+    /// Returns the last hop that is probed.
     fn last(&self) -> u8 {
         let ends = [self.reached, self.refused_at];
         let end = ends.into_iter().flatten().min();
         end.unwrap_or(self.path.hops.len() as u8)
     }
 
-    /// Probes hop by hop until the target answers, a router refuses, or [`SILENT_MAX`] hops in a
-    /// row do not answer.
+    /// Probes hop by hop until the target answers, a router refuses to forward, or [`SILENT_MAX`]
+    /// consecutive hops do not answer.
     fn first_round(
         &mut self,
         report: &mut Report,
@@ -236,8 +237,8 @@ impl Search<'_> {
 
     fn round(&mut self) -> std::io::Result<()> {
         for hop in 1..=self.last() {
-            // A hop that was silent twice is probably silent again, and each time costs the whole
-            // timeout.
+            // A hop that did not answer two probes probably does not answer another one, and each
+            // probe costs the whole timeout.
             let state = &self.path.hops[usize::from(hop) - 1];
             let silent = state.received == 0 && state.sent >= 2;
             if self.asked.is_stopped() || (silent && self.probes.is_sequential()) {
@@ -249,7 +250,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Returns the time for which one hop is waited for before the next is probed.
+    /// Returns the time between the probes of two hops.
     fn gap(&self) -> Duration {
         let wait = self.asked.plan.wait;
         if self.probes.is_sequential() { wait } else { (self.rtt_max * 3).max(GAP_MIN).min(wait) }
@@ -263,7 +264,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Takes arrivals until the latest probe is answered, at most for `timeout`.
+    /// Processes answers until the latest probe is answered, at most for `timeout`.
     fn collect(&mut self, timeout: Duration) {
         let until = Instant::now() + timeout;
         loop {
@@ -279,7 +280,7 @@ impl Search<'_> {
         }
     }
 
-    /// Waits for the probes still under way.
+    /// Waits for the answers that are still missing.
     fn settle(&mut self) {
         let until = Instant::now() + self.asked.plan.wait;
         let last = self.last();
@@ -296,7 +297,8 @@ impl Search<'_> {
     }
 
     fn take(&mut self, arrival: &Arrival) {
-        // A router that quotes no payload answers the oldest probe that waits.
+        // The answer of a router that quotes no payload is attributed to the oldest probe without
+        // one.
         let oldest = || self.sent.iter().position(|it| !it.is_answered);
         let Some(index) = arrival.number.map(usize::from).or_else(oldest) else { return };
         let Some(sent) = self.sent.get_mut(index).filter(|it| !it.is_answered) else { return };
@@ -346,7 +348,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the first hop from which on all answering hops have loss; silent hops are ignored.
+/// Returns the first hop from which on all answering hops lose probes. Silent hops are ignored.
 fn loses_from(hops: &[Hop]) -> Option<u8> {
     let answering = hops.iter().rev().filter(|it| it.received > 0);
     answering.take_while(|it| it.received < it.sent).last().map(|it| it.hop)
@@ -357,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loss_that_goes_on_to_the_end_is_the_paths() {
+    fn only_loss_that_continues_to_the_target_is_loss_of_the_path() {
         let hops = |answers: &[(u64, u64)]| -> Vec<Hop> {
             let hop = |(index, &(sent, received)): (usize, &(u64, u64))| Hop {
                 hop: index as u8 + 1,

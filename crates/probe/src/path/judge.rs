@@ -9,8 +9,8 @@ use crate::dns::{Evidence, Judged};
 /// Initial retransmission timeout of TCP, after which a lost SYN is sent again (RFC 6298 §2), ns.
 const SYN_TIMER_NS: u64 = 1_000_000_000;
 
-/// Names the faults that the measurements prove: a port that refuses, SYNs without an answer, large
-/// packets that vanish.
+/// Returns the faults that the measurements prove: a port that refuses connections, SYNs without an
+/// answer, large packets that are lost.
 pub fn judge(report: &Report) -> Vec<Judged> {
     [refused(report), unanswered(report), black_hole(report)].into_iter().flatten().collect()
 }
@@ -68,7 +68,7 @@ fn unanswered(report: &Report) -> Option<Judged> {
     }
     let (sent, received) = by_syn.unwrap_or((connect.sent, connect.established));
     let lost = sent - received;
-    // A single SYN may get lost anywhere at any time.
+    // A single SYN can always be lost.
     let is_cut_off = received == 0 && connect.established == 0;
     if !is_cut_off && lost < 2 {
         return None;

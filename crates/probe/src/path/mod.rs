@@ -7,9 +7,10 @@
 //! hops ─► steps: where latency is added          all ─► judge ─► Finding
 //! ```
 //!
-//! Read first: ip(7) (`IP_RECVERR`, `IP_MTU_DISCOVER`), RFC 792 and RFC 4443 (ICMP), RFC 8899 (path MTU
-//! by probes), and B. Augustin et al., "Avoiding traceroute anomalies with Paris traceroute" (2006):
-//! routers choose among equal paths by addresses and ports, so all probes of a path share them.
+//! Read first: ip(7) (`IP_RECVERR`, `IP_MTU_DISCOVER`), RFC 792 and RFC 4443 (ICMP), RFC 8899 (path
+//! MTU by probes), and B. Augustin et al., "Avoiding traceroute anomalies with Paris traceroute"
+//! (2006): routers choose among equal paths by addresses and ports, so all probes of a path have
+//! the same ones.
 
 mod connecting;
 mod hops;
@@ -38,7 +39,7 @@ pub use request::{Phases, RequestError};
 pub use rtt::{Connected, Refusal, RoundTrips};
 pub use steps::{Step, added};
 
-/// Kind of a probe.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -51,7 +52,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Its name in output.
+    /// Returns the name of the kind in output.
     pub fn name(self) -> &'static str {
         match self {
             Method::Tcp => "TCP",
@@ -61,28 +62,29 @@ impl Method {
     }
 }
 
-/// The measurements to make, and their extent.
+/// What is measured, and how often.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Round trips of each kind, and probes of each hop.
+    /// Number of round trips of each kind, and of probes of each hop.
     pub count: u32,
-    /// Between two probes of one kind.
+    /// Time between two probes of one kind.
     pub interval: Duration,
     /// Longest wait for an answer.
     pub wait: Duration,
-    /// Kind of the probes of hops; `None`: SYN where that is permitted, else datagrams.
+    /// Kind of the probes that find hops; `None` for SYNs if they are permitted, and otherwise
+    /// datagrams.
     pub method: Option<Method>,
-    /// Hops that are asked at most.
+    /// Greatest number of hops that are probed.
     pub hops_max: u8,
-    /// Finds the hops.
+    /// `true` if the hops are measured.
     pub hops: bool,
-    /// Finds the path MTU.
+    /// `true` if the path MTU is measured.
     pub mtu: bool,
-    /// Sends one request, where the target is a URL.
+    /// `true` if one request is sent, for a target that is a URL.
     pub request: bool,
     /// TLS options.
     pub tls: TlsOptions,
-    /// Only addresses of this family.
+    /// The address family of the target; `None` for either.
     pub family: Option<Family>,
 }
 
@@ -95,31 +97,31 @@ pub enum Family {
     V6,
 }
 
-/// Something that was not measured.
+/// A measurement that was not made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// `echo`, `syn`, `hops`, `mtu`, `request`.
+    /// Name of the measurement: `echo`, `syn`, `hops`, `mtu`, `request`.
     pub what: &'static str,
     /// The reason, as text.
     pub why: String,
 }
 
-/// All measurements.
+/// The results of all measurements.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The target as the user named it.
     pub target: String,
-    /// Look-up of its name.
+    /// The look-up of the target's name.
     pub lookup: Option<Lookup>,
     /// The address that was measured.
     pub address: Option<SocketAddr>,
-    /// ICMP echo.
+    /// Round trips of ICMP echo requests.
     pub echo: Option<RoundTrips>,
-    /// SYN and the answer to it.
+    /// Round trips of SYNs and their answers.
     pub syn: Option<RoundTrips>,
-    /// A connection of the kernel's.
+    /// Connections that the kernel opened.
     pub connect: Option<Connected>,
-    /// Hop by hop.
+    /// The hops of the path.
     pub path: Option<Path>,
     /// The hop that adds most of the latency.
     pub step: Option<Step>,
@@ -127,27 +129,27 @@ pub struct Report {
     pub mtu: Option<Mtu>,
     /// Phases of one request.
     pub request: Option<Phases>,
-    /// Measurements that were left out, with the reason.
+    /// Measurements that were not made, with the reason.
     pub skipped: Vec<Skipped>,
-    /// Packets and requests that were sent, the kernel's own not counted.
+    /// Number of packets and requests that were sent, without the kernel's own.
     pub packets_sent: u64,
 }
 
-/// Error that prevents all measurements.
+/// An error that prevents all measurements.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// resolv.conf cannot be read.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// The name leads to no address.
+    /// The name has no address.
     #[error("{name} does not resolve: {why}; `tcpwhy dns {name}` shows what each server says")]
     Unresolved {
         /// The host.
         name: String,
-        /// Result of its look-up.
+        /// The result of its look-up.
         why: &'static str,
     },
-    /// The name has no address of the family asked for.
+    /// The name has no address of the requested family.
     #[error("{name} has no {family} address")]
     Family {
         /// The host.
@@ -160,16 +162,16 @@ pub enum ProbeError {
     NoRoute {
         /// The address.
         address: IpAddr,
-        /// The kernel's refusal.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }
 
-/// Measures the path to `target`. `tell` receives the report as it grows; if `stop` is set, the
-/// report so far is returned.
+/// Measures the path to `target`. `tell` receives the report whenever it grows; if `stop` is set,
+/// the report so far is returned.
 ///
-/// Packets: at most `count` echo requests, SYNs and connections, `hops_max` × `count` to find hops, 40
-/// for the path MTU, and one request.
+/// Sends at most `count` echo requests, SYNs and connections each, `hops_max` × `count` probes to
+/// find hops, 40 for the path MTU, and one request.
 ///
 /// # Errors
 /// The name does not resolve, or no packet can be sent to its address.
@@ -206,7 +208,7 @@ pub fn probe(
     Ok(report)
 }
 
-/// A measurement, which writes its result into the report.
+/// A measurement: it writes its result into the report.
 type Measure = fn(&Asked<'_>, &mut Report, &mut dyn FnMut(&Report));
 
 /// Parameters of a measurement.
@@ -242,7 +244,7 @@ impl Report {
     }
 }
 
-/// The address that is measured: the first of the look-up, as most clients take it.
+/// Returns the address that is measured: the first one of the look-up, which most clients use.
 fn resolve(target: &Target, plan: &Plan, report: &mut Report) -> Result<IpAddr, ProbeError> {
     let name = || target.host.clone();
     let fits = |it: &&IpAddr| match plan.family {
@@ -276,7 +278,7 @@ fn resolve(target: &Target, plan: &Plan, report: &mut Report) -> Result<IpAddr, 
     address.ok_or_else(|| ProbeError::Family { name: name(), family })
 }
 
-/// Returns whether one request can be sent: a port of unknown protocol gets none.
+/// Returns whether a request can be sent: none is sent to a port with an unknown protocol.
 fn speaks_http(target: &Target) -> bool {
     target.scheme != Scheme::Tcp
 }

@@ -1,5 +1,6 @@
-//! The largest packet that the path carries: echo requests, or datagrams, that may not be fragmented
-//! (RFC 1191, RFC 8201), searched by size where no router says what it carries (RFC 8899).
+//! Finds the largest packet that the path carries, by echo requests or datagrams that must not be
+//! fragmented (RFC 1191, RFC 8201). If no router reports the MTU of its link, the size is searched
+//! (RFC 8899).
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -17,20 +18,20 @@ const IP_MTU: i32 = 14;
 const IPV6_MTU: i32 = 24;
 /// Headers of ICMP and UDP, bytes.
 const HEADER_BYTES: usize = 8;
-/// Packets that are sent at most.
+/// Greatest number of packets that are sent.
 const PROBES_MAX: u32 = 40;
-/// Number of tries without an answer after which a size does not pass.
+/// Number of unanswered probes of a size after which that size counts as too large.
 const TRIES: u32 = 2;
-/// Wait for a size, at least: answers to large packets take a little longer.
+/// Least wait for an answer: answers to large packets take a little longer.
 const WAIT_MIN: Duration = Duration::from_millis(200);
 
-/// Reason for the end of the search.
+/// What the search ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MtuEnd {
-    /// Packets as large as the first link carries pass.
+    /// Packets of the size of the first link's MTU pass.
     Whole,
-    /// A router says that its next link carries less.
+    /// A router reports that the MTU of its next link is smaller.
     Reported,
     /// Larger packets are lost without an ICMP error.
     BlackHole,
@@ -38,7 +39,7 @@ pub enum MtuEnd {
     Unknown,
 }
 
-/// Largest packet that the path carries.
+/// The largest packet that the path carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mtu {
     /// Kind of the probes.
@@ -47,19 +48,20 @@ pub struct Mtu {
     pub link_mtu_bytes: u64,
     /// The largest packet that arrived, IP header included, bytes.
     pub path_mtu_bytes: Option<u64>,
-    /// The smallest that did not, bytes.
+    /// The size of the smallest packet that did not arrive, bytes.
     pub lost_bytes: Option<u64>,
-    /// The router that said so.
+    /// The router that reported its MTU.
     pub reported_by: Option<IpAddr>,
-    /// Reason for the end of the search.
+    /// What the search ended with.
     pub end: MtuEnd,
-    /// Packets that were sent.
+    /// Number of packets sent.
     pub sent: u64,
 }
 
 enum Passes {
     Yes,
-    /// No, and it is said what does, 0 where not.
+    /// The packet is too large for a router, which reports the MTU of its next link, or 0 if it
+    /// does not state it.
     Reported(u64),
     Silent,
 }
@@ -72,7 +74,7 @@ struct Search<'a> {
     reported_by: Option<IpAddr>,
 }
 
-/// Finds the path MTU, into the report.
+/// Finds the path MTU and writes it into the report.
 pub(super) fn find(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Report)) {
     if !asked.plan.mtu {
         return;
@@ -107,7 +109,7 @@ pub(super) fn find(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Re
     });
 }
 
-/// The MTU of the route, bytes.
+/// Returns the MTU of the route, bytes.
 fn link_mtu(target: SocketAddr) -> Option<u64> {
     let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any).ok()?;
@@ -115,15 +117,16 @@ fn link_mtu(target: SocketAddr) -> Option<u64> {
     let (level, option) =
         if target.is_ipv4() { (IPPROTO_IP, IP_MTU) } else { (IPPROTO_IPV6, IPV6_MTU) };
     let mtu = int_option(socket.as_fd(), level, option).ok()?;
-    // No datagram is larger, although the MTU of loopback is.
+    // No datagram can be larger than this limit, although the MTU of loopback is.
     u64::try_from(mtu).ok().map(|mtu| mtu.min(65_535))
 }
 
 impl Search<'_> {
-    /// The largest size that passed, the smallest that did not, and why it ended there.
+    /// Returns the largest size that passed, the smallest that did not, and what the search ended
+    /// with.
     fn run(&mut self, link: u64) -> (Option<u64>, Option<u64>, MtuEnd) {
-        // The least MTU of an IPv6 link (RFC 8200 §5), and of nearly every IPv4 host (RFC 1122
-        // §3.3.2).
+        // The least MTU of an IPv6 link (RFC 8200 §5), and of nearly all links of IPv4 hosts (RFC
+        // 1122 §3.3.2).
         let least = if self.asked.address.is_ipv4() { 576 } else { 1_280 };
         let least = least.min(link);
         let (mut passed, mut lost) = (None, link + 1);
@@ -145,7 +148,7 @@ impl Search<'_> {
                 }
             }
             size = match passed {
-                // A router said what passes, and it does.
+                // Packets of the size that a router reported pass.
                 Some(_) if self.reported_by.is_some() && !silent => break,
                 Some(passed) => passed + (lost - passed) / 2,
                 None => least,
@@ -172,7 +175,8 @@ impl Search<'_> {
             let number = self.sent as u16;
             self.sent += 1;
             if self.sender.send(number, None, payload).is_err() {
-                // Larger than the link of this host, whatever its route says.
+                // The packet is larger than the MTU of this host's link, although its route states
+                // a larger one.
                 return Passes::Reported(0);
             }
             let until = Instant::now() + self.wait;

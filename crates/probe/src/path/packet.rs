@@ -1,14 +1,15 @@
-//! The packets of probes: SYN (RFC 9293 §3.1), echo request (RFC 792, RFC 4443 §4.1), datagram.
+//! Composes and parses the packets of probes: SYN (RFC 9293 §3.1), echo request (RFC 792, RFC 4443
+//! §4.1), datagram.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// SYN and ACK of a TCP header.
+/// The flags of a TCP header.
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Begins the payload of datagrams and echo requests, before the number of the probe.
+/// The first bytes of the payload of datagrams and echo requests; the number of the probe follows.
 const MAGIC: [u8; 4] = *b"tcpw";
-/// Payload of a probe that does not test sizes, bytes.
+/// Number of payload bytes of a probe that does not test sizes.
 pub const PAYLOAD_BYTES: usize = 32;
 
 const ECHO_REQUEST_V4: u8 = 8;
@@ -16,7 +17,7 @@ const ECHO_REPLY_V4: u8 = 0;
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 
-/// Answer of the target to a SYN.
+/// The answer of the target to a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SynAnswer {
     /// SYN-ACK.
@@ -25,7 +26,7 @@ pub enum SynAnswer {
     Refused,
 }
 
-/// One's complement sum (RFC 1071).
+/// Returns the one's complement sum (RFC 1071).
 fn sum(bytes: &[u8], from: u32) -> u32 {
     let mut pairs = bytes.chunks_exact(2);
     let mut sum: u32 = pairs.by_ref().map(|it| u32::from(u16::from_be_bytes([it[0], it[1]]))).sum();
@@ -42,7 +43,7 @@ fn folded(mut sum: u32) -> u16 {
     sum as u16
 }
 
-/// The sum of the pseudo-header of TCP (RFC 9293 §3.1, RFC 8200 §8.1).
+/// Returns the sum of the pseudo-header of TCP (RFC 9293 §3.1, RFC 8200 §8.1).
 fn pseudo(source: IpAddr, target: IpAddr, length: usize) -> u32 {
     const TCP: u32 = 6;
     let addresses = match (source, target) {
@@ -53,7 +54,7 @@ fn pseudo(source: IpAddr, target: IpAddr, length: usize) -> u32 {
     addresses + TCP + length as u32
 }
 
-/// A SYN with sequence number `seq` and an MSS option, as a host would send it.
+/// Returns a SYN with sequence number `seq` and an MSS option, as a host would send it.
 pub fn syn(source: SocketAddr, target: SocketAddr, seq: u32) -> Vec<u8> {
     const WORDS: u8 = 6;
     let mss: u16 = if target.is_ipv4() { 1_460 } else { 1_440 };
@@ -91,18 +92,18 @@ pub fn syn_answer(
         (_, true) => SynAnswer::Accepted,
         _ => return None,
     };
-    // A SYN counts as one (RFC 9293 §3.4).
+    // A SYN consumes one sequence number (RFC 9293 §3.4).
     Some((ack.wrapping_sub(1), answer))
 }
 
-/// The sequence number of a SYN that an ICMP error quotes.
+/// Returns the sequence number of a SYN that an ICMP error quotes.
 pub fn quoted_seq(quoted: &[u8]) -> Option<u32> {
     let bytes: &[u8; 8] = quoted.first_chunk()?;
     Some(u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]))
 }
 
-/// An echo request. The payload makes up for the number in the checksum: routers that choose paths by
-/// the first bytes of ICMP see the same each time.
+/// Returns an echo request. Its payload compensates for the number in the checksum, because routers
+/// may choose paths by the first bytes of ICMP, which are therefore the same in all requests.
 pub fn echo_request(target: IpAddr, id: u16, number: u16, bytes: usize) -> Vec<u8> {
     let kind = if target.is_ipv4() { ECHO_REQUEST_V4 } else { ECHO_REQUEST_V6 };
     let mut message = vec![kind, 0, 0, 0];
@@ -118,20 +119,21 @@ pub fn echo_request(target: IpAddr, id: u16, number: u16, bytes: usize) -> Vec<u
     message
 }
 
-/// The id and number of an echo reply. Of raw IPv4 sockets pass the message behind the IP header.
+/// Returns the id and number of an echo reply. Raw IPv4 sockets pass the message after the IP
+/// header.
 pub fn echo_reply(message: &[u8], target: IpAddr) -> Option<(u16, u16)> {
     let kind = if target.is_ipv4() { ECHO_REPLY_V4 } else { ECHO_REPLY_V6 };
     (message.first() == Some(&kind)).then(|| quoted_echo(message))?
 }
 
-/// The id and number of an echo message, also of one that an ICMP error quotes.
+/// Returns the id and number of an echo message, or of one that an ICMP error quotes.
 pub fn quoted_echo(message: &[u8]) -> Option<(u16, u16)> {
     let header: &[u8; 8] = message.first_chunk()?;
     let pair = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     Some((pair(4), pair(6)))
 }
 
-/// The payload of a datagram.
+/// Returns the payload of a datagram.
 pub fn datagram(number: u16, bytes: usize) -> Vec<u8> {
     let mut payload = MAGIC.to_vec();
     payload.extend(number.to_be_bytes());
@@ -139,7 +141,7 @@ pub fn datagram(number: u16, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// The number of a datagram that an ICMP error quotes; routers may quote no payload at all.
+/// Returns the number of a datagram that an ICMP error quotes; routers may quote no payload at all.
 pub fn quoted_datagram(payload: &[u8]) -> Option<u16> {
     let bytes: &[u8; 6] = payload.first_chunk()?;
     (bytes[..4] == MAGIC).then(|| u16::from_be_bytes([bytes[4], bytes[5]]))
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_other_ports_are_not_taken() {
+    fn answers_to_other_ports_are_ignored() {
         let (source, target) = ("192.0.2.1:4000".parse().unwrap(), "192.0.2.2:80".parse().unwrap());
         let mut packet = vec![0x45; 20];
         let mut segment = syn(target, source, 9);

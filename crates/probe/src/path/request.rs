@@ -1,4 +1,4 @@
-//! Times the phases of one request on a connection of its own.
+//! Measures the phases of one request on a connection of its own.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,31 +15,33 @@ use crate::nanoseconds;
 use crate::target::Scheme;
 use crate::tls::{TlsError, client_config, sentence, server_name};
 
-/// Bytes of an answer that are read.
+/// Greatest number of bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Longest duration of all phases together.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The parts of a request, in their order; each begins where the one before it ended.
+/// The durations of the phases of a request, in their order. Each phase begins at the end of the
+/// one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Phases {
-    /// connect(2), ns.
+    /// Duration of connect(2), ns.
     pub connect_ns: u64,
-    /// The kernel's round trip of that handshake (`tcpi_rtt`), µs.
+    /// The kernel's round trip of the TCP handshake (`tcpi_rtt`), µs.
     pub tcpi_rtt_us: Option<u64>,
-    /// The TLS handshake, ns; `None`: plain HTTP, or it was not reached.
+    /// Duration of the TLS handshake, ns; `None` for plain HTTP, or if the request failed before
+    /// it.
     pub tls_ns: Option<u64>,
     /// Time from the ClientHello to the server's first bytes, ns.
     pub tls_first_byte_ns: Option<u64>,
-    /// `TLSv1_3` and the like.
+    /// The version of TLS, such as `TLSv1_3`.
     pub tls_version: Option<String>,
     /// The cipher suite.
     pub tls_cipher: Option<String>,
-    /// Handing the request to the kernel, ns.
+    /// Duration of writing the request to the socket, ns.
     pub sent_ns: Option<u64>,
-    /// From then to the first byte of the answer, ns.
+    /// Time from then to the first byte of the answer, ns.
     pub first_byte_ns: Option<u64>,
-    /// From the first byte to the last, ns.
+    /// Time from the first byte to the last, ns.
     pub rest_ns: Option<u64>,
     /// Total time, ns.
     pub total_ns: u64,
@@ -51,17 +53,17 @@ pub struct Phases {
     pub location: Option<String>,
     /// The `server` field of the response.
     pub server: Option<String>,
-    /// The error, as a sentence; the phases before it were measured.
+    /// The error as a sentence; the phases before it were measured.
     pub error: Option<String>,
 }
 
-/// Error of a request.
+/// The error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The connection could not be opened.
     #[error("no connection: {0}")]
     Connect(io::Error),
-    /// TLS cannot be spoken from here.
+    /// TLS cannot be used on this host.
     #[error("{0}")]
     Tls(#[from] TlsError),
     /// The handshake failed.
@@ -79,12 +81,12 @@ pub enum RequestError {
     /// Nothing arrived in time.
     #[error("{0} within {1} s")]
     Late(&'static str, u64),
-    /// An answer without end.
+    /// The answer does not end.
     #[error("the answer is longer than 64 MiB; the rest was not read")]
     Endless,
 }
 
-/// Sends one GET, into the report.
+/// Sends a GET request and writes its phases into the report.
 pub(super) fn send(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Report)) {
     if !asked.plan.request || !speaks_http(asked.target) {
         return;
@@ -153,7 +155,7 @@ impl Exchange<'_> {
                 Err(error) => return Err(RequestError::Connection(error)),
             }
             if let Err(error) = tls.process_new_packets() {
-                // The alert that says why is still to be sent.
+                // The alert that states the reason has not been sent yet.
                 let _ = tls.write_tls(&mut stream);
                 return Err(failed(error));
             }
@@ -190,7 +192,8 @@ impl Exchange<'_> {
             let length = match stream.read(&mut buffer) {
                 Ok(length) => length,
                 Err(error) if is_late(&error) => continue,
-                // TLS without its own end: the bytes decide whether the answer is whole.
+                // The server closed without an alert of TLS: the received bytes show whether the
+                // answer is complete.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
                 Err(error) => break Err(RequestError::Connection(error)),
             };
@@ -230,7 +233,7 @@ fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// A connection whose reads end in time.
+/// A connection whose reads have a time limit.
 trait Connection: Read + Write {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Round trips to the target: by echo, by SYN, and by connections of the kernel's.
+//! Measures round trips to the target: by echo requests, by SYNs, and by connections of the kernel.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, TcpStream};
@@ -16,9 +16,9 @@ use super::{Asked, Method, Report};
 pub struct Refusal {
     /// Address of the sender.
     pub by: Option<IpAddr>,
-    /// `rst`, `port_unreachable`, `unreachable`.
+    /// How the probe was refused: `rst`, `port_unreachable`, `unreachable`.
     pub how: &'static str,
-    /// Code of the ICMP error, where it is one.
+    /// Code of the ICMP error, if the refusal is one.
     pub code: Option<u8>,
 }
 
@@ -31,42 +31,42 @@ pub struct RoundTrips {
     pub sent: u64,
     /// Number of answers, including refusals.
     pub received: u64,
-    /// Round trip of each probe, in order, ns; `None` without an answer.
+    /// Round trip of each probe, in order, ns; `None` if it was not answered.
     pub samples_ns: Vec<Option<u64>>,
-    /// Least, ns.
+    /// Least round trip, ns.
     pub min_ns: Option<u64>,
-    /// Median, ns.
+    /// Median round trip, ns.
     pub p50_ns: Option<u64>,
-    /// Greatest, ns.
+    /// Greatest round trip, ns.
     pub max_ns: Option<u64>,
     /// The first refusal.
     pub refusal: Option<Refusal>,
 }
 
-/// Connections that the kernel opened, closed again without a byte.
+/// Connections that the kernel opened, and that were closed without sending data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Connected {
-    /// Attempts.
+    /// Number of attempts.
     pub sent: u64,
-    /// Established.
+    /// Number of established connections.
     pub established: u64,
     /// Duration of each connect(2), ns.
     pub samples_ns: Vec<u64>,
-    /// Least, ns.
+    /// Least duration, ns.
     pub min_ns: Option<u64>,
-    /// Median, ns.
+    /// Median duration, ns.
     pub p50_ns: Option<u64>,
-    /// Greatest, ns.
+    /// Greatest duration, ns.
     pub max_ns: Option<u64>,
     /// Least round trip of the handshakes as the kernel measured it (`tcpi_rtt`), µs.
     pub tcpi_rtt_min_us: Option<u64>,
     /// The kernel's error for the first connect that failed.
     pub error: Option<String>,
-    /// `true` if it was refused at once.
+    /// `true` if that connect was refused at once.
     pub is_refused: bool,
 }
 
-/// Least, median and greatest.
+/// Returns the least, the median and the greatest sample.
 pub(super) fn spread(samples_ns: impl Iterator<Item = u64>) -> Option<(u64, u64, u64)> {
     let mut sorted: Vec<u64> = samples_ns.collect();
     sorted.sort_unstable();
@@ -74,7 +74,7 @@ pub(super) fn spread(samples_ns: impl Iterator<Item = u64>) -> Option<(u64, u64,
     Some((first, sorted[sorted.len() / 2], last))
 }
 
-/// Measures by echo.
+/// Measures round trips by echo requests.
 pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
     match Sender::open(Method::Icmp, asked.address) {
         Ok(sender) => measure(asked, &sender, Method::Icmp, report, tell),
@@ -89,7 +89,7 @@ pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
     }
 }
 
-/// Measures by SYN, with the kernel's time of each answer.
+/// Measures round trips by SYNs, with the kernel's timestamps of the answers.
 pub(super) fn syn(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
     match Sender::open(Method::Tcp, asked.address) {
         Ok(sender) => measure(asked, &sender, Method::Tcp, report, tell),
@@ -148,7 +148,7 @@ fn measure(
         let place = if method == Method::Icmp { &mut report.echo } else { &mut report.syn };
         *place = Some(trips.clone());
         tell(report);
-        // After two probes without an answer a third is not sent.
+        // After two probes without an answer no third one is sent.
         if trips.received == 0 && trips.sent >= 2 {
             break;
         }
@@ -158,7 +158,7 @@ fn measure(
     }
 }
 
-/// Sends one probe; returns its round trip, and the refusal if it was one.
+/// Sends a probe. Returns its round trip, and the refusal if it was refused.
 fn one(asked: &Asked<'_>, sender: &Sender, number: u16) -> Option<(u64, Option<Refusal>)> {
     let sent_ns = sender.probe(number, None).ok()?;
     let until = Instant::now() + asked.plan.wait;
@@ -182,7 +182,7 @@ fn one(asked: &Asked<'_>, sender: &Sender, number: u16) -> Option<(u64, Option<R
     None
 }
 
-/// Opens connections and closes them at once, with a RST: they leave nothing in TIME-WAIT.
+/// Opens connections and closes them at once with a RST, so that none is left in TIME-WAIT.
 pub(super) fn connect(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
     let mut connected = Connected {
         sent: 0,

@@ -1,5 +1,5 @@
-//! Sends probes with a hop limit, and takes what comes back: answers of the target, and errors of
-//! routers, which Linux queues at the socket that they are about (`IP_RECVERR`). All probes of a sender
+//! Sends probes with a hop limit, and receives the answers of the target and the errors of routers,
+//! which Linux queues at the socket that sent the packet (`IP_RECVERR`). All probes of a sender
 //! have the same addresses and ports.
 
 use std::io::{self, ErrorKind};
@@ -25,32 +25,33 @@ const IPV6_UNICAST_HOPS: i32 = 16;
 const IPV6_MTU_DISCOVER: i32 = 23;
 const IPV6_RECVERR: i32 = 25;
 const IPV6_DONTFRAG: i32 = 62;
-/// Sets the DF bit and ignores the path MTU in the kernel's cache.
+/// Sets the DF bit, and ignores the path MTU in the kernel's cache.
 const PMTUDISC_PROBE: i32 = 3;
 const SOL_SOCKET: i32 = 1;
 const SO_TIMESTAMPNS: i32 = 35;
-/// First port of traceroute(8), which is normally unused.
+/// First port of traceroute(8), at which normally no socket listens.
 const UDP_PORT: u16 = 33_434;
 const BUFFER_BYTES: usize = 65_536;
-/// Number of tries of a send that fails with errors about earlier probes.
+/// Number of attempts to send a probe while the socket reports errors about earlier ones.
 const SEND_TRIES: u32 = 4;
 
-/// Kind of an answer.
+/// The kind of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// The target accepts connections at the port.
     Accepted,
-    /// The target refuses them.
+    /// The target refuses connections at the port.
     Refused,
     /// The target answered an echo request.
     Echo,
-    /// No socket listens at the port of the datagram: it has reached the target.
+    /// No socket listens at the port of the datagram, which therefore reached the target.
     PortClosed,
     /// The hop limit was used up at this router.
     Expired,
-    /// The packet is larger than the next link carries; its MTU where the router says so, bytes.
+    /// The packet is larger than the MTU of the router's next link, bytes; 0 if the router does not
+    /// state it.
     TooLarge(u32),
-    /// A router or the target refuses to pass it on.
+    /// A router or the target refuses to forward the packet.
     Unreachable {
         /// Code of the ICMP error.
         code: u8,
@@ -77,17 +78,19 @@ pub(super) struct Sender {
     socket: Socket,
     source: SocketAddr,
     target: SocketAddr,
-    /// Holds the port of SYNs, so that no connection of this host takes it. Nobody listens there: the
-    /// kernel answers each SYN-ACK with a RST, which closes what a SYN has opened.
+    /// Reserves the source port of SYNs, so that no connection of this host uses it. No socket
+    /// listens at it, so the kernel answers each SYN-ACK with a RST, which closes the connection
+    /// that the SYN opened.
     _port: Option<Socket>,
-    /// Identifier of echo requests; `None` if the kernel sets it and delivers only our replies.
+    /// Identifier of echo requests; `None` if the kernel sets it and only delivers the replies of
+    /// this socket.
     id: Option<u16>,
     is_raw: bool,
-    /// The high half of sequence numbers, so that those of another run are not taken for ours.
+    /// The high half of sequence numbers, which distinguishes them from those of another run.
     key: u16,
 }
 
-/// The address and port from which this host speaks to `target`; no packet is sent.
+/// Returns the local address and port for packets to `target`; no packet is sent.
 pub(super) fn source_of(target: SocketAddr) -> io::Result<SocketAddr> {
     let socket = UdpSocket::bind((any(target), 0))?;
     socket.connect(SocketAddr::new(target.ip(), target.port().max(1)))?;
@@ -99,10 +102,10 @@ fn any(target: SocketAddr) -> IpAddr {
 }
 
 impl Sender {
-    /// A sender of this kind.
+    /// Opens a sender for this kind of probes.
     ///
     /// # Errors
-    /// `PermissionDenied` where the system does not let this user send such packets.
+    /// `PermissionDenied` if this user may not send such packets.
     pub fn open(method: Method, target: SocketAddr) -> io::Result<Sender> {
         let domain = Domain::for_address(target);
         let source = source_of(target)?;
@@ -125,7 +128,7 @@ impl Sender {
                 let protocol = if target.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
                 let (socket, is_raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
                     Ok(socket) => (socket, false),
-                    // Outside of net.ipv4.ping_group_range only root may.
+                    // Outside of net.ipv4.ping_group_range only root may send echo requests.
                     Err(_) => (Socket::new(domain, Type::RAW, Some(protocol))?, true),
                 };
                 let id = is_raw.then_some(key);
@@ -147,12 +150,12 @@ impl Sender {
         };
         set_int_option(self.socket.as_fd(), level, errors, 1)?;
         set_int_option(self.socket.as_fd(), SOL_SOCKET, SO_TIMESTAMPNS, 1)?;
-        // Raw sockets and those of ICMP have no port of their own.
+        // Raw sockets and ICMP sockets have no port.
         let port = if self.method == Method::Udp { UDP_PORT } else { 0 };
         self.socket.connect(&SocketAddr::new(self.target.ip(), port).into())
     }
 
-    /// Makes packets be sent whole or not at all, regardless of the path MTU in the kernel's cache.
+    /// Forbids fragmentation of packets, regardless of the path MTU in the kernel's cache.
     pub fn forbid_fragments(&self) -> io::Result<()> {
         match self.target {
             SocketAddr::V4(_) => self.set(IPPROTO_IP, IP_MTU_DISCOVER, PMTUDISC_PROBE),
@@ -171,13 +174,14 @@ impl Sender {
     /// sending by `CLOCK_REALTIME`, ns.
     ///
     /// # Errors
-    /// `EMSGSIZE` where it is larger than the link of this host; the kernel's other refusals.
+    /// `EMSGSIZE` if the packet is larger than the MTU of this host's link; otherwise the kernel's
+    /// error.
     pub fn send(&self, number: u16, hops: Option<u8>, payload_bytes: usize) -> io::Result<u64> {
         let (level, limit) = match self.target {
             SocketAddr::V4(_) => (IPPROTO_IP, IP_TTL),
             SocketAddr::V6(_) => (IPPROTO_IPV6, IPV6_UNICAST_HOPS),
         };
-        // -1 is the system's own limit.
+        // -1 stands for the default hop limit of the system.
         self.set(level, limit, hops.map_or(-1, i32::from))?;
         let bytes = match self.method {
             Method::Tcp => packet::syn(self.source, self.target, self.seq(number)),
@@ -192,7 +196,7 @@ impl Sender {
             let at_ns = realtime_ns();
             match self.socket.send(&bytes) {
                 Ok(_) => return Ok(at_ns),
-                // An error about an earlier probe is handed over at the next call.
+                // The kernel reports an error about an earlier probe at the next call.
                 Err(error) if is_earlier(&error) && tries < SEND_TRIES => tries += 1,
                 Err(error) => return Err(error),
             }
@@ -211,7 +215,7 @@ impl Sender {
     /// Waits at most `timeout` for an answer.
     pub fn wait(&self, timeout: Duration) {
         let timeout_ms = timeout.as_nanos().div_ceil(1_000_000).min(60_000) as i32;
-        // A signal ends the wait, as an arrival does.
+        // A signal ends the wait, as an answer does.
         let _ = wait(self.socket.as_fd(), timeout_ms);
     }
 
@@ -249,7 +253,7 @@ impl Sender {
                 };
                 (Some(self.number(seq)?), what)
             }
-            // Something listens there after all.
+            // A socket listens at the port after all.
             Method::Udp => (packet::quoted_datagram(packet), What::PortClosed),
             Method::Icmp => {
                 let is_whole = self.is_raw && self.target.is_ipv4();
@@ -284,7 +288,7 @@ impl Sender {
         Some(Arrival { number, at_ns, from: error.offender, what })
     }
 
-    /// The address and port of the probes.
+    /// Returns the source address and port of the probes.
     pub fn source(&self) -> SocketAddr {
         self.source
     }
@@ -305,8 +309,7 @@ pub(super) fn what(error: &QueuedError, is_v4: bool) -> What {
     }
 }
 
-/// Returns whether it is an error that an ICMP message about an earlier probe has set at the
-/// socket.
+/// Returns whether an ICMP error about an earlier probe caused `error`.
 fn is_earlier(error: &io::Error) -> bool {
     const EPROTO: i32 = 71;
     const EMSGSIZE: i32 = 90;

@@ -1,4 +1,4 @@
-//! Finds where latency is added: the hop at which the least round trip steps up and stays.
+//! Finds where latency is added: the hop from which on the least round trip is longer.
 
 use std::net::IpAddr;
 
@@ -6,28 +6,29 @@ use serde::Serialize;
 
 use super::hops::Path;
 
-/// Smaller steps can be chance, ns.
+/// Least relevant step, ns: smaller ones can be chance.
 const STEP_NS_MIN: u64 = 200_000;
 /// Least relevant step as a share of the whole round trip.
 const STEP_SHARE_MIN: f64 = 0.2;
 
-/// A hop behind which everything takes longer.
+/// A hop after which all round trips are longer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// The hop, from 1.
+    /// The number of the hop, from 1.
     pub hop: u8,
-    /// Its address.
+    /// The address of the hop.
     pub address: Option<IpAddr>,
-    /// The last hop before it that answered; 0 is this host.
+    /// The last hop before it that answered; 0 for this host.
     pub after_hop: u8,
     /// Added round trip, ns.
     pub added_ns: u64,
-    /// Step as a share of the round trip to the last hop that answers.
+    /// The step as a share of the round trip to the last hop that answered.
     pub share: f64,
 }
 
-/// The largest step of the least round trips; `None`: they rise evenly, or hardly at all. A router may
-/// answer late, because it answers when it has time; only what stays behind it is the path's.
+/// Returns the largest step of the least round trips; `None` if they rise evenly, or hardly at all.
+/// A router may answer late, because it answers when it has time: a delay counts only if the hops
+/// after it have it too.
 pub fn added(path: &Path) -> Option<Step> {
     let answered: Vec<(u8, Option<IpAddr>, u64)> = path
         .hops

@@ -46,7 +46,7 @@ fn certificate(why: &CertificateError) -> String {
                  has, or have the server's reissued"
             )
         }
-        // The second: an issuer of that name is trusted, and has another key.
+        // `BadSignature` means that an issuer with this name is trusted, but has another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "no issuer that this host trusts has signed the server's certificate; name the issuer's \
              certificate (--cacert FILE), or take any (--insecure)"
@@ -57,13 +57,13 @@ fn certificate(why: &CertificateError) -> String {
     }
 }
 
-/// Whole days between two times.
+/// Returns the number of whole days between two times.
 fn days(from: UnixTime, to: UnixTime) -> String {
     let days = to.as_secs().saturating_sub(from.as_secs()) / DAY_S;
     if days == 0 { "less than a day".to_owned() } else { counted(days, "day", "days") }
 }
 
-/// The name in what the library prints as `DnsName("…")`.
+/// Returns the name in the library's text `DnsName("…")`.
 fn quoted(name: &str) -> &str {
     name.split('"').nth(1).unwrap_or(name)
 }

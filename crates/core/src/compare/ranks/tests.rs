@@ -37,7 +37,7 @@ fn critical_values_of_the_tables() {
 }
 
 #[test]
-fn both_ways_to_the_p_value_meet_where_they_change() {
+fn both_computations_of_the_p_value_agree_where_they_meet() {
     let before = Sample::of((0..30).map(|n| 1000 + 37 * n));
     let after = Sample::of((0..30).map(|n| 1250 + 41 * n));
     let ties = Ties::of(&before, &after);

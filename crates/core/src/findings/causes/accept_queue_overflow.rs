@@ -2,23 +2,23 @@
 //!
 //! Recognised in `tcp/setup.rs` and, over all connections, in `findings/overflow.rs`.
 
-use super::set_up::see_handshake;
+use super::set_up::add_handshake;
 use crate::findings::overflow::FULL;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally};
 use crate::model::{Cause, RuledOut};
 
-/// Proves an overflow: the handshake that the client completed and the server did not take.
+/// Proves an overflow by the handshake that the client completed and the server ignored.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
-    see_handshake(setup, proof);
-    proof.not(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack(path) > 0);
-    proof.not(Cause::ServerThink, "not_acknowledged", setup.ignored_data() >= 2);
-    proof.not(Cause::SynFlood, "completes", setup.established_ns().is_some());
+    add_handshake(setup, proof);
+    proof.rule_out(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack(path) > 0);
+    proof.rule_out(Cause::ServerThink, "not_acknowledged", setup.ignored_data() >= 2);
+    proof.rule_out(Cause::SynFlood, "completes", setup.established_ns().is_some());
 }
 
-/// Returns whether all attempts together show that the queue was full.
+/// Excludes lost SYNs if the attempts, taken together, show that the queue was full.
 pub(super) fn ruled_out(cause: &CauseTally, _: Option<&EndpointTally>) -> Option<RuledOut> {
     let is_full = cause.shown.count(FULL) > 0;
     is_full.then_some(RuledOut { cause: Cause::SynRetransmit, why: "queue_full" })

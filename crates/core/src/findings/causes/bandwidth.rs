@@ -1,7 +1,7 @@
 //! The rate of the bottleneck.
 //!
-//! No recogniser claims it: `tcp/pipe.rs` measures the rate, and each silence begins with the time
-//! that its bytes take at that rate.
+//! No recogniser attributes a silence to it: `tcp/pipe.rs` measures the rate, and the time that the
+//! outstanding bytes take at that rate is deducted from the start of each silence.
 
 use super::rules::Cost;
 use crate::findings::facts::Facts;
@@ -11,7 +11,7 @@ use crate::findings::tally::{EndpointTally, Sample, Tally};
 use crate::model::{Fact, Finding};
 use crate::wire::Endpoint;
 
-/// Rule for its sum at an endpoint.
+/// How the time of this cause, added up over an endpoint, becomes a finding.
 pub(super) const COST: Cost = Cost { show: Some(show), facts, ..Cost::PLAIN };
 
 /// Measures how much was transferred.
@@ -20,10 +20,10 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.measure("bytes", scene.sender().nxt.saturating_sub(began));
 }
 
-/// Shows the request and the last frame of its answer.
+/// Adds the request and the last frame of its answer to the evidence.
 fn show(sample: &Sample, proof: &mut Proof) {
-    proof.see("request", sample.first);
-    proof.see("last", sample.last);
+    proof.add_frame("request", sample.first);
+    proof.add_frame("last", sample.last);
 }
 
 /// Returns the median rate of the busier direction.

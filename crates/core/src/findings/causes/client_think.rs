@@ -8,11 +8,11 @@ use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 
-/// Rule for its sum at an endpoint.
+/// How the time of this cause, added up over an endpoint, becomes a finding.
 pub(super) const COST: Cost =
-    Cost { sender: Side::Client, show: Some(Cost::see_ends), ..Cost::PLAIN };
+    Cost { sender: Side::Client, show: Some(Cost::add_ends), ..Cost::PLAIN };
 
-/// Proves a pause: what was said before, and the request that ended it.
+/// Proves a pause by the last message before it and the request that ended it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     application::prove(scene, ("flight_end", "request"), proof);
 }

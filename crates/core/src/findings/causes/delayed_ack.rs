@@ -1,4 +1,4 @@
-//! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
+//! A sender that could not continue because the receiver delayed its ACK (RFC 9293 §3.8.6.3).
 
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
@@ -7,18 +7,19 @@ use crate::findings::tally::{Key, Tally};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact, Owner};
 
-/// The reason for the block if the send buffer holds less than two segments.
+/// The reason that the sender could not continue if its send buffer holds less than two segments.
 pub const SEND_BUFFER: &str = "a send buffer of that size";
 
-/// Measures how long the receiver kept the ACK back.
+/// Measures how long the receiver delayed the ACK.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     if let Some(delay_ns) = scene.ack_delay_ns() {
         shown.measure("ack_delay_p50_ns", delay_ns);
     }
 }
 
-/// Moves waits for late ACKs to the sender's application where most senders went on without an ACK
-/// as often: they met the ACKs by chance.
+/// Moves waits for late ACKs to the sender's application if, on most connections, the sender
+/// continued without an ACK as often as with one: the ACKs then only came at the end of the waits
+/// by chance.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let chance = |key: &Key, connections: u64| {
         let endpoint = tally.endpoints.get(&key.server);
@@ -38,18 +39,18 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
     }
 }
 
-/// Proves a late ACK: the end of the flight, the ACK, and what had to wait for it.
+/// Proves a late ACK by the end of the flight, the ACK, and the data that waited for it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_held(gap);
+    proof.add_held_data(gap);
     if let Some(delay_ns) = scene.ack_delay_ns() {
-        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+        proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
-    proof.fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
     let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
     let prompt = scene.connection.path.has_sample(gap.sender.peer()) && prompt_ns > 0;
     if prompt {
-        proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
+        proof.add_fact("ack_prompt_ns", Fact::Ns(prompt_ns));
     }
     let blocker = match gap.flight.shape {
         _ if gap.losses.occurred => Some("its congestion window, which a loss has cut"),
@@ -58,10 +59,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         Shape::Opening => None,
     };
     if let Some(blocker) = blocker {
-        proof.fact("blocker", Fact::Text(blocker.into()));
+        proof.add_fact("blocker", Fact::Text(blocker.into()));
     }
-    proof.not(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
-    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
-    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
-    proof.not(Cause::PathRtt, "prompt_elsewhere", prompt);
+    proof.rule_out(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
+    proof.rule_out(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.rule_out(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
+    proof.rule_out(Cause::PathRtt, "prompt_elsewhere", prompt);
 }

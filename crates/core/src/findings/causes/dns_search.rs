@@ -1,13 +1,13 @@
 //! Search domains tried without success before the name itself (`search`, `ndots` in
 //! resolv.conf(5)).
 
-use super::lookup::{LookupRules, LookupScene, see_answer, see_query};
+use super::lookup::{LookupRules, LookupScene, add_answer, add_query};
 use crate::dns::thresholds::SLOW_MIN_NS;
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
 use crate::wire::dns_message::rcode;
 
-/// Rule for recognising it in a look-up. Search domains are the client's.
+/// How the cause is recognised in a look-up. The client has to change its search domains.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: |query| query.rcode == Some(rcode::NXDOMAIN),
     count: |lookup| u64::from(lookup.search_steps),
@@ -16,26 +16,26 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
     ..LookupRules::PLAIN
 };
 
-/// Proves needless tries: a name that does not exist, and the one that does, which is asked for
-/// last.
+/// Proves unnecessary queries by a query for a name that does not exist and the last one, for the
+/// name that does.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let (lookup, query) = (scene.lookup, scene.query);
-    scene.see_own(["query", "nxdomain"], proof);
+    scene.add_query_and_answer(["query", "nxdomain"], proof);
     if let Some(hit) = lookup.queries.iter().rev().find(|it| it.qtype == query.qtype) {
-        see_query(hit, "hit", proof);
-        see_answer(hit, "answer", proof);
+        add_query(hit, "hit", proof);
+        add_answer(hit, "answer", proof);
     }
-    scene.tell(proof);
-    proof.fact("tries_per_name", Fact::Count(lookup.search_steps.into()));
+    scene.add_common_facts(proof);
+    proof.add_fact("tries_per_name", Fact::Count(lookup.search_steps.into()));
     let last = lookup.queries.iter().max_by_key(|query| query.step);
     let of_last = lookup.queries.iter().filter(|it| last.is_some_and(|last| last.step == it.step));
     if let Some(start_ns) = of_last.map(|query| query.sent_ns).min() {
-        proof.fact("extra_ns", Fact::Ns(start_ns.saturating_sub(lookup.start_ns)));
+        proof.add_fact("extra_ns", Fact::Ns(start_ns.saturating_sub(lookup.start_ns)));
     }
-    proof.not(Cause::DnsFailure, "nxdomain", query.rcode == Some(rcode::NXDOMAIN));
+    proof.rule_out(Cause::DnsFailure, "nxdomain", query.rcode == Some(rcode::NXDOMAIN));
     let slowest_ns = lookup.queries.iter().map(|query| {
         query.answered_ns.map_or(u64::MAX, |at_ns| at_ns.saturating_sub(query.sent_ns))
     });
     let fast = slowest_ns.max().is_some_and(|ns| ns < SLOW_MIN_NS);
-    proof.not(Cause::DnsSlow, "each_fast", fast);
+    proof.rule_out(Cause::DnsSlow, "each_fast", fast);
 }

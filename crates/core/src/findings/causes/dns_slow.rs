@@ -4,7 +4,7 @@ use super::lookup::{LookupRules, LookupScene};
 use crate::findings::proof::Proof;
 use crate::model::Cause;
 
-/// Rule for recognising it in a look-up.
+/// How the cause is recognised in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: |query| query.answered_ns.is_some(),
     is_wait: true,
@@ -12,12 +12,12 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
     ..LookupRules::PLAIN
 };
 
-/// Proves a late answer: the query and the answer.
+/// Proves a late answer by the query and the answer.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
-    scene.see(["query", "answer"], proof);
+    scene.add_frames(["query", "answer"], proof);
     let (lookup, query) = (scene.lookup, scene.query);
     let asked_once = scene.next().is_none_or(|next| next.qtype != query.qtype);
-    proof.not(Cause::DnsTimeout, "answered", query.answered_ns.is_some() && asked_once);
+    proof.rule_out(Cause::DnsTimeout, "answered", query.answered_ns.is_some() && asked_once);
     let first = lookup.search_steps == 0 && !lookup.is_missing(0);
-    proof.not(Cause::DnsSearch, "first_name", first);
+    proof.rule_out(Cause::DnsSearch, "first_name", first);
 }

@@ -1,16 +1,16 @@
 //! A query that was lost or that its server did not answer (RFC 1035 §4.2.1).
 
-use super::lookup::{LookupRules, LookupScene, type_name, unheard};
+use super::lookup::{LookupRules, LookupScene, type_name, unanswered_queries};
 use crate::dns::{Lookup, Query};
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
 
-/// Rule for recognising it in a look-up. If a server answers other queries of the same type, a
-/// packet was lost on the path; if it answers none, the server itself is at fault.
+/// How the cause is recognised in a look-up. If the server answers other queries of the same type,
+/// a packet was lost on the path; if it answers none of that type, the server itself is at fault.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: Query::lacks_answer,
-    count: unheard,
-    role: |query, heard| match (heard.answers || query.is_cut_short()) && !heard.is_local {
+    count: unanswered_queries,
+    role: |query, server| match (server.answers || query.is_cut_short()) && !server.is_local {
         true => Role::Network,
         false => Role::Resolver,
     },
@@ -26,7 +26,8 @@ fn is_late(lookup: &Lookup, query: &Query) -> bool {
     next.is_some_and(|next| query.answered_ns > Some(next.sent_ns))
 }
 
-/// Proves a silent server: the query, the client's next query, and the other silent servers.
+/// Proves that a server did not answer, by the query, the client's next query, and the other
+/// servers that did not answer.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let (lookup, query, known) = (scene.lookup, scene.query, scene.known);
     let asked = if query.is_answered() { "asked" } else { "query" };
@@ -35,22 +36,22 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         true if next.server != query.server => "next",
         true => "again",
     };
-    scene.see_with_next([asked, "answer"], part, proof);
-    scene.tell_silent_others(proof);
-    if known.cut_off.is_none() && !query.is_cut_short() && known.answered == 0 {
-        if known.others == 0 {
-            proof.fact("answered", Fact::Count(0));
+    scene.add_frames_with_next([asked, "answer"], part, proof);
+    scene.add_silent_servers(proof);
+    if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0 {
+        if known.other_types == 0 {
+            proof.add_fact("answered", Fact::Count(0));
         } else {
-            proof.fact("others", Fact::Count(known.others));
-            proof.fact("silent_type", Fact::Text(type_name(query.qtype)));
+            proof.add_fact("others", Fact::Count(known.other_types));
+            proof.add_fact("silent_type", Fact::Text(type_name(query.qtype)));
         }
     }
     let silent = query.answered_ns.is_none();
     let whole = lookup.queries.iter().all(|query| !query.is_cut_short());
     let never = silent && whole && !lookup.queries.iter().any(|query| is_late(lookup, query));
-    proof.not(Cause::DnsSlow, "never", never);
+    proof.rule_out(Cause::DnsSlow, "never", never);
     let alone = silent && whole && lookup.leaves_lone_queries_unanswered(query);
     let why = if alone { "alone" } else { "whole" };
-    proof.not(Cause::ConntrackRace, why, !lookup.conntrack_race_suspected);
-    proof.not(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);
+    proof.rule_out(Cause::ConntrackRace, why, !lookup.conntrack_race_suspected);
+    proof.rule_out(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);
 }

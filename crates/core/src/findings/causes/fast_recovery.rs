@@ -1,8 +1,9 @@
 //! A loss that duplicate ACKs or SACK reported (RFC 5681 §3.2, RFC 6675, RFC 8985).
 //!
-//! Recognised in `judge/loss.rs`, which tells by what a lost segment was repaired.
+//! Recognised in `judge/loss.rs`, which determines what triggered the retransmission of a lost
+//! segment.
 
-use super::repair::see_repair;
+use super::repair::add_repair;
 
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
@@ -12,41 +13,43 @@ use crate::findings::thresholds::{OFTEN_FACTOR, REPAIR_FACTOR};
 use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Fact};
 
-/// Proves a quick repair: the segment, the duplicate ACK that reported it missing, and the
-/// repetition.
+/// Proves a fast recovery by the segment, the duplicate ACK that reported it missing, and its
+/// retransmission.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    see_repair(scene, proof);
+    add_repair(scene, proof);
     let (half, unneeded) = (scene.sender(), scene.sender().history().counts.dsacks > 0);
-    // Without SACK a receiver cannot say that something came twice (RFC 2883).
+    // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told = scene.connection.setup.has_sack() && !unneeded;
     let segments = half.segments_sent();
     if segments > 0 {
         let share = half.counts().rexmt_data_packets as f64 / segments as f64;
-        proof.fact("loss_share", Fact::Share(share));
+        proof.add_fact("loss_share", Fact::Share(share));
     }
-    proof.not(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
-    proof.not(Cause::SpuriousRetransmission, "no_dsack", told);
-    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
-    proof.not(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
+    proof.rule_out(Cause::Reordering, "not_late", gap.repair.is_retransmission() && told);
+    proof.rule_out(Cause::SpuriousRetransmission, "no_dsack", told);
+    proof.rule_out(Cause::RetransmissionTimeout, "reported", gap.duplicates.first.is_some());
+    proof.rule_out(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
 }
 
-/// Returns the number of segments that were lost; several of them are repaired in one silence.
+/// Returns the number of segments that were lost: one silence can end with the retransmission of
+/// several.
 pub(super) fn count(cause: &CauseTally) -> u64 {
     cause.count.max(cause.repaired)
 }
 
-/// Returns whether quick repairs are a finding: they are what TCP is for.
+/// Returns whether fast recoveries are a finding. Most are not, because TCP is designed to repair a
+/// loss in this way.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
-    // A single repair counts if it takes a quarter of a transfer, and as long as a cost has to
-    // take.
+    // A single recovery counts if it takes a quarter of the time of a transfer, and at least the
+    // least time of a reported cost.
     let of_one = case.cause.share_max >= REPAIR_FACTOR * case.floors.fault_share;
     let felt = case.cause.share_max_ns >= case.floors.cost_ns;
     is_often_or_long(case) || case.is_broad() && felt && of_one
 }
 
-/// Returns whether repairs are a finding by what they, and the smaller windows that follow them,
-/// take of the time at the endpoint.
+/// Returns whether recoveries are frequent or long: together with the waits for the smaller
+/// congestion window afterwards, they take a large enough share of the time at the endpoint.
 pub(super) fn is_often_or_long(case: &Case<'_>) -> bool {
     let after_ns = case.tally.cost_of(Cause::CongestionWindow, case.key.server);
     let with_window = case.share_of(case.cause.lost_ns + after_ns);

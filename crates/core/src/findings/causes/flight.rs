@@ -1,25 +1,26 @@
-//! The frames of a sender held back by its own window though the receiver's has room, which its
-//! causes show alike. The height of the flight, round by round, tells them apart.
+//! The evidence for a sender that is limited by its own window although the receiver's has room,
+//! which is the same for all such causes. The size of the flight, round by round, distinguishes
+//! them.
 
 use crate::findings::proof::Proof;
 use crate::judge::Gap;
 use crate::model::{Cause, Fact};
 
-/// Adds the end of a flight, the ACK that let the next one go, and that.
-pub(super) fn see_flights(gap: &Gap, proof: &mut Proof) {
-    if gap.spaced() { see_pace(gap, proof) } else { proof.see_silence(gap) }
+/// Adds the end of a flight, the ACK that allowed the next one, and the start of the next one.
+pub(super) fn add_flights(gap: &Gap, proof: &mut Proof) {
+    if gap.spaced() { add_pacing_step(gap, proof) } else { proof.add_silence(gap) }
 }
 
-/// Adds a step of a paced sender: the last segment, and the one that its kernel released a step
-/// later, though its application had long written it.
-fn see_pace(gap: &Gap, proof: &mut Proof) {
-    proof.see_before(gap, "paced");
-    proof.see_after(gap, "paced_next");
-    proof.fact("step_ns", Fact::Ns(gap.len_ns()));
+/// Adds one step of a paced sender: the last segment, and the next one, which its kernel sent a
+/// step later though its application had written it long before.
+fn add_pacing_step(gap: &Gap, proof: &mut Proof) {
+    proof.add_frame_before(gap, "paced");
+    proof.add_frame_after(gap, "paced_next");
+    proof.add_fact("step_ns", Fact::Ns(gap.len_ns()));
 }
 
-/// Excludes the receiver's window and the application.
+/// Excludes the receive window and the application.
 pub(super) fn rule_out_ends(gap: &Gap, proof: &mut Proof) {
-    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
-    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+    proof.rule_out(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
+    proof.rule_out(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }

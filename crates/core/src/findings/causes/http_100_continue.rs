@@ -8,24 +8,25 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Turn;
 use crate::model::{Cause, Fact};
 
-/// Proves the wait: the header, its ACK, and the body that came unasked.
+/// Proves the wait by the request header, its ACK, and the body that the client sent without a `100
+/// Continue`.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     if gap.turn == Turn::Answers {
-        proof.see_before(gap, "flight_end");
-        proof.see(if gap.next.from == Side::Client { "left" } else { "late" }, gap.next);
-        proof.fact("never", Fact::Text("never".into()));
+        proof.add_frame_before(gap, "flight_end");
+        proof.add_frame(if gap.next.from == Side::Client { "left" } else { "late" }, gap.next);
+        proof.add_fact("never", Fact::Text("never".into()));
     } else {
-        proof.see_silence(gap);
+        proof.add_silence(gap);
     }
-    proof.not(Cause::ClientThink, "expected", gap.protocol.expects_continue);
+    proof.rule_out(Cause::ClientThink, "expected", gap.protocol.expects_continue);
     let acked = gap.acks.last.is_some_and(|ack| ack.acked_all && !gap.ack_triggered());
-    proof.not(Cause::NagleDelayedAck, "acked", acked);
-    proof.not(Cause::ServerThink, "body_missing", gap.protocol.expects_continue);
-    proof.not(Cause::ZeroWindow, "window_open", gap.window.was_open(gap.next_segment()));
+    proof.rule_out(Cause::NagleDelayedAck, "acked", acked);
+    proof.rule_out(Cause::ServerThink, "body_missing", gap.protocol.expects_continue);
+    proof.rule_out(Cause::ZeroWindow, "window_open", gap.window.was_open(gap.next_segment()));
 }
 
-/// Returns the median of what the client waited.
+/// Returns the median of the client's waits.
 pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
     Facts::from([("wait_p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5)))])
 }

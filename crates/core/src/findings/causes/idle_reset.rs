@@ -1,30 +1,35 @@
-//! A request on a connection that its server had closed for idleness (RFC 9112 §9.5).
+//! A request on a connection that its server had closed because it was idle (RFC 9112 §9.5).
 //!
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
-use super::reset::{see_cut, see_end};
+use super::reset::{add_end, add_reset_ttls};
 use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Fact};
 
-/// Proves it: the server's FIN, the request that crossed it, and the RST.
+/// Proves the cause by the server's FIN, the request that was sent before the FIN arrived, and the
+/// RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    see_end(scene, proof, "request", &[Side::Server]);
+    add_end(scene, proof, "request", &[Side::Server]);
     let idle_ns = exchange.idle_ns;
     if idle_ns > 0 {
-        proof.fact("idle_ns", Fact::Ns(idle_ns));
+        proof.add_fact("idle_ns", Fact::Ns(idle_ns));
     }
     let fin_ns = connection.ending().fin_ns[Side::Server as usize];
     let quiet_since_ns = exchange.start_ns.saturating_sub(idle_ns);
     let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
     if let Some(fin_ns) = closed {
-        proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
+        proof.add_fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
     }
-    see_cut(scene, proof);
-    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_MIN_NS);
-    proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
-    proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
+    add_reset_ttls(scene, proof);
+    proof.rule_out(Cause::Reset, "idle", idle_ns >= IDLE_MIN_NS);
+    proof.rule_out(
+        Cause::ServerThink,
+        "closed",
+        fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns),
+    );
+    proof.rule_out(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
 }

@@ -1,11 +1,11 @@
-//! The causes: one row for each, and one file for how it is proven, with its manual beside it.
+//! The causes: a row for each in the table, and a file for its evidence, with its manual beside it.
 //!
-//! A row names the functions of its cause; what it does not name is as [`Rules::plain`] says. The
-//! classes, owners and culprits of the causes, which lower layers need too, are the rows of
+//! A row states the functions of its cause; for all others it has those of [`Rules::plain`]. The
+//! classes, owners and culprits of the causes, which lower layers need too, are in the table in
 //! `model/cause.rs`. A cause of silences is recognised in the file of the same name in
-//! [`crate::judge`]; where it is not, the head of its file here says where. Files that are no
-//! cause's hold what several share: `application`, `flight` (windows), `lookup`, `repair` (losses)
-//! and `set_up`.
+//! [`crate::judge`]; for any other, the comment at the head of its file here names the place. Five
+//! files contain no cause, but what several share: `application`, `flight` (windows), `lookup`,
+//! `repair` (losses) and `set_up`.
 
 mod accept_queue_overflow;
 mod application;
@@ -101,7 +101,7 @@ rows! {
     RetransmissionTimeout "retransmission_timeout.md" {
         prove: retransmission_timeout::prove,
         add_up: retransmission_timeout::add_up,
-        elsewhere: retransmission_timeout::reporter,
+        culprit_seen: retransmission_timeout::reporter,
         measured: judged((26, 29), (15, 16)),
     }
     FastRecovery "fast_recovery.md" {
@@ -124,7 +124,7 @@ rows! {
     SynRetransmit "syn_retransmit.md" {
         prove: syn_retransmit::prove,
         add_up: set_up::add_up,
-        elsewhere: set_up::rejecting_host,
+        culprit_seen: set_up::rejecting_host,
         count: set_up::count,
         facts: syn_retransmit::facts,
         ruled_out: syn_retransmit::ruled_out,
@@ -158,15 +158,15 @@ rows! {
         covers: Some(Owner::Connect),
         measured: judged((0, 0), (4, 4)),
     }
-    // The half-open connections of an endpoint are counted together, and are no silences:
-    // `syn_flood.rs` makes the finding of its count.
+    // The half-open connections of an endpoint are counted together and are no silences:
+    // `syn_flood.rs` derives the finding from their number.
     SynFlood "syn_flood.md" {
         severity: 0,
         measured: judged((1, 1), (1, 1)),
     }
     Refused "refused.md" {
         prove: refused::prove,
-        elsewhere: set_up::rejecting_host,
+        culprit_seen: set_up::rejecting_host,
         is_finding: |_| true,
         is_minor: refused::is_minor,
         severity: 1,
@@ -177,20 +177,20 @@ rows! {
     }
     Reset "reset.md" {
         prove: reset::prove,
-        elsewhere: reset::cut_by,
+        culprit_seen: reset::host_of_reset_on_path,
         is_finding: |_| true,
         severity: 2,
         measured: judged((2, 4), (2, 2)),
     }
     IdleReset "idle_reset.md" {
         prove: idle_reset::prove,
-        elsewhere: reset::cut_by,
+        culprit_seen: reset::host_of_reset_on_path,
         is_finding: |_| true,
         severity: 2,
         measured: judged((0, 0), (4, 4)),
     }
-    // Packets do not show these three: `state/weigh.rs` and the checks of `crates/live` find them
-    // in the state of a host, and they have a manual only.
+    // Packets do not show these three causes: `state/weigh.rs` and the checks in `crates/live` find
+    // them in the state of a host. They only have a manual.
     ConntrackFull "conntrack_full.md" {}
     ConntrackRace "conntrack_race.md" {}
     PortExhaustion "port_exhaustion.md" {}
@@ -248,7 +248,7 @@ const _: () = {
     }
 };
 
-/// Returns the row of `cause`.
+/// Returns the rules of `cause`.
 pub(super) fn rules(cause: Cause) -> &'static Rules {
     &ROWS[cause as usize]
 }

@@ -8,34 +8,34 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact};
 
-/// Proves a limit of size: the full segment, its repetitions, and the sizes between which the limit
-/// lies.
+/// Proves a limit of the packet size by the full-sized segment, its retransmissions, and the two
+/// sizes between which the limit lies.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
     let less = gap.repair.original.is_none_or(|it| gap.next_len < u64::from(it.payload_bytes));
     let shorter = gap.next_len <= passed_bytes && less;
     match gap.repair.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {
-        Some(original) => proof.see("lost", original),
-        None => proof.see_before(gap, "flight_end"),
+        Some(original) => proof.add_frame("lost", original),
+        None => proof.add_frame_before(gap, "flight_end"),
     }
-    proof.see_after(gap, if shorter { "smaller" } else { "retransmission" });
+    proof.add_frame_after(gap, if shorter { "smaller" } else { "retransmission" });
     if lost_bytes > passed_bytes {
-        proof.fact("lost_bytes", Fact::Bytes(lost_bytes));
+        proof.add_fact("lost_bytes", Fact::Bytes(lost_bytes));
     }
     if passed_bytes > 0 {
-        proof.fact("passed_bytes", Fact::Bytes(passed_bytes));
+        proof.add_fact("passed_bytes", Fact::Bytes(passed_bytes));
     }
     if let Some(told) = scene.connection.icmp_report().filter(|told| told.mtu > 0) {
-        proof.see("icmp", told.seen);
-        proof.fact("mtu", Fact::Bytes(told.mtu.into()));
+        proof.add_frame("icmp", told.seen);
+        proof.add_fact("mtu", Fact::Bytes(told.mtu.into()));
     }
     let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;
-    proof.not(Cause::RetransmissionTimeout, "by_size", bracketed);
-    proof.not(
+    proof.rule_out(Cause::RetransmissionTimeout, "by_size", bracketed);
+    proof.rule_out(
         Cause::ZeroWindow,
         "window_open",
         gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
     );
-    proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
+    proof.rule_out(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
 }

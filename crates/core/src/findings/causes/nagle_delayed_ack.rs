@@ -8,13 +8,13 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
 use crate::judge::AckTrigger;
 use crate::model::{Cause, Fact, Owner, Sighting};
 
-/// Proves a hold: the end of the flight, its ACK, and the segment that had been held.
+/// Proves a hold by the end of the flight, its ACK, and the segment that had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     // If the exchange begins with the held segment, the segment is a request of its own.
     let apart = scene.exchange.first.frame == gap.next.frame;
     if apart {
-        proof.fact("apart", Fact::Text("next".into()));
+        proof.add_fact("apart", Fact::Text("next".into()));
     }
     let flight_end = match gap.last_small {
         true if apart => "said_before",
@@ -22,43 +22,43 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         false if gap.flight.small_acked => "flight_rest",
         false => "full_flight_end",
     };
-    proof.see_before(gap, flight_end);
+    proof.add_frame_before(gap, flight_end);
     match gap.acks.last.filter(|ack| !ack.pure && ack.seen_ns >= gap.start_ns) {
         Some(AckTrigger { frame, seen_ns: time_ns, payload_bytes, .. }) => {
             let from = gap.sender.peer();
-            proof.see("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
+            proof.add_frame("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
         }
-        None => proof.see_ack(gap, "ack"),
+        None => proof.add_ack(gap, "ack"),
     }
     let next = if gap.acks.last.is_some() { proof.next_of(gap) } else { "tail_probe" };
-    proof.see_after(gap, next);
+    proof.add_frame_after(gap, next);
     if let Some(delay_ns) = scene.ack_delay_ns() {
-        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+        proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
-    proof.fact("flight_bytes", Fact::Bytes(gap.flight.before));
-    proof.fact("held_bytes", Fact::Bytes(gap.next_len));
+    proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
+    proof.add_fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = gap.flight.reached;
-    let more_before = scene.nothing_again() && most >= gap.flight.before + gap.next_len;
+    let more_before = scene.nothing_retransmitted() && most >= gap.flight.before + gap.next_len;
     if more_before {
-        proof.fact("flight_max_bytes", Fact::Bytes(most));
+        proof.add_fact("flight_max_bytes", Fact::Bytes(most));
     }
-    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
-    proof.not(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
-    proof.not(Cause::DelayedAck, "held_small", gap.next_small());
-    proof.not(Cause::CongestionWindow, "cwnd_open", more_before);
-    proof.not(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_again());
+    proof.rule_out(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.rule_out(Cause::ReceiveWindow, "window_open", gap.window.was_open(gap.next_segment()));
+    proof.rule_out(Cause::DelayedAck, "held_small", gap.next_small());
+    proof.rule_out(Cause::CongestionWindow, "cwnd_open", more_before);
+    proof.rule_out(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_retransmitted());
 }
 
-/// Returns how many silences looked like holds, with those that did not end with the ACK.
+/// Returns how many silences looked like holds, including those that did not end with the ACK.
 pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let missed = endpoint.sender(key.sender).nagle.missed;
     Facts::from([("waits", Fact::Count(cause.count + missed))])
 }
 
-/// Moves what looked like holds to the sender's application. Where a sender breaks Nagle's rule,
-/// or half of what looks like its holds does not end with the ACK, the ACK had nothing to do with
-/// it. A sender that breaks the rule on some connections has it switched off; what looked like its
-/// holds elsewhere was chance.
+/// Moves what looked like holds to the sender's application if the sender breaks Nagle's rule, or
+/// if half of the waits do not end with the ACK: the ACK then had nothing to do with them. A sender
+/// that breaks the rule on some connections has disabled the algorithm, so its other waits only
+/// ended with an ACK by chance.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let suspects: Vec<_> = tally
         .causes

@@ -1,7 +1,7 @@
 //! Round trips over a long distance.
 //!
-//! No recogniser claims it: `tcp/path.rs` estimates the round trip, and each silence that waits for
-//! the other side begins with it.
+//! No recogniser attributes a silence to it: `tcp/path.rs` estimates the round trip, which is
+//! deducted from the start of each silence that waits for the other side.
 
 use super::rules::Cost;
 use crate::findings::facts::Facts;
@@ -10,8 +10,8 @@ use crate::findings::tally::{EndpointTally, Sample, Tally};
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
 use crate::wire::Endpoint;
 
-/// Rule for its sum at an endpoint. Every exchange costs a round trip: it is reported if it is
-/// long, or if many add up.
+/// How the time of this cause, added up over an endpoint, becomes a finding. Every exchange takes a
+/// round trip, so the cause is reported only if a round trip is long or if many add up.
 pub(super) const COST: Cost = Cost {
     floor_factor: 5,
     adds_up: true,
@@ -22,18 +22,18 @@ pub(super) const COST: Cost = Cost {
     ..Cost::PLAIN
 };
 
-/// Shows an exchange with the set-up before it.
+/// Adds an exchange and the connection set-up before it to the evidence.
 fn show(sample: &Sample, proof: &mut Proof) {
     let set_up = [("syn", sample.syn), ("syn_ack", sample.syn_ack), ("ack", sample.ack)];
     for (part, frame) in set_up {
         if let Some(seen) = frame {
-            proof.see(part, seen);
+            proof.add_frame(part, seen);
         }
     }
-    Cost::see_ends(sample, proof);
+    Cost::add_ends(sample, proof);
 }
 
-/// Returns the number of round trips, and what connections kept open would spare.
+/// Returns the number of round trips, and how many of them reused connections would save.
 fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
     let mut facts = Facts::new();
     let exchanges = endpoint.all.exchanges.max(1);
@@ -43,8 +43,8 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
     if longer_ns > 0 {
         facts.insert("longer_ns", Fact::Ns(by_ns));
     }
-    // Only exchanges with an answer count: time divided by the least round trip also contains
-    // queues and late answers.
+    // Only exchanges with an answer count: for others, the time divided by the shortest round trip
+    // also contains queueing and late answers.
     let answered = endpoint.all.exchanges.saturating_sub(trips.unanswered);
     let round_trips = answered + connects + trips.waits + trips.granted;
     if round_trips > 0 {
@@ -64,9 +64,9 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
     facts
 }
 
-/// Excludes the application and losses. That no application answers a handshake says something
-/// where one was captured, and took about a round trip: from the SYN to the ACK of its answer it is
-/// one, wherever the capture was taken.
+/// Excludes the application and losses. No application answers a handshake, so a handshake that
+/// took about a round trip excludes the application. From the SYN to the ACK of the SYN-ACK it
+/// takes one round trip at any vantage.
 fn ruled_out(server: Endpoint, endpoint: &EndpointTally, tally: &Tally) -> Vec<RuledOut> {
     let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
     let shown = endpoint.sample(Cause::PathRtt);

@@ -9,12 +9,13 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact};
 
-/// Proves a small window: the last segment that fitted, the ACK that opened it, and what followed.
+/// Proves a small window by the last segment that fitted, the ACK that opened it, and the next
+/// segment.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let fills = gap.window.limits(gap.next_segment());
-    proof.see_before(gap, if fills { "flight_end" } else { "last" });
-    proof.see_held(gap);
+    proof.add_frame_before(gap, if fills { "flight_end" } else { "last" });
+    proof.add_held_data(gap);
     if gap.window.bytes != Some(0) {
         scene.limited_to(gap.window.bytes.unwrap_or(gap.flight.before), proof);
     }
@@ -24,31 +25,36 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         None => None,
     };
     if let Some(scale) = scale {
-        proof.fact("scale", Fact::Text(scale));
+        proof.add_fact("scale", Fact::Text(scale));
     }
-    proof.not(Cause::ZeroWindow, "not_zero", gap.window.closed_ns == 0);
-    proof.not(Cause::SendBuffer, "flight_equals_window", gap.window.limits(gap.next_segment()));
-    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
-    proof.not(
+    proof.rule_out(Cause::ZeroWindow, "not_zero", gap.window.closed_ns == 0);
+    proof.rule_out(
+        Cause::SendBuffer,
+        "flight_equals_window",
+        gap.window.limits(gap.next_segment()),
+    );
+    proof.rule_out(Cause::CongestionWindow, "nothing_lost", scene.nothing_retransmitted());
+    proof.rule_out(
         Cause::SlowStart,
         "flight_constant",
         matches!(gap.flight.shape, Shape::Ceiling { .. }),
     );
-    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+    proof.rule_out(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }
 
-/// Counts what was read.
+/// Counts the bytes that the receiving application read.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     buffer_limits::add_up(scene, shown);
 }
 
-/// Returns whether a wider window would have spared what it cost.
+/// Returns whether a wider window would have saved most of the lost time.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     case.is_broad() && buffer_limits::is_short(case.key, case.cause, endpoint, case.floors)
 }
 
-/// Returns how often the window stood in the way, where it did at more than one height.
+/// Returns how often the window limited the sender, if the window did not always have the same
+/// size.
 pub(super) fn facts(key: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let window = endpoint.sender(key.sender).window;
     let moved = Fact::Count(window.at_any.into());

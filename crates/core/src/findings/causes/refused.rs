@@ -1,9 +1,9 @@
 //! A connection attempt that a RST or an ICMP error answered (RFC 9293 §3.5.2).
 //!
-//! Recognised in `findings/tally/endings.rs`, where a connection ends; `findings/refusals.rs` says
-//! which of them come from the path, and which are strangers' attempts.
+//! Recognised in `findings/tally/endings.rs`, where a connection ends; `findings/refusals.rs`
+//! determines which refusals come from the path, and which attempts are strangers'.
 
-use super::set_up::see_error;
+use super::set_up::add_icmp_errors;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
@@ -12,29 +12,30 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Fact, RuledOut};
 
-/// Proves a refusal: the SYN and the RST.
+/// Proves a refusal by the SYN and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
     if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
-        proof.see("syn", syn);
+        proof.add_frame("syn", syn);
         if let Some(reset) = scene.connection.ending().reset {
             let by_error =
                 scene.connection.icmp_report().is_some_and(|told| told.seen.frame == reset.frame);
             if by_error {
-                see_error(scene, proof);
+                add_icmp_errors(scene, proof);
             } else {
-                proof.see("reset", reset);
+                proof.add_frame("reset", reset);
                 let [of_reset, _] = scene.connection.ending().reset_ttls;
-                proof.fact("rst_ttl", Fact::Count(of_reset.into()));
+                proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
             }
-            proof.fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
+            proof.add_fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
         }
     }
-    proof.not(Cause::Reset, "before_established", setup.established_ns().is_none());
-    proof.not(Cause::SynRetransmit, "answered", setup.syns == 1);
+    proof.rule_out(Cause::Reset, "before_established", setup.established_ns().is_none());
+    proof.rule_out(Cause::SynRetransmit, "answered", setup.syns == 1);
 }
 
-/// Returns whether it is one attempt of a client that has nothing else to do with these hosts.
+/// Returns whether this is a single attempt of a client that has no other connection to these
+/// hosts.
 pub(super) fn is_minor(case: &Case<'_>) -> bool {
     refusals::is_of_stranger(case.cause, case.tally)
 }
@@ -45,7 +46,7 @@ pub(super) fn facts(_: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts 
     (accepted > 0).then_some(("accepted", Fact::Count(accepted))).into_iter().collect()
 }
 
-/// Returns whether the server refused all attempts.
+/// Excludes a full accept queue if the server refused all attempts.
 pub(super) fn ruled_out(_: &CauseTally, endpoint: Option<&EndpointTally>) -> Option<RuledOut> {
     let is_always = endpoint.is_none_or(|endpoint| endpoint.set_ups.established == 0);
     is_always.then_some(RuledOut { cause: Cause::AcceptQueueOverflow, why: "always" })

@@ -1,19 +1,19 @@
-//! The frames of a repaired loss, which the causes of losses show alike.
+//! The evidence of a repaired loss, which is the same for all causes of losses.
 
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::model::Fact;
 
-/// Adds the lost frame (or the last one before it, if it was lost before the vantage) and its
-/// repetition.
-pub(super) fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
+/// Adds the lost frame (or the frame before it, if it was lost before the vantage) and its
+/// retransmission.
+pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.repair.original {
-        Some(original) => proof.see("lost", original),
-        None => proof.see_before(gap, "flight_end"),
+        Some(original) => proof.add_frame("lost", original),
+        None => proof.add_frame_before(gap, "flight_end"),
     }
     if let Some(duplicate) = gap.duplicates.first {
-        proof.see("duplicate_ack", duplicate);
+        proof.add_frame("duplicate_ack", duplicate);
     }
     let repeats = gap.repair.is_retransmission() || gap.losses.missing.any();
     let part = match (repeats, gap.next_len) {
@@ -21,16 +21,16 @@ pub(super) fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
         (true, _) => "retransmission",
         _ => "next",
     };
-    proof.see_after(gap, part);
+    proof.add_frame_after(gap, part);
     let place = match gap.repair.original {
         Some(_) => Some("between the capture and the receiver"),
         None if gap.repair.unseen || !gap.repair.is_retransmission() => {
             Some("between the sender and the capture")
         }
-        // The original passed the vantage, but too long ago for its frame to be known.
+        // The original passed the vantage, but so long ago that its frame is no longer known.
         None => None,
     };
     if let Some(place) = place.filter(|_| repeats) {
-        proof.fact("place", Fact::Text(place.into()));
+        proof.add_fact("place", Fact::Text(place.into()));
     }
 }

@@ -1,4 +1,4 @@
-//! A connection that a RST (RFC 9293 §3.5.2) or a FIN ended in mid-exchange.
+//! A connection that ended in the middle of an exchange, by a RST (RFC 9293 §3.5.2) or a FIN.
 //!
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
@@ -10,14 +10,14 @@ use crate::model::{Cause, Fact, Sighting};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// Returns the server, as the place on whose path the RST was made, where its time to live is not
-/// its sender's.
-pub(super) fn cut_by(connection: &Connection, _: Side) -> Option<Endpoint> {
+/// Returns the server, which stands for its path, if the RST was made on the path: its time to live
+/// then differs from that of its sender's other packets.
+pub(super) fn host_of_reset_on_path(connection: &Connection, _: Side) -> Option<Endpoint> {
     connection.was_reset_on_path().then(|| connection.server())
 }
 
 /// Adds the frames with which the connection ended.
-pub(super) fn see_end(
+pub(super) fn add_end(
     scene: &Scene<'_>,
     proof: &mut Proof,
     request: &'static str,
@@ -26,31 +26,31 @@ pub(super) fn see_end(
     let (connection, exchange) = (scene.connection, scene.exchange);
     for &side in closing {
         if let Some(fin) = connection.ending().fin[side as usize] {
-            proof.see("fin", fin);
+            proof.add_frame("fin", fin);
         }
     }
     let asked = exchange.first;
     if connection.ending().reset.is_none_or(|reset| reset.frame != asked.frame) {
-        proof.see(request, asked);
+        proof.add_frame(request, asked);
     }
     if let Some(reset) = connection.ending().reset {
-        proof.see("reset", reset);
+        proof.add_frame("reset", reset);
     }
 }
 
-/// Origin of the RST, if it was not its sender.
-pub(super) fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
+/// Adds the two times to live that show the origin of the RST, if it was made on the path.
+pub(super) fn add_reset_ttls(scene: &Scene<'_>, proof: &mut Proof) {
     if scene.connection.was_reset_on_path() {
         let [of_reset, of_others] = scene.connection.ending().reset_ttls;
-        proof.fact("rst_ttl", Fact::Count(of_reset.into()));
-        proof.fact("ttl", Fact::Count(of_others.into()));
+        proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
+        proof.add_fact("ttl", Fact::Count(of_others.into()));
     }
 }
 
-/// Proves an end in mid-exchange: the last data and the RST.
+/// Proves an end in the middle of an exchange by the last data and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    see_end(scene, proof, "last_data", &Side::ALL);
+    add_end(scene, proof, "last_data", &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns()) {
         (true, _) if connection.owes_request() => {
             "in the middle of a request that it had already answered"
@@ -59,33 +59,33 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         (false, _) if exchange.request_seen => "before the response began",
         _ => "before any request",
     };
-    proof.fact("when", Fact::Text(when.into()));
+    proof.add_fact("when", Fact::Text(when.into()));
     if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.ending().reset {
         let peer = &connection.senders[from.peer() as usize];
         let unread_bytes = peer.nxt.saturating_sub(peer.una_seen());
         if unread_bytes > 0 {
-            proof.fact("unread_bytes", Fact::Bytes(unread_bytes));
+            proof.add_fact("unread_bytes", Fact::Bytes(unread_bytes));
         }
         let last_ns =
             connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
         if last_ns > 0 {
             // No packet shows the age of a connection that was open before the capture began.
             if let Some(open_ns) = connection.setup.established_ns() {
-                proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(open_ns)));
+                proof.add_fact("age_ns", Fact::Ns(at_ns.saturating_sub(open_ns)));
             }
-            proof.fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
+            proof.add_fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
         }
-        proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_MIN_NS);
+        proof.rule_out(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_MIN_NS);
     }
     if connection.ending().forgotten {
-        proof.fact("forgot", Fact::Text("RST without an ACK".into()));
+        proof.add_fact("forgot", Fact::Text("RST without an ACK".into()));
     }
     if connection.ending().reset.is_none() {
-        proof.fact("by_fin", Fact::Text("FIN".into()));
+        proof.add_fact("by_fin", Fact::Text("FIN".into()));
     }
-    see_cut(scene, proof);
-    proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
+    add_reset_ttls(scene, proof);
+    proof.rule_out(Cause::Refused, "established", connection.setup.established_ns().is_some());
     let open = connection.senders.iter().all(|sender| !sender.closed());
     let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
-    proof.not(Cause::ZeroWindow, "window_open", open && !held);
+    proof.rule_out(Cause::ZeroWindow, "window_open", open && !held);
 }

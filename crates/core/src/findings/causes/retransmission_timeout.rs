@@ -1,9 +1,10 @@
-//! A loss that a timer repaired (RFC 6298 §5).
+//! A loss that the retransmission timer repaired (RFC 6298 §5).
 //!
-//! Recognised in `judge/loss.rs`, which tells by what a lost segment was repaired.
+//! Recognised in `judge/loss.rs`, which determines what triggered the retransmission of a lost
+//! segment.
 
-use super::repair::see_repair;
-use super::set_up::see_icmp;
+use super::repair::add_repair;
+use super::set_up::add_icmp_error;
 use crate::app::Side;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
@@ -12,40 +13,44 @@ use crate::model::{Cause, Fact};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// Returns the host that rejected what `sender` sent, by an ICMP error.
+/// Returns the host that rejected a packet of `sender` by an ICMP error.
 pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Endpoint> {
     connection.rejects(sender).map(|report| report.reporter)
 }
 
-/// Proves a repair by the timer: the segment, the silence, and the repetition.
+/// Proves a retransmission timeout by the segment, the silence, and the retransmission.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    see_repair(scene, proof);
-    if let Some(told) = scene.connection.rejects(gap.sender) {
-        see_icmp(told, proof);
+    add_repair(scene, proof);
+    if let Some(report) = scene.connection.rejects(gap.sender) {
+        add_icmp_error(report, proof);
     }
-    // The time between the frames that are shown.
+    // The timeout is the time between the two frames that are shown.
     let sent = gap.repair.original.unwrap_or(gap.last);
     if sent.known().is_some() {
-        proof.fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
+        proof.add_fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
     }
     if may_be_probe(gap) {
-        proof.fact("unheard_bytes", Fact::Bytes(gap.flight.before));
+        proof.add_fact("unheard_bytes", Fact::Bytes(gap.flight.before));
     }
-    let half = scene.sender();
-    proof.not(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
-    // ACKs of the other side are seen only if its packets are.
-    let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
-    let unneeded = half.history().counts.dsacks > 0;
-    proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);
-    proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicates.first.is_none());
-    proof.not(
+    let sender = scene.sender();
+    proof.rule_out(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
+    // Whether the other side sent ACKs can be seen only if its packets were captured.
+    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
+    let spurious = sender.history().counts.dsacks > 0;
+    proof.rule_out(Cause::SpuriousRetransmission, "not_acknowledged", acks_seen && !spurious);
+    proof.rule_out(
+        Cause::FastRecovery,
+        "no_duplicate_acks",
+        acks_seen && gap.duplicates.first.is_none(),
+    );
+    proof.rule_out(
         Cause::ZeroWindow,
         "window_open",
         gap.window.closed_ns == 0 && gap.window.was_open(gap.next_segment()),
     );
-    let passes = u64::from(half.sizes.acked_max()) >= gap.next_len.min(gap.smss);
-    proof.not(
+    let passes = u64::from(sender.sizes.acked_max()) >= gap.next_len.min(gap.smss);
+    proof.rule_out(
         Cause::MtuBlackHole,
         "sizes_pass",
         passes && gap.repair.is_retransmission() && gap.next_len > 0,

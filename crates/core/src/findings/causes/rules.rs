@@ -13,58 +13,59 @@ use crate::model::{Cause, Finding, Owner, RuledOut};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
-/// Rules for the findings of a cause.
+/// The rules for the findings of a cause.
 pub(in crate::findings) struct Rules {
     /// The cause.
     pub cause: Cause,
-    /// Its manual, in Markdown. The tables of the manual are the words of the report.
+    /// The manual of the cause, in Markdown. Its tables contain the texts of the report.
     pub manual: &'static str,
-    /// Proves one instance to the reader: its frames, the values for its words, and the look-alikes
-    /// that it is not.
+    /// Adds the evidence for one instance: its frames, the facts in its text, and the look-alikes
+    /// that it excludes.
     pub prove: fn(&Scene<'_>, &mut Proof),
-    /// Adds an instance to what all of them have in common.
+    /// Adds an instance to what the report states about all instances together.
     pub add_up: fn(&Scene<'_>, &mut Shown),
-    /// Rule for recognising it in a look-up, for causes of look-ups.
+    /// How the cause is recognised in a look-up, for a cause of look-ups.
     pub lookup: Option<&'static LookupRules>,
-    /// Rule for its sum at an endpoint, for costs that the owners of time show.
+    /// How the time of the cause, added up over an endpoint, becomes a finding, for a cost that the
+    /// owners of time show.
     pub cost: Option<&'static Cost>,
-    /// Returns the host that packets show to be at fault in place of the usual culprit, where
-    /// that side was silent.
-    pub elsewhere: fn(&Connection, Side) -> Option<Endpoint>,
+    /// Returns the host that packets show to be at fault instead of the usual culprit, if that side
+    /// was silent.
+    pub culprit_seen: fn(&Connection, Side) -> Option<Endpoint>,
     /// Returns whether a fault is a finding.
     pub is_finding: fn(&Case<'_>) -> bool,
-    /// Returns whether what would be a finding is mentioned in an observation only.
+    /// Returns whether a finding is only mentioned in an observation.
     pub is_minor: fn(&Case<'_>) -> bool,
-    /// Faults without lost time come in this order.
+    /// The order of faults without lost time; the least is first.
     pub severity: u8,
-    /// Returns the number that a finding states.
+    /// Returns the number of cases that a finding states.
     pub count: fn(&CauseTally) -> u64,
-    /// Returns facts that only the sums of all instances and of the endpoint show.
+    /// Returns facts that only the sums over all instances and over the endpoint show.
     pub facts: fn(&Key, &CauseTally, &EndpointTally) -> Facts,
     /// Returns the look-alike that all instances together exclude.
     pub ruled_out: fn(&CauseTally, Option<&EndpointTally>) -> Option<RuledOut>,
-    /// The owner whose time at the endpoint it explains, so that no cost is found in that.
+    /// The owner of time at the endpoint that this cause explains: no cost is found in that time.
     pub covers: Option<Owner>,
-    /// `true` if clients are counted, for causes that concern single connection attempts.
+    /// `true` if a finding states the number of clients, for causes of single connection attempts.
     pub counts_clients: bool,
-    /// The party that exchanges wait for, by its name in observations.
+    /// What exchanges wait for, by its name in observations.
     pub waits_for: &'static str,
-    /// Findings of it that were judged right, in one exchange and in more than one. See
-    /// [`crate::findings::confidence`].
+    /// How many findings of the cause were correct, and how many were examined: first those of one
+    /// exchange, then those of several. See [`crate::findings::confidence`].
     pub measured: [Judged; 2],
 }
 
 impl Rules {
-    /// The values that a row does not state.
+    /// Returns the rules of a cause that names none of its own.
     pub(super) const fn plain(cause: Cause, manual: &'static str) -> Self {
         Self {
             cause,
             manual,
-            prove: |scene, proof| proof.see_silence(scene.gap()),
+            prove: |scene, proof| proof.add_silence(scene.gap()),
             add_up: |_, _| {},
             lookup: None,
             cost: None,
-            elsewhere: |_, _| None,
+            culprit_seen: |_, _| None,
             is_finding: |case| case.is_broad_or_deep(),
             is_minor: |case| case.is_single(),
             severity: 3,
@@ -79,19 +80,20 @@ impl Rules {
     }
 }
 
-/// Rule for the sum of a cost at an endpoint.
+/// How the time of a cost, added up over an endpoint, becomes a finding.
 pub(in crate::findings) struct Cost {
-    /// The side that takes the time.
+    /// The side that the time belongs to.
     pub sender: Side,
     /// The cost is reported from this many times the least cost on.
     pub floor_factor: u64,
-    /// Many small ones in a sequence of requests count like a long one.
+    /// `true` if many short waits in a sequence of requests count like a long one.
     pub adds_up: bool,
     /// `true` if the tally of the cause contains only a part of the cost.
     pub is_partly_tallied: bool,
-    /// Shows the exchange to which it mattered most; `None` where a tallied instance does.
+    /// Adds the evidence of the exchange with the longest time of this cost; `None` if the tally
+    /// has an instance of its own.
     pub show: Option<fn(&Sample, &mut Proof)>,
-    /// Returns the time of its owners that is of something else, ns.
+    /// Returns the part of its owners' time at the endpoint that has another cause, ns.
     pub other_ns: fn(&EndpointTally) -> u64,
     /// Returns facts about the whole endpoint.
     pub facts: fn(&mut Finding, Endpoint, &EndpointTally, &Tally) -> Facts,
@@ -100,7 +102,7 @@ pub(in crate::findings) struct Cost {
 }
 
 impl Cost {
-    /// The values that a row does not state.
+    /// The rules of a cost that names none of its own.
     pub(in crate::findings) const PLAIN: Self = Self {
         sender: Side::Server,
         floor_factor: 1,
@@ -112,28 +114,28 @@ impl Cost {
         ruled_out: |_, _, _| Vec::new(),
     };
 
-    /// Shows the first and the last frame of an exchange.
-    pub(super) fn see_ends(sample: &Sample, proof: &mut Proof) {
-        proof.see("request", sample.first);
-        proof.see("response", sample.last);
+    /// Adds the first and the last frame of an exchange.
+    pub(super) fn add_ends(sample: &Sample, proof: &mut Proof) {
+        proof.add_frame("request", sample.first);
+        proof.add_frame("response", sample.last);
     }
 }
 
-/// A cost that the owners of time show, with what is asked about every exchange.
+/// A cost that the owners of time show, with the thresholds for every exchange.
 #[derive(Clone, Copy)]
 pub(in crate::findings) struct OwnedCost {
-    /// Its cause.
+    /// The cause of the cost.
     pub cause: Cause,
-    /// The owners of its time.
+    /// The owners whose time the cost shows.
     pub owners: &'static [Owner],
-    /// Time from which on it makes an exchange slow, ns.
+    /// The time from which on the cost makes an exchange slow, ns.
     pub slow_ns: u64,
-    /// The exchange to which it mattered most is kept.
+    /// `true` if the exchange with the longest time of this cost is kept as its evidence.
     pub is_sampled: bool,
 }
 
 impl OwnedCost {
-    /// Fills a table before its rows are known.
+    /// Fills the table before its rows are computed.
     pub(super) const NONE: Self =
         Self { cause: Cause::PathRtt, owners: &[], slow_ns: 0, is_sampled: false };
 

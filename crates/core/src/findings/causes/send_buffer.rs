@@ -1,4 +1,4 @@
-//! A send buffer below the bandwidth-delay product: the flight has a constant height.
+//! A send buffer below the bandwidth-delay product: the flight has a constant size.
 //!
 //! The cause is recognised in `judge/flight.rs`, and in `judge/small_writes.rs` if the buffer holds
 //! only one write.
@@ -13,32 +13,33 @@ use crate::findings::tally::{Key, Tally};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact, Owner};
 
-/// Proves a small buffer: the end of a flight, the ACK that let the next one go, and the height.
+/// Proves a small buffer by the end of a flight, the ACK that allowed the next one, and the size of
+/// both.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_held(gap);
+    proof.add_held_data(gap);
     let height = match gap.flight.shape {
         Shape::Ceiling { bytes, .. } => bytes,
         Shape::Opening => scene.sender().counts().flight_size_max_bytes,
     };
-    proof.fact("ceiling_bytes", Fact::Bytes(height));
+    proof.add_fact("ceiling_bytes", Fact::Bytes(height));
     scene.limited_to(height, proof);
     let flat = matches!(gap.flight.shape, Shape::Ceiling { .. });
-    proof.not(Cause::SlowStart, "ceiling_flat", flat);
-    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
-    proof.not(Cause::Bandwidth, "idle_link", gap.bottleneck.busy_ns < gap.len_ns() / 2);
+    proof.rule_out(Cause::SlowStart, "ceiling_flat", flat);
+    proof.rule_out(Cause::CongestionWindow, "nothing_lost", scene.nothing_retransmitted());
+    proof.rule_out(Cause::Bandwidth, "idle_link", gap.bottleneck.busy_ns < gap.len_ns() / 2);
     rule_out_ends(gap, proof);
 }
 
-/// Returns whether more room would have spared what it cost.
+/// Returns whether a larger buffer would have saved most of the lost time.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     case.is_broad() && buffer_limits::is_short(case.key, case.cause, endpoint, case.floors)
 }
 
-/// Moves what looked like a small buffer to the sender's application, where that goes on by its
-/// own clock as often as with an ACK: it writes in pieces, and the height of its flight is what it
-/// has to send.
+/// Moves what looked like a small buffer to the sender's application if the sender continued
+/// without an ACK as often as with one: the application then writes in pieces, and the size of a
+/// flight is the size of a piece.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
     let missed = |key: &Key, count: u64| {
         let endpoint = tally.endpoints.get(&key.server);

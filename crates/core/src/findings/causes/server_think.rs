@@ -11,39 +11,39 @@ use crate::findings::thresholds::{FEW_SHARE, MOST_SHARE};
 use crate::judge::Turn;
 use crate::model::{Fact, Histogram, Owner, units};
 
-/// Exchanges whose longest silence came when their response had begun.
-const AMID: &str = "amid";
+/// Name of the number of exchanges whose longest silence was within the response.
+const WITHIN_RESPONSE: &str = "amid";
 
-/// Kinds of requests named.
+/// Greatest number of kinds of requests that a finding names.
 const KINDS_NAMED: usize = 3;
 
-/// Proves the server's work: the request, and the response.
+/// Proves the server's work by the request and the response.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     application::prove(scene, ("request", "response"), proof);
 }
 
 /// Counts the silences within responses.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    shown.add(AMID, u64::from(scene.gap().turn == Turn::Continues));
+    shown.add(WITHIN_RESPONSE, u64::from(scene.gap().turn == Turn::Continues));
 }
 
-/// Returns the requests on which the server spent its time, and how that was spread.
+/// Returns the requests on which the server spent its time, and how the time was distributed.
 pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
-    let mut facts = few_long(&cause.waits);
+    let mut facts = facts_of_longest(&cause.waits);
     if let Some(kinds) = slowest_kinds(endpoint) {
         facts.insert("kinds", Fact::Text(kinds));
     }
     facts.extend(perhaps_distance(cause, endpoint));
-    if 2 * cause.shown.count(AMID) > cause.exchanges {
+    if 2 * cause.shown.count(WITHIN_RESPONSE) > cause.exchanges {
         let place = "in the midst of a response that has begun";
         facts.insert("where", Fact::Text(place.into()));
     }
     facts
 }
 
-/// Returns the facts of a cost of which a tenth of the waits have most of the time, so that the
-/// median says little.
-fn few_long(waits: &Histogram) -> Facts {
+/// Returns facts about the longest waits if a tenth of the waits have most of the time, because the
+/// median then says little.
+fn facts_of_longest(waits: &Histogram) -> Facts {
     let (count, least_ns) = waits.longest(MOST_SHARE);
     if count == 0 || count as f64 > FEW_SHARE * waits.count() as f64 {
         return Facts::new();
@@ -79,7 +79,7 @@ mod tests {
             let mut waits = Histogram::default();
             (0..100 - long).for_each(|_| waits.record(1_000_000));
             (0..long).for_each(|_| waits.record(1_000_000_000));
-            !few_long(&waits).is_empty()
+            !facts_of_longest(&waits).is_empty()
         };
         assert!(is_of_few(8) && !is_of_few(15));
     }

@@ -1,5 +1,5 @@
-//! The frames of a connection set-up (RFC 9293 §3.5), which its causes show alike, and ICMP errors.
-//! The times come from [`crate::tcp::Setup`].
+//! The evidence of a connection set-up (RFC 9293 §3.5), which is the same for all its causes, and
+//! of ICMP errors. The times come from [`crate::tcp::Setup`].
 
 use crate::app::Side;
 use crate::findings::proof::{Proof, Shown};
@@ -9,27 +9,28 @@ use crate::model::{Fact, Sighting};
 use crate::tcp::{Connection, IcmpReport, Setup};
 use crate::wire::{Endpoint, IcmpErrorKind};
 
-/// Attempts that met an older connection.
-pub(in crate::findings) const OTHERS: &str = "others";
+/// Name of the number of attempts to which the server answered with a segment of an older
+/// connection.
+pub(in crate::findings) const OLDER_CONNECTIONS: &str = "others";
 
 /// Returns the host on the path that rejected the SYN by an ICMP error.
 pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Endpoint> {
     connection.rejecting_host()
 }
 
-/// Returns the number of attempts: one that is repeated is one.
+/// Returns the number of attempts; an attempt with a retransmitted SYN is one.
 pub(super) fn count(cause: &CauseTally) -> u64 {
     cause.exchanges
 }
 
-/// Adds the frames of the handshake and the time until the first repetition.
-pub(super) fn see_handshake(setup: &Setup, proof: &mut Proof) {
+/// Adds the frames of the handshake and the time until the first retransmission.
+pub(super) fn add_handshake(setup: &Setup, proof: &mut Proof) {
     let frames = setup.frames();
     let client = [("syn", frames.syn), ("syn_again", frames.syn_again), ("ack", frames.ack)];
     let server = [("syn_ack", frames.syn_ack), ("syn_ack_again", frames.syn_ack_again)];
     for (part, frame) in client.into_iter().chain(server) {
         if let Some(seen) = frame {
-            proof.see(part, seen);
+            proof.add_frame(part, seen);
         }
     }
     let wait = |(first, again): (Option<Sighting>, Option<Sighting>)| {
@@ -37,26 +38,26 @@ pub(super) fn see_handshake(setup: &Setup, proof: &mut Proof) {
     };
     let by_client = wait((frames.syn, frames.syn_again));
     if let Some(rto_ns) = by_client.or(wait((frames.syn_ack, frames.syn_ack_again))) {
-        proof.fact("rto_ns", Fact::Ns(rto_ns));
+        proof.add_fact("rto_ns", Fact::Ns(rto_ns));
     }
 }
 
 /// Adds the ICMP errors about the SYN.
-pub(super) fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
-    if let Some(told) = scene.connection.icmp_report().filter(|told| told.about_syn) {
-        see_icmp(told, proof);
+pub(super) fn add_icmp_errors(scene: &Scene<'_>, proof: &mut Proof) {
+    if let Some(report) = scene.connection.icmp_report().filter(|report| report.about_syn) {
+        add_icmp_error(report, proof);
     }
 }
 
-/// Sender and meaning of an ICMP error.
-pub(super) fn see_icmp(told: &IcmpReport, proof: &mut Proof) {
-    proof.see("icmp", told.seen);
-    proof.fact("reporter", Fact::Text(told.reporter.ip().to_string()));
-    proof.fact("says", Fact::Text(says(told.kind).into()));
+/// Adds the sender and the meaning of an ICMP error.
+pub(super) fn add_icmp_error(report: &IcmpReport, proof: &mut Proof) {
+    proof.add_frame("icmp", report.seen);
+    proof.add_fact("reporter", Fact::Text(report.reporter.ip().to_string()));
+    proof.add_fact("says", Fact::Text(describe(report.kind).into()));
 }
 
-/// An ICMP error in words.
-fn says(kind: IcmpErrorKind) -> &'static str {
+/// Returns an ICMP error in words.
+fn describe(kind: IcmpErrorKind) -> &'static str {
     match kind {
         IcmpErrorKind::Unreachable => "there is no route to the destination",
         IcmpErrorKind::PortUnreachable => "the port is unreachable",
@@ -67,11 +68,11 @@ fn says(kind: IcmpErrorKind) -> &'static str {
     }
 }
 
-/// Counts attempts that never got an answer, and the signs of a full listener.
+/// Counts the attempts that were never answered, and the signs of a full accept queue.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
     shown.add("unanswered", u64::from(setup.syn_acks == 0));
-    shown.add(OTHERS, u64::from(setup.other_connection_segments() > 0));
+    shown.add(OLDER_CONNECTIONS, u64::from(setup.other_connection_segments() > 0));
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
 }

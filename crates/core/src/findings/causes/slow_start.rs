@@ -1,33 +1,33 @@
-//! A congestion window that is still opening (RFC 5681 §3.1, RFC 6928).
+//! A congestion window that is still growing (RFC 5681 §3.1, RFC 6928).
 //!
-//! Recognised in `judge/flight.rs`, which tells a window that opens from one that stands.
+//! Recognised in `judge/flight.rs`, which distinguishes a growing window from a constant one.
 
-use super::flight::{rule_out_ends, see_flights};
+use super::flight::{add_flights, rule_out_ends};
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::judge::Shape;
 use crate::judge::thresholds::LINUX_RTO_MIN_NS;
 use crate::model::{Cause, Fact};
 
-/// Proves an opening window: two flights, and the round trips that it took to open.
+/// Proves a growing window by two flights and the number of round trips that it took to grow.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    see_flights(gap, proof);
-    proof.fact("rounds", Fact::Count(round_trips(scene)));
+    add_flights(gap, proof);
+    proof.add_fact("rounds", Fact::Count(round_trips(scene)));
     let wall_ns = scene.exchange.wall_ns();
-    proof.fact("warm_ns", Fact::Ns(wall_ns.saturating_sub(scene.chain.ns)));
+    proof.add_fact("warm_ns", Fact::Ns(wall_ns.saturating_sub(scene.chain.ns)));
     let began = scene.exchange.began_at[gap.sender as usize];
-    proof.fact("bytes", Fact::Bytes(scene.sender().nxt.saturating_sub(began)));
+    proof.add_fact("bytes", Fact::Bytes(scene.sender().nxt.saturating_sub(began)));
     if scene.exchange.idle_ns >= LINUX_RTO_MIN_NS && !scene.exchange.connects {
-        proof.fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
+        proof.add_fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
     }
-    proof.not(Cause::SendBuffer, "grows", gap.flight.shape == Shape::Opening);
-    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
+    proof.rule_out(Cause::SendBuffer, "grows", gap.flight.shape == Shape::Opening);
+    proof.rule_out(Cause::CongestionWindow, "nothing_lost", scene.nothing_retransmitted());
     rule_out_ends(gap, proof);
 }
 
-/// The number of round trips in which the sender waited: as many as passed while it waited, however
-/// often it did within one.
+/// Returns the number of round trips in which the sender waited. Several waits within one round
+/// trip count once.
 fn round_trips(scene: &Scene<'_>) -> u64 {
     let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt.base_ns);
     if rtt_ns == 0 {

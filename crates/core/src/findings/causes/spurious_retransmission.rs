@@ -1,25 +1,25 @@
 //! A retransmission of data that had arrived (RFC 2883, RFC 5682).
 //!
-//! Recognised when the exchange is over, from D-SACKs and late originals (`name_losses` in
-//! `tcp/connection/ending.rs`), or at the end of the capture (`needless_timeouts` in
+//! Recognised at the end of the exchange, from D-SACKs and late originals (`name_losses` in
+//! `tcp/connection/ending.rs`), or at the end of the capture (`spurious_timeouts` in
 //! `findings/settling.rs`).
 
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::model::Cause;
 
-/// Proves a needless repetition: the segment, and what repeated it.
+/// Proves a spurious retransmission by the segment and its retransmission.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.repair.original {
-        Some(original) => proof.see("original", original),
-        None => proof.see_before(gap, "flight_end"),
+        Some(original) => proof.add_frame("original", original),
+        None => proof.add_frame_before(gap, "flight_end"),
     }
-    proof.see_after(gap, "retransmission");
+    proof.add_frame_after(gap, "retransmission");
     let dsack = scene.sender().history().counts.dsacks > 0;
-    proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
-    proof.not(Cause::FastRecovery, "original_arrived", dsack);
-    proof.not(Cause::Reordering, "sent_again", gap.repair.original.is_some());
+    proof.rule_out(Cause::RetransmissionTimeout, "dsack", dsack);
+    proof.rule_out(Cause::FastRecovery, "original_arrived", dsack);
+    proof.rule_out(Cause::Reordering, "sent_again", gap.repair.original.is_some());
 }
 
 /// Counts the D-SACKs.

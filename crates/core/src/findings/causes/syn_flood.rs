@@ -10,17 +10,18 @@ use crate::tcp::Connection;
 use crate::wire::Endpoint;
 use std::collections::BTreeSet;
 
-/// Distinct sources counted; more are as good as any number.
+/// Greatest number of distinct sources that are counted; a greater number would not change the
+/// finding.
 const SOURCES_MAX: usize = 4096;
 
-/// Handshakes at one endpoint that were begun and never completed.
+/// The handshakes at an endpoint that were begun and never completed.
 #[derive(Clone, Debug, Default)]
 pub struct Flood {
-    /// Number of them.
+    /// Number of these handshakes.
     pub count: u64,
-    /// Those of them that were answered with SYN-ACK.
+    /// Number of those among them that the server answered with a SYN-ACK.
     pub answered: u64,
-    /// Those of them of which only the SYN-ACK was captured.
+    /// Number of those among them of which only the SYN-ACK was captured.
     has_only_syn_acks: u64,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -28,18 +29,18 @@ pub struct Flood {
     frames: Option<(Sighting, Sighting)>,
 }
 
-/// Returns the frame that passed first.
+/// Returns the earlier of two frames.
 fn earlier(one: Sighting, other: Sighting) -> Sighting {
     std::cmp::min_by_key(one, other, |seen| (seen.time_ns, seen.frame))
 }
 
-/// Returns the frame that passed last.
+/// Returns the later of two frames.
 fn later(one: Sighting, other: Sighting) -> Sighting {
     std::cmp::max_by_key(one, other, |seen| (seen.time_ns, seen.frame))
 }
 
 impl Flood {
-    /// Counts an unfinished handshake.
+    /// Adds an unfinished handshake.
     pub fn add(&mut self, connection: &Connection) {
         self.count += 1;
         self.answered += u64::from(connection.setup.syn_acks > 0);
@@ -75,29 +76,28 @@ impl Flood {
         };
     }
 
-    /// The first and the last of them.
+    /// Returns the first and the last frame of the flood as evidence.
     fn evidence(&self) -> Vec<Evidence> {
         let Some((first, last)) = self.frames else { return Vec::new() };
         let mut proof = Proof::default();
         for seen in [first, last] {
-            proof.see(if seen.from == Side::Client { "syn" } else { "syn_ack" }, seen);
+            proof.add_frame(if seen.from == Side::Client { "syn" } else { "syn_ack" }, seen);
         }
         proof.evidence()
     }
 
-    /// Returns whether the capture shows the server's answers only, as one of a single direction
-    /// does.
+    /// Returns whether the capture contains only the server's direction.
     fn is_of_answers(&self) -> bool {
         2 * self.has_only_syn_acks > self.count
     }
 
-    /// The only client of all of them, if there is one.
+    /// Returns the client, if all handshakes come from one.
     pub(in crate::findings) fn only_source(&self) -> Option<[u8; 16]> {
         let mut sources = self.sources.iter();
         sources.next().copied().filter(|_| sources.next().is_none())
     }
 
-    /// First and last frame of the flood.
+    /// Returns the first and the last frame of the flood.
     pub(in crate::findings) fn ends(&self) -> Option<(Sighting, Sighting)> {
         self.frames
     }
@@ -114,29 +114,30 @@ impl Flood {
         self.first_ns.map_or(0, |first_ns| self.last_ns - first_ns)
     }
 
-    /// SYNs per second while it lasted.
+    /// Returns the number of SYNs per second during the flood.
     fn rate(&self) -> u64 {
         let ns = u128::from(self.duration_ns().max(1));
         let rate = u128::from(self.count.saturating_sub(1)) * 1_000_000_000 / ns;
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Returns the rate as if it lasted for a second, if it is shorter.
+    /// Returns the number of SYNs per second, with a flood shorter than a second taken for one of a
+    /// second.
     fn per_second(&self) -> u64 {
         (u128::from(self.count) * 1_000_000_000 / u128::from(self.duration_ns().max(1_000_000_000)))
             as u64
     }
 }
 
-/// Many SYNs in a short time, hardly any of them completed.
+/// Returns whether many handshakes were begun in a short time and hardly any was completed.
 pub(in crate::findings) fn is_flooded(endpoint: &EndpointTally) -> bool {
     let flood = &endpoint.set_ups.flood;
     let many = flood.count >= FLOOD_HALF_OPEN_MIN && flood.per_second() >= FLOOD_RATE_MIN;
     many && completed(endpoint) < flood.count / FLOOD_COMPLETED_PART
 }
 
-/// Handshakes that were completed. Where the clients' half was not captured, those are taken for
-/// such behind which the server sent anything at all.
+/// Returns the number of completed handshakes. If the clients' direction was not captured, these
+/// are the connections on which the server sent anything after the SYN-ACK.
 fn completed(endpoint: &EndpointTally) -> u64 {
     if endpoint.set_ups.flood.is_of_answers() {
         endpoint.connections.saturating_sub(endpoint.set_ups.flood.count)
@@ -145,8 +146,8 @@ fn completed(endpoint: &EndpointTally) -> u64 {
     }
 }
 
-/// A flood, if there is one. `repeated` exchanges of others had
-/// to repeat their SYN meanwhile, which cost them `lost_ns`.
+/// Returns a finding if the endpoint was flooded. During the flood, `repeated` exchanges of other
+/// clients had to retransmit their SYN, which cost them `lost_ns`.
 pub(in crate::findings) fn recognise(
     server: Endpoint,
     endpoint: &EndpointTally,

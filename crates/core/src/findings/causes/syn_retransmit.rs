@@ -1,8 +1,8 @@
-//! A connection attempt that had to be repeated (RFC 9293 §3.5, RFC 6298 §2).
+//! A connection attempt whose SYN or SYN-ACK had to be retransmitted (RFC 9293 §3.5, RFC 6298 §2).
 //!
 //! Recognised in `tcp/setup.rs`: the set-up precedes the silences of a stream.
 
-use super::set_up::{see_error, see_handshake};
+use super::set_up::{add_handshake, add_icmp_errors};
 use crate::app::Side;
 use crate::findings::facts::Facts;
 use crate::findings::fallback::FALLBACKS;
@@ -12,25 +12,25 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Fact, RuledOut};
 
-/// Proves a repeated attempt: the first one, its repetition, and the answer.
+/// Proves a repeated attempt by the first SYN, its retransmission, and the answer.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
-    see_handshake(setup, proof);
-    // Without a second SYN-ACK, what was lost lies beyond the vantage.
+    add_handshake(setup, proof);
+    // Without a second SYN-ACK, the packet was lost between the vantage and the server.
     let side = match (setup.syn_acks, setup.syns) {
         (2.., _) => "SYN-ACK",
         (_, 2..) if setup.syn_acks == 0 => "SYN, or each answer to it,",
         _ => "SYN, or the first answer to it,",
     };
-    proof.fact("side", Fact::Text(side.into()));
+    proof.add_fact("side", Fact::Text(side.into()));
     let reset = scene.connection.ending().reset.filter(|reset| reset.from == Side::Server);
-    proof.not(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
-    see_error(scene, proof);
-    // A full listener drops SYNs, too: that it took a later one, and its ACK, says nothing of
-    // those.
+    proof.rule_out(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
+    add_icmp_errors(scene, proof);
+    // A listener with a full queue drops SYNs, too. That it accepted a later SYN, and its ACK, does
+    // not show that it had room for the earlier ones.
     let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;
-    proof.not(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
-    proof.not(Cause::PathRtt, "sent_again", setup.syns > 1);
+    proof.rule_out(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
+    proof.rule_out(Cause::PathRtt, "sent_again", setup.syns > 1);
 }
 
 /// Returns the number of other connections that the server answered.
@@ -40,7 +40,7 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     answers.then_some(("answered", Fact::Count(others))).into_iter().collect()
 }
 
-/// Returns whether all attempts together show that the listener's queue had room.
+/// Excludes a full accept queue if the attempts, taken together, show that it had room.
 pub(super) fn ruled_out(cause: &CauseTally, _: Option<&EndpointTally>) -> Option<RuledOut> {
     let why = [OPEN, EMPTY].into_iter().find(|name| cause.shown.count(name) > 0)?;
     let why = if why == OPEN { "queue_open" } else { "queue_empty" };

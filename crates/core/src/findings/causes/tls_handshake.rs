@@ -1,6 +1,6 @@
-//! The time of a TLS handshake (RFC 8446 §2): round trips, and what its ends do in between.
+//! The time of a TLS handshake (RFC 8446 §2): its round trips, and the work of both ends.
 //!
-//! Silences in it are split in `judge/tls_handshake.rs`.
+//! The silences in it are split in `judge/tls_handshake.rs`.
 
 use super::rules::Cost;
 use crate::app::Side;
@@ -12,25 +12,26 @@ use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
 use crate::wire::Endpoint;
 
-/// Rule for its sum at an endpoint. The ends' own time is only a part of it.
+/// How the time of this cause, added up over an endpoint, becomes a finding. The work of the two
+/// ends is only a part of that time.
 pub(super) const COST: Cost =
     Cost { is_partly_tallied: true, show: Some(show), facts, ruled_out, ..Cost::PLAIN };
 
-/// Proves a slow end of the handshake: the last frame that it received, and the one with which it
-/// went on.
+/// Proves that one end was slow, by the last frame of the handshake that it received and the frame
+/// with which it continued.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
-    proof.see_before(scene.gap(), "flight_end");
-    proof.see_after(scene.gap(), "next");
+    proof.add_frame_before(scene.gap(), "flight_end");
+    proof.add_frame_after(scene.gap(), "next");
 }
 
-/// Shows the ClientHello and the end of the exchange after it.
+/// Adds the ClientHello and the end of the exchange after it to the evidence.
 fn show(sample: &Sample, proof: &mut Proof) {
-    proof.see("client_hello", sample.first);
-    proof.see("response", sample.last);
+    proof.add_frame("client_hello", sample.first);
+    proof.add_frame("response", sample.last);
 }
 
-/// Returns the number and kind of the handshakes, and what their ends took; where the server took
-/// most of the time, `finding` shows when.
+/// Returns the number and kind of the handshakes, and the time that both ends took. If the server
+/// took most of the time, the evidence of the server's work is added to `finding`.
 fn facts(
     finding: &mut Finding,
     server: Endpoint,

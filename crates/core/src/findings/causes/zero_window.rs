@@ -7,46 +7,48 @@ use crate::findings::scene::Scene;
 use crate::model::Cause;
 use crate::tcp::Outcome;
 
-/// Proves a closed window: the ACK that closed it, the probes, the update, and what had waited.
+/// Proves a closed window by the ACK that closed it, the probes, the window update, and the data
+/// that waited.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_before(gap, "flight_end");
+    proof.add_frame_before(gap, "flight_end");
     if let Some(closed_by) = gap.window.closed_by {
-        proof.see("zero_window", closed_by);
+        proof.add_frame("zero_window", closed_by);
     }
     if let Some(probe) = gap.window.probes.first {
-        proof.see("probe", probe);
+        proof.add_frame("probe", probe);
     }
     let reset = scene.connection.ending().reset.filter(|reset| reset.frame == gap.next.frame);
     match reset {
-        Some(reset) => proof.see("reset", reset),
+        Some(reset) => proof.add_frame("reset", reset),
         None => {
-            proof.see_ack(gap, "ack");
+            proof.add_ack(gap, "ack");
             let fins = scene.connection.ending().fin;
             let says = gap.next.payload_bytes > 0
                 || fins.iter().flatten().any(|fin| fin.frame == gap.next.frame);
             match gap.next.from == gap.sender || says {
-                true => proof.see_after(gap, proof.next_of(gap)),
-                false => proof.see("last_seen", gap.next),
+                true => proof.add_frame_after(gap, proof.next_of(gap)),
+                false => proof.add_frame("last_seen", gap.next),
             }
         }
     }
     let zero = scene.sender().counts().zero_window_advertisements > 0;
     let all_arrived = gap.acks.last.is_some_and(|ack| ack.acked_all) || gap.flight.before == 0;
-    proof.not(Cause::ReceiveWindow, "closed", zero);
-    proof.not(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
-    proof.not(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
-    proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
+    proof.rule_out(Cause::ReceiveWindow, "closed", zero);
+    proof.rule_out(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
+    proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
+    proof.rule_out(Cause::RetransmissionTimeout, "probes_answered", gap.window.probes.answered > 0);
 }
 
-/// Returns whether it stopped for long, or takes little at a time.
+/// Returns whether the receiving application stopped reading for long, or reads only a little at a
+/// time.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     case.is_deep() && buffer_limits::has_stopped(case.cause, case.floors)
         || case.is_broad() && buffer_limits::is_unread(case.cause, endpoint, case.floors)
 }
 
-/// Counts what was read, probes, and connections that did not survive.
+/// Counts the bytes that were read, the probes, and the connections that did not survive.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     buffer_limits::add_up(scene, shown);
     shown.add("probes", scene.gap().window.probes.sent.into());

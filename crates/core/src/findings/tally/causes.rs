@@ -1,4 +1,4 @@
-//! The causes that were met, to be found by key and by server.
+//! Sums of the causes, by key and by server.
 
 use crate::findings::tally::culprits::{CauseTally, Key};
 use crate::wire::Endpoint;
@@ -7,7 +7,7 @@ use hashbrown::hash_map::EntryRef;
 use std::collections::BTreeSet;
 
 /// Cost of each cause at each culprit. A capture may have as many servers as packets, so the
-/// entries of one server are found without a search among the others.
+/// entries of one server have to be found without a search among the others.
 #[derive(Clone, Default)]
 pub struct Causes {
     all: HashMap<Key, Box<CauseTally>>,
@@ -15,7 +15,7 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// Returns the tally of `key`, an empty one if it is new.
+    /// Returns the sums of `key`, which are empty if it is new.
     pub fn at(&mut self, key: &Key) -> &mut CauseTally {
         match self.all.entry_ref(key) {
             EntryRef::Occupied(known) => known.into_mut(),
@@ -26,12 +26,12 @@ impl Causes {
         }
     }
 
-    /// Returns the tally of `key`, if there is one.
+    /// Returns the sums of `key`, if there are any.
     pub fn get(&self, key: &Key) -> Option<&CauseTally> {
         self.all.get(key).map(|cause| &**cause)
     }
 
-    /// Returns the tally of `key` for changes, if there is one.
+    /// Returns the sums of `key` for changes, if there are any.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut CauseTally> {
         self.all.get_mut(key).map(|cause| &mut **cause)
     }
@@ -42,28 +42,28 @@ impl Causes {
         self.all.remove(key).map(|cause| *cause)
     }
 
-    /// Their number.
+    /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// All keys, in order.
+    /// Returns all keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter()
     }
 
-    /// All, in order of their keys.
+    /// Returns all keys with their sums, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &CauseTally)> {
         self.keys.iter().filter_map(|key| Some((key, self.get(key)?)))
     }
 
-    /// The causes in exchanges with `server`.
+    /// Returns the causes in exchanges with `server`.
     pub fn of(&self, server: Endpoint) -> impl Iterator<Item = (&Key, &CauseTally)> {
         let keys = self.keys.range(Key::lowest(server)..).take_while(move |it| it.server == server);
         keys.filter_map(|key| Some((key, self.get(key)?)))
     }
 
-    /// Removes and returns those for which `are` holds.
+    /// Removes and returns the causes for which `are` is true.
     pub fn take_all(&mut self, are: impl Fn(&Key, &CauseTally) -> bool) -> Self {
         let all: HashMap<_, _> = self.all.extract_if(|key, cause| are(key, cause)).collect();
         let keys = all.keys().cloned().collect();

@@ -5,13 +5,13 @@ use crate::capture::FrameId;
 use crate::findings::causes::rules;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
-use crate::findings::tally::Callers;
+use crate::findings::tally::AffectedClients;
 use crate::model::{Cause, Culprit, Histogram, Ledger, Role, Vantage};
 use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::Endpoint;
 use std::hash::{Hash, Hasher};
 
-/// A cause at one culprit. Those of one server stand together.
+/// A cause at one culprit. In their order, those of one server are adjacent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Server endpoint of the exchanges.
@@ -25,7 +25,8 @@ pub struct Key {
 }
 
 impl Hash for Key {
-    /// In as few numbers as it takes: every silence with a cause is looked up.
+    /// Hashes as few numbers as possible, because the key of every silence with a cause is looked
+    /// up.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { server, cause, sender, culprit } = self;
@@ -38,17 +39,17 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// `cause` on `connection`, where `sender` was silent.
+    /// Returns the key of `cause` on `connection`, if `sender` was silent.
     pub(in crate::findings) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
         let (client, server) = (connection.client(), connection.server());
-        let culprit = match (rules(cause).elsewhere)(connection, sender) {
+        let culprit = match (rules(cause).culprit_seen)(connection, sender) {
             Some(endpoint) => Culprit { role: Role::Network, endpoint },
             None => cause.culprit(sender, client, server),
         };
         Self { server, cause, sender, culprit }
     }
 
-    /// Returns the key in the row of `server`, which may stand for many servers.
+    /// Returns the same key in the row of `server`, which may represent many servers.
     pub(in crate::findings) fn within(mut self, server: Endpoint) -> Self {
         if self.server != server {
             if self.culprit.endpoint == self.server {
@@ -66,37 +67,37 @@ impl Key {
     }
 }
 
-/// Cost of one cause at one culprit.
+/// Sums of one cause at one culprit.
 #[derive(Clone, Debug, Default)]
 pub struct CauseTally {
-    /// Exchanges with it.
+    /// Number of exchanges with the cause.
     pub exchanges: u64,
-    /// Connections with it.
+    /// Number of connections with the cause.
     pub connections: u64,
-    /// Silences.
+    /// Number of silences.
     pub count: u64,
-    /// Its cost, ns.
+    /// Cost of the cause, ns.
     pub lost_ns: u64,
-    /// Wall time of the exchanges with it.
+    /// Wall time of the exchanges with the cause.
     pub now: Histogram,
-    /// Durations without the cause.
+    /// Wall time that these exchanges would have without the cause.
     pub without: Histogram,
-    /// The longest silence of each exchange.
+    /// Longest silence of each exchange.
     pub waits: Histogram,
     /// The clearest instance.
     pub worst: Option<Instance>,
-    /// Its greatest share of the wall time of one exchange.
+    /// Greatest share of the cause in the wall time of one exchange.
     pub share_max: f64,
-    /// The time of that share, ns.
+    /// Time of the cause in that exchange, ns.
     pub share_max_ns: u64,
-    /// Exchanges in which it held back a request rather than a response.
+    /// Number of exchanges in which the cause held back a request rather than a response.
     pub requests: u64,
-    /// Segments that were sent again, where it is a repair.
+    /// Number of segments that were retransmitted, if the cause is a repair.
     pub repaired: u64,
-    /// Facts that its instances share.
+    /// Facts that the instances of the cause share.
     pub shown: Shown,
-    /// The clients, of causes of connection attempts.
-    pub callers: Callers,
+    /// Affected clients, for causes of connection attempts.
+    pub affected_clients: AffectedClients,
     /// Time of owners that the cause explains, for costs that are computed from the same owners.
     pub covers: Ledger,
 }
@@ -104,9 +105,9 @@ pub struct CauseTally {
 /// One instance of a cause.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// The longest silence, ns, and the frame that ended it: what makes it the clearest.
+    /// Rank by clearness: the longest silence, ns, and the frame that ended it.
     pub rank: Rank,
-    /// Its evidence.
+    /// Evidence of the instance.
     pub proof: Proof,
     /// The connection's client.
     pub client: Endpoint,
@@ -114,16 +115,16 @@ pub struct Instance {
     pub server: Endpoint,
     /// Number of the exchange on its connection, from 1; 0 if it belongs to none.
     pub exchange: u64,
-    /// Its vantage.
+    /// Vantage of the connection.
     pub vantage: Vantage,
-    /// Software that the culprit's side states.
+    /// Name of the software that the culprit's side states.
     pub software: Option<Box<str>>,
-    /// The protocol.
+    /// Protocol of the connection.
     pub protocol: Protocol,
 }
 
 impl CauseTally {
-    /// Counts what `chain` cost `exchange`.
+    /// Adds the cost of `chain` to `exchange`.
     pub(super) fn add(&mut self, exchange: &Exchange, chain: &Chain) {
         let wall_ns = exchange.wall_ns();
         self.exchanges += 1;
@@ -140,7 +141,8 @@ impl CauseTally {
         self.note_share(chain.ns, wall_ns);
     }
 
-    /// Counts one silence that cost an exchange of `wall_ns` so much, without its instance.
+    /// Counts one silence that cost an exchange of `wall_ns` the time `lost_ns`, without its
+    /// instance.
     #[inline]
     pub(super) fn add_one(&mut self, wall_ns: u64, lost_ns: u64) {
         self.exchanges += 1;
@@ -152,7 +154,7 @@ impl CauseTally {
         self.note_share(lost_ns, wall_ns);
     }
 
-    /// The most of one exchange that it cost.
+    /// Records `ns` of an exchange of `wall_ns` if they are the greatest share so far.
     pub(in crate::findings) fn note_share(&mut self, ns: u64, wall_ns: u64) {
         if ns > self.share_max_ns {
             self.share_max = ns as f64 / wall_ns.max(1) as f64;
@@ -172,7 +174,7 @@ impl CauseTally {
         self.requests += other.requests;
         self.repaired += other.repaired;
         self.shown.merge(&other.shown);
-        self.callers.merge(&other.callers);
+        self.affected_clients.merge(&other.affected_clients);
         self.covers.merge(&other.covers);
         if other.share_max_ns > self.share_max_ns {
             self.share_max = other.share_max;

@@ -1,7 +1,8 @@
-//! Exchanges that ended with their connection: the cost of a RST, or of a FIN that came too early.
+//! Exchanges that ended with their connection, and the cost of a RST, or of a FIN that came too
+//! early.
 
 use crate::app::{Protocol, Side};
-use crate::findings::retries::{self, InVain};
+use crate::findings::retries::{self, FailedRequest};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
@@ -15,10 +16,12 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
-        // The last data was sent before the capture, and the server had closed or forgotten the
-        // connection since.
+        // The last data was sent before the capture, and the server has closed or forgotten the
+        // connection since then.
         return match closed_ns {
-            Some(at_ns) => at_ns <= exchange.start_ns || closed_unheard(connection, exchange),
+            Some(at_ns) => {
+                at_ns <= exchange.start_ns || closed_before_request(connection, exchange)
+            }
             None => connection.ending().unknown,
         };
     }
@@ -27,8 +30,8 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
 }
 
 /// Returns whether the server, which sent no data in the capture, closed before the request reached
-/// it: its FIN would have acknowledged what it had received (RFC 9293 §3.10.7.4).
-fn closed_unheard(connection: &Connection, exchange: &Exchange) -> bool {
+/// it: otherwise its FIN would have acknowledged the request (RFC 9293 §3.10.7.4).
+fn closed_before_request(connection: &Connection, exchange: &Exchange) -> bool {
     let [client, server] = &connection.senders;
     server.counts().actual_data_bytes == 0
         && client.una_seen() <= exchange.began_at[Side::Client as usize]
@@ -44,14 +47,15 @@ fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     }
 }
 
-/// Returns whether the capture misses nothing of the connection that its framing depends on.
+/// Returns whether nothing is missing in the capture on which the framing of the connection
+/// depends.
 fn is_whole(connection: &Connection) -> bool {
     let faults = connection.faults();
     faults.truncated + faults.missing_bytes == 0
 }
 
 /// Returns whether the capture contains all packets of both sides, perhaps not with all their
-/// bytes: a snap length cuts packets, but removes none.
+/// bytes: a snap length truncates packets, but removes none.
 fn has_no_hole(connection: &Connection) -> bool {
     connection.faults().missing_bytes == 0
 }
@@ -71,15 +75,15 @@ fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     }
 }
 
-/// Returns whether the response had announced its end, and ended before that. If the length was
-/// announced, no byte of the body is needed.
+/// Returns whether the response ended before its announced end. If the length was announced, no
+/// byte of the body is needed.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
     let counted = has_no_hole(connection) && connection.owes(Side::Server);
     begun && (is_whole(connection) || counted) && connection.announces_end()
 }
 
-/// Returns whether an orderly FIN was a fault for the client: it cut the response short, or
+/// Returns whether an orderly FIN was a fault for the client: it ended the response too early, or
 /// answered a request on an idle connection. (Other data to which a server responds by closing may
 /// be a closing message.)
 pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
@@ -88,9 +92,9 @@ pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
 
-/// Returns whether the receiver of a transfer stopped it with a RST while data arrived, without an
-/// announced length. Programs that measure a path end their stream so, as does a reader that has
-/// read enough: neither waited for more.
+/// Returns whether the receiver of a transfer without an announced length stopped it with a RST
+/// while data arrived. Programs that measure a path end their stream in this way, as does a reader
+/// that has read enough: neither waited for more.
 fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
     let half = &connection.senders[sender as usize];
@@ -103,9 +107,9 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
         && flows
 }
 
-/// Returns whether the client ended the connection by a RST of its own while it waited for nothing:
-/// it or the server had only just sent data, and nothing shows that more was to come. Some clients
-/// close with unread data (RFC 2525 §2.17), or with a last message.
+/// Returns whether the client ended the connection by its own RST while it waited for nothing: the
+/// client or the server had only just sent data, and nothing shows that more was to come. Some
+/// clients close with unread data (RFC 2525 §2.17), or with a last message.
 fn is_left(connection: &Connection, by: Side) -> bool {
     let senders = &connection.senders;
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
@@ -137,28 +141,28 @@ struct End<'a> {
 impl End<'_> {
     /// Returns whether a client that did not wait has lost nothing: it sent a closing message, or
     /// has its response.
-    fn is_content(&self) -> bool {
+    fn lost_nothing(&self) -> bool {
         let fin_before = self.connection.ending().fin_ns[self.by as usize].is_some();
         let impatient = self.exchange.wall_ns() >= APPLICATION_TIMEOUT_MIN_NS && !fin_before;
-        let content = fin_before && !self.is_broken_off() || !self.exchange.response_seen;
+        let content = fin_before && !self.aborted_response() || !self.exchange.response_seen;
         self.by == Side::Client && !impatient && content
     }
 
-    /// Returns whether the client did not take the end of an announced response. A client that gave
-    /// up before any of it came has not aborted it.
-    fn is_broken_off(&self) -> bool {
+    /// Returns whether the client aborted a response with an announced end. A client that gave up
+    /// before any of it came has not aborted it.
+    fn aborted_response(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
         let server_una = connection.senders[Side::Server as usize].una_seen();
         let came = server_una > exchange.began_at[Side::Server as usize];
-        let heard = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
-        heard && is_cut_short(connection, exchange)
+        let request_arrived = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
+        request_arrived && is_cut_short(connection, exchange)
     }
 
     /// Returns whether data before a FIN that was not captured completely may have been a closing
     /// message.
-    fn may_be_goodbye(&self) -> bool {
+    fn may_be_closing_message(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let is_known =
             is_whole(connection) || has_no_hole(connection) && is_http(connection, exchange);
@@ -167,21 +171,21 @@ impl End<'_> {
     }
 
     /// Returns whether the client had closed of its own accord when the RST came. A client that
-    /// gave up on a server that had forgotten the connection does not count, since it had waited.
-    fn had_left(&self) -> bool {
+    /// gave up on a server which had forgotten the connection does not count, since it had waited.
+    fn had_closed(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
-        let in_vain = self.by == Side::Server
+        let gave_up = self.by == Side::Server
             && connection.ending().forgotten
             && exchange.wall_ns() >= APPLICATION_TIMEOUT_MIN_NS
             && is_cut_short(connection, exchange);
-        left && !(self.by == Side::Client && self.is_broken_off()) && !in_vain
+        left && !(self.by == Side::Client && self.aborted_response()) && !gave_up
     }
 
     /// Returns whether the client answered the server's closing message, which it had received,
-    /// with its own.
-    fn answers_goodbye(&self) -> bool {
+    /// with a closing message.
+    fn answers_closing_message(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         let rtt_client_ns = connection.path.rtt_ns(Side::Client);
@@ -203,10 +207,10 @@ impl End<'_> {
 
     /// Returns whether the end cost neither side anything.
     fn is_harmless(&self) -> bool {
-        self.is_content()
-            || self.may_be_goodbye()
-            || self.had_left()
-            || self.answers_goodbye()
+        self.lost_nothing()
+            || self.may_be_closing_message()
+            || self.had_closed()
+            || self.answers_closing_message()
             || self.crosses_close()
     }
 
@@ -221,8 +225,8 @@ impl End<'_> {
 }
 
 impl Tally {
-    /// Counts an exchange that a RST ended: refused, cut off, or sent into a connection that had
-    /// been closed for idleness.
+    /// Counts an exchange that a RST ended: it was refused, cut off, or sent into a connection that
+    /// had been closed for idleness.
     pub(super) fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
         let end = End { connection, exchange, by };
         if end.is_harmless() {
@@ -233,18 +237,19 @@ impl Tally {
             return;
         }
         if !(exchange.response_seen && is_left(connection, by)) {
-            self.charge(&end, end.cause());
+            self.add_cost(&end, end.cause());
         }
     }
 
-    /// Counts the cost of the end: the whole time was lost, since the request has to be repeated.
-    fn charge(&mut self, end: &End<'_>, cause: Cause) {
+    /// Adds the cost of the end: the whole time was lost, since the request has to be repeated.
+    fn add_cost(&mut self, end: &End<'_>, cause: Cause) {
         let &End { connection, exchange, by } = end;
         let reset = connection.ending().reset.unwrap_or(exchange.last);
         let at_ns = reset.time_ns;
         let from_ns = exchange.end_ns.min(at_ns);
         let gap = crate::judge::Gap::between(by, from_ns, at_ns, exchange.first, reset);
-        // A server that sent nothing was silent for as long as it might have been before an answer.
+        // A server that sent nothing was silent for as long as it might have been before a
+        // response.
         let silent_ns = match cause {
             Cause::Reset if !exchange.response_seen => silent_ns(connection, exchange),
             _ => 0,
@@ -261,7 +266,7 @@ impl Tally {
         }
         if cause == Cause::IdleReset {
             let since_ns = quiet_since_ns(connection, exchange);
-            self.in_vain.push(InVain {
+            self.failed_requests.push(FailedRequest {
                 key,
                 client: connection.client().address,
                 server: connection.server(),
@@ -271,7 +276,7 @@ impl Tally {
                 idle_ns: exchange.start_ns.saturating_sub(since_ns),
                 end: reset,
             });
-            retries::bound(&mut self.in_vain);
+            retries::bound(&mut self.failed_requests);
         }
     }
 }

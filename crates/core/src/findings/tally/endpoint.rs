@@ -1,12 +1,12 @@
 //! Sums of one server endpoint.
 
 mod ceilings;
+mod continuations;
 mod handshakes;
 mod identity;
 mod kinds;
 mod nagle;
-mod prompts;
-mod repeats;
+mod retransmissions;
 mod round_trips;
 mod samples;
 mod sender;
@@ -29,21 +29,22 @@ use crate::tcp::{Connection, Exchange, OneShot};
 /// Sums of one server endpoint, in groups by mechanism.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointTally {
-    /// All its exchanges. Of a shard, these are its `kinds` taken together, and nothing here.
+    /// Sums of all exchanges with the endpoint. In a shard only `kinds` is filled, of which this is
+    /// the sum.
     pub all: Group,
-    /// Its exchanges by kind of request.
+    /// Sums of the exchanges by kind of request.
     pub kinds: Kinds,
-    /// Number of connections to it.
+    /// Number of connections to the endpoint.
     pub connections: u64,
-    /// Its identity, as its packets show it.
+    /// Identity of the server, as its packets show it.
     pub identity: Identity,
-    /// Connection set-ups.
+    /// Sums of connection set-ups.
     pub set_ups: SetUps,
-    /// TLS handshakes.
+    /// Sums of TLS handshakes.
     pub handshakes: Handshakes,
-    /// Round trips to it.
+    /// Round trips to the endpoint.
     pub round_trips: RoundTrips,
-    /// Events at its connections' senders, by side.
+    /// Events at the senders of its connections, indexed by side.
     pub senders: [SenderTally; 2],
     /// The exchanges to which costs mattered most.
     samples: Samples,
@@ -55,7 +56,7 @@ pub struct EndpointTally {
     pub rows: Rows,
 }
 
-/// Returns whether `exchange` met no queue, and one before it on its connection did.
+/// Returns whether `exchange` was not delayed by a queue, and one before it on its connection was.
 fn has_drained(connection: &Connection, exchange: &Exchange) -> bool {
     let [of_client, of_server] = connection.totals.causes;
     let met = (of_client | of_server) & 1 << Cause::Bufferbloat as u64 != 0;
@@ -112,12 +113,13 @@ impl EndpointTally {
         self.kinds.bound();
     }
 
-    /// All exchanges, and those of the kind with this digest ([`Label::digest`]).
+    /// Returns the group of all exchanges, and that of the kind with this digest
+    /// ([`Label::digest`]).
     fn all_and_kind(&mut self, digest: u64) -> impl Iterator<Item = &mut Group> {
         std::iter::once(&mut self.all).chain(self.kinds.with_digest(digest))
     }
 
-    /// Adds `before`, which an exchange of `kind` and `wall_ns` had to wait for.
+    /// Adds `before`, for which an exchange of `kind` and `wall_ns` had to wait.
     pub(in crate::findings) fn prepend(&mut self, kind: u64, wall_ns: u64, before: &Ledger) {
         for group in self.all_and_kind(kind) {
             group.ledger.merge(before);
@@ -132,13 +134,13 @@ impl EndpointTally {
         }
     }
 
-    /// Counts an exchange that is not one of a connection.
+    /// Counts an exchange that belongs to no connection.
     pub(in crate::findings) fn add(&mut self, kind: &str, ledger: &Ledger) {
         self.all.add_ledger(ledger);
         self.kinds.at(kind.into()).add_ledger(ledger);
     }
 
-    /// Adds all that a shard found.
+    /// Adds the sums of a shard.
     pub(super) fn merge(&mut self, other: Self) {
         other.kinds.groups().for_each(|group| self.all.merge(group));
         self.kinds.merge(other.kinds);

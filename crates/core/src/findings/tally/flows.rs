@@ -8,12 +8,12 @@ use crate::tcp::{Chain, Connection, Exchange, ORIGIN};
 use crate::wire::Endpoint;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Flows kept per shard.
+/// Number of flows kept per shard.
 const FLOWS_MAX: usize = 1 << 10;
 
-/// Flows between the same hosts that began in the same such stretch of time are kept together, as a
-/// power of two: somewhat more than a minute.
-const STRETCH_BITS: u32 = 36;
+/// Binary logarithm of a period, ns: flows between the same hosts that began in the same period are
+/// kept together. It is somewhat more than a minute.
+const PERIOD_BITS: u32 = 36;
 
 /// Data that one side of a connection sent in an exchange.
 #[derive(Clone, Debug)]
@@ -21,20 +21,20 @@ pub struct Flow {
     pub(in crate::findings) client: [u8; 16],
     pub(in crate::findings) server: Endpoint,
     pub(in crate::findings) sender: Side,
-    /// The connection's first frame.
+    /// First frame of the connection.
     pub(in crate::findings) connection: FrameId,
-    /// Begin and end of its data, ns.
+    /// Start and end of the data, ns.
     pub(in crate::findings) span_ns: [u64; 2],
     pub(in crate::findings) bytes: u64,
-    /// Time for which a send buffer seemed to hold it back, ns.
+    /// Time for which a send buffer seemed to hold the sender back, ns.
     pub(in crate::findings) held_ns: u64,
-    /// Time for which its congestion window held it back, ns.
+    /// Time for which the congestion window held the sender back, ns.
     pub(in crate::findings) windowed_ns: u64,
-    /// Time for which fast recoveries and the smaller window after them held it back, ns.
+    /// Time for which fast recoveries and the smaller window after them held the sender back, ns.
     pub(in crate::findings) repaired_ns: u64,
-    /// Time of the link that it left idle while its window opened, ns.
+    /// Time for which the sender left the link idle while its window opened, ns.
     pub(in crate::findings) opening_ns: u64,
-    /// Rate of its path, if known, bits per second.
+    /// Rate of the path, bits per second, if known.
     pub(in crate::findings) path_bps: Option<u64>,
 }
 
@@ -71,22 +71,23 @@ impl Flow {
         })
     }
 
-    /// A lot that those draw together which may have shared a link.
-    fn lot(&self) -> u64 {
+    /// Returns a hash that is the same for flows that may have shared a link; it decides which
+    /// flows are kept.
+    fn sampling_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.client, self.server.address, self.sender as u8).hash(&mut hasher);
-        (self.span_ns[0] >> STRETCH_BITS).hash(&mut hasher);
+        (self.span_ns[0] >> PERIOD_BITS).hash(&mut hasher);
         hasher.finish()
     }
 }
 
-/// The flows of one shard. Where they are too many, those of some hosts and times are kept, late
-/// ones no less than early ones.
+/// The flows of one shard. If there are too many, those of some hosts and periods are kept, late
+/// ones as well as early ones.
 #[derive(Clone, Debug, Default)]
 pub struct Flows(Vec<(u64, Flow)>);
 
 impl Flows {
-    /// An exchange is over.
+    /// Processes an exchange that is over.
     #[inline]
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         if connection.senders.iter().any(|sender| sender.bulk.is_some()) {
@@ -101,14 +102,17 @@ impl Flows {
     }
 
     fn keep(&mut self, flow: Flow) {
-        self.0.push((flow.lot(), flow));
+        self.0.push((flow.sampling_hash(), flow));
         self.bound();
     }
 
-    /// Drops what is too much, once there is a quarter more: so it is rarely sorted.
+    /// Drops the flows beyond the maximum once they exceed it by a quarter, so that they are rarely
+    /// sorted.
     fn bound(&mut self) {
         if self.0.len() >= FLOWS_MAX + FLOWS_MAX / 4 {
-            let drawn = |(lot, it): &(u64, Flow)| (*lot, it.span_ns, it.connection, it.sender);
+            let drawn = |(sampling_hash, it): &(u64, Flow)| {
+                (*sampling_hash, it.span_ns, it.connection, it.sender)
+            };
             self.0.sort_unstable_by_key(drawn);
             self.0.truncate(FLOWS_MAX);
         }
@@ -120,7 +124,7 @@ impl Flows {
         self.bound();
     }
 
-    /// All of them.
+    /// Returns all flows.
     pub(in crate::findings) fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.0.iter().map(|(_, flow)| flow)
     }
@@ -141,7 +145,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Returns the flow of a client that fetches data in a second.
+    /// Returns the flow of a client that receives data in a second.
     fn flow(client: u16, connection: u64, second: u64) -> Flow {
         let mut address = [0; 16];
         address[..2].copy_from_slice(&client.to_be_bytes());
@@ -175,7 +179,7 @@ mod tests {
             let beside = |it: &&Flow| it.span_ns == one.span_ns && it.connection != one.connection;
             !flows.iter().any(|it| beside(&it))
         };
-        // Of what was drawn last, a part is dropped.
+        // Of the flows with the greatest hash, a part is dropped.
         assert!(flows.iter().filter(alone).count() <= 1);
     }
 

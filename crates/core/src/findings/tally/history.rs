@@ -1,23 +1,23 @@
 //! Bounds for the results of a continuous diagnosis from before its window, which would otherwise
-//! grow with every server, client and path. The least important entries share a row with similar
-//! ones, or lose their name.
+//! grow with every server, client and path. The least important entries are joined with similar
+//! ones, or dropped.
 
 use crate::findings::tally::{CauseTally, ENDPOINTS_MAX, FIRSTS_MAX, Key, Tally};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
-/// Causes and culprits kept apart.
+/// Number of causes and culprits kept separately.
 const CAUSES_MAX: usize = 1 << 11;
 
-/// Returns whether there are so many more than `limit` that it is time to choose: so that is rarely
-/// done.
+/// Returns whether `count` exceeds `limit` by so much that entries have to be dropped, so that this
+/// is rarely done.
 pub(super) fn are_too_many(count: usize, limit: usize) -> bool {
     count >= limit + limit / 4
 }
 
 impl Tally {
-    /// Keeps room for what is still to come, where it holds the history of a diagnosis without end.
-    /// First exchanges that are known are dropped once half of their room is taken.
+    /// Keeps room for later results in the history of an endless diagnosis. Known first exchanges
+    /// are dropped once half of their room is taken.
     pub(crate) fn bound_history(&mut self) {
         if self.firsts.len() > FIRSTS_MAX / 2 {
             (self.firsts, self.last_first) = (Vec::new(), None);
@@ -26,13 +26,14 @@ impl Tally {
             self.join_small_servers();
         }
         if are_too_many(self.causes.len(), CAUSES_MAX) {
-            self.leave_out_slight_causes();
+            self.drop_slight_causes();
         }
         self.endpoints.values_mut().for_each(|endpoint| endpoint.bound_kinds());
         self.legs.bound();
     }
 
-    /// Tells servers with the least exchanges together, as those are for which a shard has no room.
+    /// Joins the servers with the fewest exchanges, as those for which a shard has no room are
+    /// joined.
     fn join_small_servers(&mut self) {
         let mut ranked: Vec<_> = self
             .endpoints
@@ -54,8 +55,8 @@ impl Tally {
         self.endpoints.shrink_to_fit();
     }
 
-    /// Leaves out the causes that cost least; the time that they took stays with its owners.
-    fn leave_out_slight_causes(&mut self) {
+    /// Drops the causes that cost least; the time that they took stays with its owners.
+    fn drop_slight_causes(&mut self) {
         let weight = |(key, cause): (&Key, &CauseTally)| {
             (Reverse((cause.lost_ns, cause.count)), key.clone())
         };

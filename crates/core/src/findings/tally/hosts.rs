@@ -5,8 +5,8 @@ use std::collections::HashSet;
 /// Number of hosts kept separately; in a capture with more, none counts as a foreign host.
 const HOSTS_MAX: usize = 1 << 12;
 
-/// Addresses of clients and servers of connections that were set up, or under way when the capture
-/// began. The same, in whatever order they are added.
+/// Addresses of clients and servers of connections that were set up, or in progress when the
+/// capture began. The result does not depend on the order in which they are added.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     known: HashSet<[u8; 16]>,
@@ -14,7 +14,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Counts both ends of a connection.
+    /// Records both ends of a connection.
     pub(super) fn add(&mut self, ends: [[u8; 16]; 2]) {
         if !self.are_many {
             self.known.extend(ends);
@@ -38,7 +38,7 @@ impl Hosts {
         }
     }
 
-    /// Returns whether a host may have taken part in one.
+    /// Returns whether a host may have taken part in such a connection.
     pub(in crate::findings) fn may_know(&self, address: [u8; 16]) -> bool {
         self.are_many || self.known.contains(&address)
     }

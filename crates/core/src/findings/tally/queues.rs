@@ -10,25 +10,26 @@ use crate::tcp::{Connection, Exchange, OneShot, Outcome, SimpleExchange};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
-/// Slow exchanges kept per shard, the earliest; later ones stand as they were judged.
+/// Number of slow exchanges kept per shard. These are the earliest; later ones stay as they were
+/// judged.
 const SMALLS_MAX: usize = 1 << 10;
 
-/// Transfers kept per shard, the earliest.
+/// Number of transfers kept per shard. These are the earliest.
 const TRANSFERS_MAX: usize = 64;
 
-/// An exchange that may have stood in a queue.
+/// An exchange that may have been delayed in a queue.
 #[derive(Clone, Debug)]
-pub struct Small {
+pub struct SmallExchange {
     pub(in crate::findings) client: Endpoint,
     pub(in crate::findings) server: Endpoint,
-    /// Its number among the connection's exchanges, from 1.
+    /// Number of the exchange on its connection, from 1.
     pub(in crate::findings) exchange: u64,
-    /// The connection's first frame.
+    /// First frame of the connection.
     pub(in crate::findings) connection: FrameId,
     /// Least round trip of the connection so far, ns.
     pub(in crate::findings) rtt_base_ns: u64,
-    /// `true` if its handshake was captured, in which no application takes part.
-    pub(in crate::findings) shook_hands: bool,
+    /// The handshake was captured, in which no application takes part.
+    pub(in crate::findings) has_handshake: bool,
     pub(in crate::findings) vantage: Vantage,
     pub(in crate::findings) protocol: Protocol,
     pub(in crate::findings) kind: u64,
@@ -40,10 +41,10 @@ pub struct Small {
     pub(in crate::findings) connect_ns: u64,
     pub(in crate::findings) queueing_ns: u64,
     pub(in crate::findings) server_ns: u64,
-    /// Time from its last byte to the first ACK of it, or to the next request, at the vantage, ns.
+    /// Time from the last byte to the first ACK of it, or to the next request, at the vantage, ns.
     pub(in crate::findings) acked_ns: u64,
-    /// Part of `queueing_ns` that is reported as bufferbloat already.
-    pub(in crate::findings) told_ns: u64,
+    /// Part of `queueing_ns` that is already reported as bufferbloat.
+    pub(in crate::findings) reported_ns: u64,
 }
 
 /// A transfer that kept a queue filled.
@@ -58,19 +59,20 @@ pub struct Transfer {
     pub(in crate::findings) queue_delay: QueueDelay,
 }
 
-/// Both kinds of exchanges of one shard.
+/// Slow exchanges and transfers of one shard.
 #[derive(Clone, Debug, Default)]
 pub struct Queues {
-    pub(in crate::findings) smalls: Vec<Small>,
+    pub(in crate::findings) smalls: Vec<SmallExchange>,
     pub(in crate::findings) transfers: Vec<Transfer>,
-    /// Least round trip of connections with slow exchanges when they ended, by first frame, ns.
+    /// Least round trip of connections with slow exchanges when these ended, ns, by their first
+    /// frame.
     pub(in crate::findings) bases: HashMap<FrameId, u64>,
 }
 
 impl Queues {
-    /// Returns whether `plain` took long enough to be one of those that may have stood in a queue.
+    /// Returns whether `plain` took long enough that it may have been delayed in a queue.
     #[inline]
-    pub fn tells_of(plain: &SimpleExchange<'_>) -> bool {
+    pub fn may_be_queued(plain: &SimpleExchange<'_>) -> bool {
         (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= QUEUE_DELAY_MIN_NS
     }
 
@@ -85,13 +87,13 @@ impl Queues {
 
     #[cold]
     fn slow_one_shot(&mut self, one_shot: &OneShot<'_>) {
-        self.keep(Small {
+        self.keep(SmallExchange {
             client: one_shot.client,
             server: one_shot.server,
             exchange: 1,
             connection: one_shot.syn.frame,
             rtt_base_ns: one_shot.path.base_rtt_ns(),
-            shook_hands: true,
+            has_handshake: true,
             vantage: one_shot.path.vantage(),
             protocol: one_shot.protocol,
             kind: one_shot.kind.digest(),
@@ -104,14 +106,14 @@ impl Queues {
             queueing_ns: 0,
             server_ns: one_shot.server_ns,
             acked_ns: one_shot.arrived_ns - one_shot.answered.time_ns,
-            told_ns: 0,
+            reported_ns: 0,
         });
     }
 
-    /// An exchange is over.
+    /// Processes an exchange that is over.
     #[inline]
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
-        // Up to the ACK of its last byte, mostly.
+        // The time mostly ends with the ACK of its last byte.
         let seen_ns = connection.last.time_ns.saturating_sub(exchange.start_ns);
         let slow = seen_ns.max(exchange.ledger.of(Owner::Path)) >= QUEUE_DELAY_MIN_NS;
         if slow && exchange.response_seen && exchange.outcome == Outcome::Complete {
@@ -134,13 +136,13 @@ impl Queues {
         // If a SYN or its answer was repeated, the set-up took longer than the path.
         let setup = &connection.setup;
         let connects = exchange.connects && setup.syns == 1 && setup.syn_acks == 1;
-        self.keep(Small {
+        self.keep(SmallExchange {
             client: connection.client(),
             server: connection.server(),
             exchange: connection.totals.exchanges,
             connection: connection.first_frame,
             rtt_base_ns,
-            shook_hands: !connection.mid_stream,
+            has_handshake: !connection.mid_stream,
             vantage: connection.vantage(),
             protocol: connection.protocol(),
             kind: exchange.kind.digest(),
@@ -153,17 +155,17 @@ impl Queues {
             queueing_ns: of(Owner::Queueing),
             server_ns: of(Owner::Server),
             acked_ns: connection.last.time_ns.saturating_sub(exchange.end_ns),
-            told_ns: told.map(|chain| chain.ns).sum(),
+            reported_ns: told.map(|chain| chain.ns).sum(),
         });
     }
 
-    fn keep(&mut self, small: Small) {
+    fn keep(&mut self, small: SmallExchange) {
         self.bases.entry(small.connection).or_insert(small.rtt_base_ns);
         self.smalls.push(small);
         self.bound();
     }
 
-    /// A connection is over.
+    /// Processes a connection that is over.
     pub fn connection(&mut self, connection: &Connection) {
         if let Some(base_ns) = self.bases.get_mut(&connection.first_frame) {
             *base_ns = connection.path.base_rtt_ns();
@@ -182,7 +184,8 @@ impl Queues {
         }
     }
 
-    /// Drops what is too much, once there is a quarter more: so it is rarely sorted.
+    /// Drops the entries beyond the maximum once they exceed it by a quarter, so that they are
+    /// rarely sorted.
     fn bound(&mut self) {
         if self.smalls.len() >= SMALLS_MAX + SMALLS_MAX / 4 {
             self.smalls.sort_unstable_by_key(|small| (small.first.time_ns, small.first.frame));

@@ -4,19 +4,19 @@ use crate::findings::thresholds::SEQUENCE_MIN;
 use crate::tcp::Row;
 use std::cmp::Reverse;
 
-/// The sequences of one endpoint.
+/// Sequences of back-to-back exchanges with one endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
-    /// Number of exchanges.
+    /// Number of exchanges in all sequences.
     pub count: u64,
-    /// The path's part of the time of all their exchanges, ns.
+    /// Time of all these exchanges on the path, ns.
     pub path_ns: u64,
-    /// The longest.
+    /// The longest sequence.
     pub longest: Row,
 }
 
 impl Rows {
-    /// Counts the last exchange of `row`, of whose time the path had `path_ns`, if the row is a
+    /// Counts the last exchange of `row`, of whose time `path_ns` were on the path, if `row` is a
     /// sequence.
     pub fn add(&mut self, row: &Row, path_ns: u64) {
         if row.count == SEQUENCE_MIN {
@@ -28,7 +28,7 @@ impl Rows {
         self.offer(row);
     }
 
-    /// Keeps the longest row; the first of equals.
+    /// Keeps the longest sequence; the first of equals.
     fn offer(&mut self, row: &Row) {
         let rank =
             |row: &Row| (row.count, Reverse(row.began_ns), row.path_ns, Reverse(row.ended_ns));

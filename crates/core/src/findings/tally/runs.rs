@@ -17,13 +17,13 @@ use std::cmp::Reverse;
 /// Kinds that are counted so at a time.
 const RUNS: usize = 64;
 
-/// Sums of such exchanges of one kind.
+/// Sums of simple exchanges of one kind.
 #[derive(Clone)]
 struct Run {
     server: Endpoint,
     kind: Label,
     group: Group,
-    /// Number of them that include their set-up.
+    /// Number of these exchanges that include a connection set-up.
     connects: u64,
     /// The connections of those that were one-shot connections.
     one_shots: Option<Box<EndpointTally>>,

@@ -5,27 +5,27 @@ use crate::model::{Cause, SlowExchange};
 use crate::tcp::{Connection, Exchange, OneShot, SimpleExchange};
 use std::cmp::Reverse;
 
-/// Exchanges kept.
+/// Number of exchanges kept.
 const KEPT_MAX: usize = 10;
 
-/// Longest first; of equals, the first to begin.
+/// Rank of an exchange: the longest first, and of equals, the first to begin.
 type Rank = (Reverse<u64>, u64, FrameId);
 
 /// The slowest exchanges, in no order.
 #[derive(Clone, Debug, Default)]
 pub struct Slowest {
     kept: Vec<(Rank, SlowExchange)>,
-    /// With all room taken: what another has to rank before.
+    /// If there is no room left: rank before which another exchange has to come.
     bar: Option<Rank>,
 }
 
-/// The cause of so much of an exchange is what made it slow, if that is half of its time or more.
+/// Returns `cause` if it is what made an exchange slow: it took half of its time or more.
 fn main_cause(cause: Cause, ns: u64, wall_ns: u64) -> Option<Cause> {
     (ns > 0 && 2 * ns >= wall_ns).then_some(cause)
 }
 
 impl Slowest {
-    /// An exchange is over.
+    /// Processes an exchange that is over.
     #[inline]
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         let wall_ns = exchange.wall_ns();
@@ -43,7 +43,7 @@ impl Slowest {
         });
     }
 
-    /// One is over that only its path and its server had a part in.
+    /// Processes an exchange in which only the path and the server took time.
     #[inline]
     pub fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) {
         let (wall_ns, (start_ns, frame)) = (plain.wall_ns(), plain.asked);
@@ -105,7 +105,7 @@ impl Slowest {
         other.kept.into_iter().for_each(|(rank, one)| self.offer(rank, || one));
     }
 
-    /// All of them, the slowest first.
+    /// Returns all exchanges, the slowest first.
     pub fn finish(mut self) -> Vec<SlowExchange> {
         self.settle();
         self.kept.into_iter().map(|(_, one)| one).collect()

@@ -1,8 +1,8 @@
-//! Time that costs take of the exchanges that they make slow.
+//! Time that costs take in the exchanges that they make slow.
 //!
 //! A cost may take nothing of a typical exchange, and nearly all of a few, which sums and means
-//! hide. So for each cost those exchanges are counted in which it takes as long as a cost must take
-//! to be a finding.
+//! hide. So for each cost those exchanges are counted in which it takes as much time as a finding
+//! requires.
 
 use crate::findings::causes::COSTS;
 use crate::findings::thresholds::COST_MIN_NS;
@@ -12,13 +12,13 @@ use crate::tcp::{Exchange, OneShot, SimpleExchange};
 /// The exchanges of one endpoint that a cost made slow.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
-    /// Time of the cost in them, ns.
+    /// Time of the cost in these exchanges, ns.
     pub ns: u64,
-    /// Distribution of the time of the cost, ns.
+    /// Time of the cost in each exchange.
     pub parts: Histogram,
-    /// Their wall time.
+    /// Wall time of each exchange.
     pub now: Histogram,
-    /// Distribution of their durations without the cost, ns.
+    /// Wall time that each exchange would have without the cost.
     pub without: Histogram,
 }
 
@@ -43,7 +43,7 @@ impl Tail {
     }
 }
 
-/// The time from which on a cost makes an exchange slow, ns.
+/// Returns the time from which on a cost makes an exchange slow, ns.
 pub const fn slow_ns(cause: Cause) -> u64 {
     let mut at = 0;
     while at < COSTS.len() {
@@ -55,12 +55,12 @@ pub const fn slow_ns(cause: Cause) -> u64 {
     COST_MIN_NS
 }
 
-/// The tails of one endpoint, by cost.
+/// The slow exchanges of one endpoint, by cost.
 #[derive(Clone, Debug, Default)]
 pub struct Tails([Option<Box<Tail>>; COSTS.len()]);
 
 impl Tails {
-    /// Returns the exchanges of `cause`.
+    /// Returns the exchanges that `cause` made slow.
     pub fn of(&self, cause: Cause) -> Option<&Tail> {
         let place = COSTS.iter().position(|cost| cost.cause == cause)?;
         self.0[place].as_deref()
@@ -81,7 +81,7 @@ impl Tails {
         self.add(exchange.wall_ns(), |owner| exchange.ledger.of(owner));
     }
 
-    /// Counts one that only the path and its server had a part in.
+    /// Counts an exchange in which only the path and the server took time.
     pub fn simple_exchange(&mut self, plain: &SimpleExchange<'_>) {
         self.add(plain.wall_ns(), |owner| match owner {
             Owner::Path => plain.path_ns,

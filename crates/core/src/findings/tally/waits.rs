@@ -7,25 +7,25 @@ use crate::model::{Cause, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, OneShot, Path, SimpleExchange};
 use crate::wire::Endpoint;
 
-/// Kept per server, the earliest.
+/// Number of waits kept per server. These are the earliest.
 const WAITS_MAX: usize = 64;
 
-/// An exchange that took its time, as it passed the vantage.
+/// An exchange that waited for its server, with the times at which it passed the vantage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
-    /// Begin of the exchange, or of its connection, ns.
+    /// Start of the exchange, or of its connection, ns.
     pub began_ns: u64,
-    /// Time at which its request passed, ns.
+    /// Time at which the request passed, ns.
     pub asked_ns: u64,
-    /// Time at which its response began, ns.
+    /// Time at which the response began to pass, ns.
     pub answered_ns: u64,
-    /// Time of its end, ns.
+    /// Time at which the exchange ended, ns.
     pub ended_ns: u64,
     /// The client's address.
     pub client: [u8; 16],
-    /// `true` if the capture is known to be at the server.
+    /// The capture is known to be at the server.
     pub at_server: bool,
-    /// The capture is at its client.
+    /// The capture is known to be at the client.
     pub at_client: bool,
 }
 
@@ -39,17 +39,17 @@ impl Waits {
         &self.0
     }
 
-    /// Returns whether there were more than are kept, for all that is known.
+    /// Returns whether there may have been more waits than are kept.
     pub fn is_full(&self) -> bool {
         self.0.len() >= WAITS_MAX
     }
 
-    /// Notes `exchange`, if it took its time.
+    /// Records `exchange`, if it waited for its server.
     #[inline]
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         let Exchange { start_ns, answered_ns, end_ns, ref first, .. } = *exchange;
         if answered_ns > 0 {
-            // A handshake came before what its server worked on.
+            // A handshake came before the time in which the server worked.
             let thinks = |chain: &&Chain| chain.cause == Cause::ServerThink;
             let works =
                 exchange.chains.iter().find(thinks).filter(|_| exchange.handshake.is_some());
@@ -78,7 +78,7 @@ impl Waits {
     #[inline]
     fn add(&mut self, times: [u64; 4], client: Endpoint, path: &Path) {
         let [began_ns, asked_ns, _, ended_ns] = times;
-        // Most do not, however far their server is.
+        // Most exchanges do not wait, however far their server is.
         let taken_ns = ended_ns.saturating_sub(asked_ns);
         if taken_ns >= COST_MIN_NS
             && taken_ns >= COST_MIN_NS + path.rtt_ns(Side::Server)
@@ -108,14 +108,14 @@ impl Waits {
         });
     }
 
-    /// Notes `wait`, if it is one of the earliest.
+    /// Records `wait`, if it is one of the earliest.
     pub fn insert(&mut self, wait: Wait) {
         let place = self.0.partition_point(|other| *other <= wait);
         self.0.insert(place, wait);
         self.0.truncate(WAITS_MAX);
     }
 
-    /// Adds those of another.
+    /// Adds all waits of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.0.extend_from_slice(&other.0);
         self.0.sort_unstable();

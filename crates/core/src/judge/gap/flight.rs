@@ -20,7 +20,7 @@ pub struct Flight {
     /// Least size of the congestion window if nothing had been lost, bytes.
     pub cwnd_opened: u64,
     /// The sender has waited for the ACKs of full segments one or two at a time.
-    pub steps: bool,
+    pub waits_per_segment: bool,
     /// Shape of the flight, round by round.
     pub shape: Shape,
 }

@@ -35,7 +35,7 @@ fn crossed(crossing: &Crossing) -> Value {
     })
 }
 
-/// Returns how each place sees a finding.
+/// Returns the finding as each place sees it.
 pub(super) fn places(sights: &[Sight], report: &Report) -> Vec<Value> {
     let vantage = |sight: &Sight| {
         let join = report.join.as_ref()?;

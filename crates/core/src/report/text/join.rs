@@ -45,7 +45,7 @@ fn clocks_differ(clocks: &Clocks, at_ends: bool) -> String {
     let (second, first) =
         if at_ends { ("server", "client") } else { ("place nearer the server", "other") };
     let ahead = if clocks.offset_ns < 0 { "behind" } else { "ahead of" };
-    let offset = told_to(offset_ns, uncertainty_ns);
+    let offset = to_precision(offset_ns, uncertainty_ns);
     format!(
         "the {second}'s clock is {offset} {ahead} the {first}'s, give or take {within}, half the \
          shortest round trip{drift}"
@@ -53,7 +53,7 @@ fn clocks_differ(clocks: &Clocks, at_ends: bool) -> String {
 }
 
 /// Formats a duration with the digits that `uncertainty_ns` allows.
-fn told_to(ns: u64, uncertainty_ns: u64) -> String {
+fn to_precision(ns: u64, uncertainty_ns: u64) -> String {
     if ns < 1_000_000_000 {
         return units::duration(ns);
     }

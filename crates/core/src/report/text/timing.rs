@@ -140,7 +140,7 @@ impl Columns {
         Self { name, time, times }
     }
 
-    /// Returns those of p50, p90, p99 and maximum that are shown.
+    /// Returns the cells of p50, p90, p99 and maximum that are shown.
     fn shown(&self, cells: [String; 4]) -> String {
         let cells = self.times.iter().filter_map(|&at| cells.get(at));
         cells.map(|cell| right(cell, self.time)).collect()

@@ -79,7 +79,7 @@ fn nagle_needs_a_sender_without_nodelay() {
 }
 
 #[test]
-fn sockets_of_other_connections_say_nothing() {
+fn sockets_of_other_connections_are_no_evidence() {
     for (local, peer) in [("10.0.0.2:81", "10.0.0.1:50000"), ("10.0.0.3:80", "10.0.0.1:50000")] {
         let socket = json!({ "local": local, "peer": peer, "nodelay": false });
         assert_eq!(says(&weighed_by(Cause::NagleDelayedAck, json!([socket]))), (None, 0.8));
@@ -108,7 +108,7 @@ fn a_send_buffer_is_fixed_or_limits_or_has_room() {
 }
 
 #[test]
-fn hooks_are_the_first_witness_and_count_once() {
+fn hooks_come_first_and_count_once() {
     let facts = vec![("ceiling_bytes", Fact::Bytes(16_384))];
     let socket = json!({ "sndbuf_bytes": 32_768, "sndbuf_locked": true,
                          "hooked": { "sndbuf_wait_ns": 3_000_000_000_u64 } });
@@ -135,7 +135,7 @@ fn a_receive_window_is_seen_at_both_ends() {
 }
 
 #[test]
-fn unread_data_speaks_for_a_slow_reader_and_an_empty_queue_for_nothing() {
+fn unread_data_supports_a_slow_reader_and_an_empty_queue_is_no_evidence() {
     let with = |bytes: u64| {
         let reader = json!({ "local": "10.0.0.1:50000", "peer": "10.0.0.2:80",
                              "unread_bytes": bytes });
@@ -158,7 +158,7 @@ fn repeated_segments_are_counted_on_the_connection_itself() {
 }
 
 #[test]
-fn a_hook_says_what_made_the_kernel_send_again() {
+fn a_hook_shows_why_the_kernel_retransmitted() {
     let hooked = json!({ "tcp_info": { "tcpi_total_retrans": 5 },
                          "hooked": { "rto_segments": 2, "fast_segments": 0 } });
     let ids = |cause, hooked: &Value| {
@@ -184,7 +184,7 @@ fn a_process_in_a_container_is_named_with_it() {
 }
 
 #[test]
-fn what_hooks_saw_of_a_closed_socket_has_a_place_and_of_an_open_one_its_own() {
+fn hook_counts_of_a_closed_socket_get_an_entry_and_those_of_an_open_one_its_own() {
     let mut state = state(json!([server_socket(json!({}))]), json!([]));
     let mut sockets = state.by_ends();
     let end = |text: &str| text.parse().expect("an address");
@@ -219,7 +219,7 @@ fn unanswered_syns_to_a_full_listener_are_its_overflow() {
 }
 
 #[test]
-fn a_full_table_of_connection_tracking_explains_what_has_no_answer() {
+fn a_full_connection_tracking_table_explains_missing_answers() {
     let named = |cause: Cause, count: u64, drop: u64| {
         let netns = json!([{ "conntrack": { "count": count, "max": 64, "drop": drop,
                                             "insert_failed": 0 } }]);
@@ -255,7 +255,7 @@ fn used_up_ports_are_a_finding_without_packets() {
 }
 
 #[test]
-fn what_is_no_state_is_refused() {
+fn text_that_is_no_state_is_rejected() {
     assert!(State::parse(b"[]").is_err());
     assert!(State::parse(br#"{"findings": []}"#).is_err(), "a report is no list of sockets");
 }

@@ -146,7 +146,7 @@ pub struct CaptureFaults {
     pub clock_odd: bool,
     /// Time of the last step of the clock, ns; a segment passed at that time.
     pub clock_set_ns: u64,
-    /// Time by which the clock is behind, ns.
+    /// Time by which the capture's clock was set back and is still behind, ns.
     pub behind_ns: u64,
 }
 

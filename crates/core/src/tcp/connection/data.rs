@@ -23,7 +23,7 @@ struct Data<'a> {
     kind: Kind,
     /// Minimum round trip between both ends before the segment, ns.
     base_ns: u64,
-    /// It repeats data that had arrived.
+    /// `true` if the segment repeats data that had arrived.
     arrived: bool,
 }
 

@@ -50,7 +50,7 @@ impl Doubted {
         }
     }
 
-    /// Returns the change that settles the doubt: the slice becomes `becomes`.
+    /// Returns the change that settles the doubt: the slice becomes `to`.
     fn change(&self, to: Slice) -> Change {
         Change::Slice { sender: self.sender, frame: self.frame, from: self.slice, to }
     }
@@ -68,7 +68,7 @@ impl Connection {
     }
 
     /// Restores `doubted`, if there is one.
-    pub(super) fn give_back_doubt(&mut self, doubted: Option<Doubted>) {
+    pub(super) fn restore_doubt(&mut self, doubted: Option<Doubted>) {
         if let Some(doubted) = doubted {
             self.cold_mut().doubted = Some(Box::new(doubted));
         }

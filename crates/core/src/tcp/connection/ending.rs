@@ -209,7 +209,7 @@ impl Connection {
     pub(super) fn unfinished(&self) -> bool {
         let unacked =
             |sender: &Sender| sender.una_seen() < sender.nxt.min(sender.fin().unwrap_or(u64::MAX));
-        self.senders.iter().any(|sender| unacked(sender) || sender.met_closed_window())
+        self.senders.iter().any(|sender| unacked(sender) || sender.was_window_closed())
     }
 
     /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed

@@ -1,6 +1,6 @@
 //! Decides which end is the client if the handshake was not captured.
 
-use crate::app::{Side, speaker};
+use crate::app::{Side, sender_side};
 use crate::tcp::connection::Connection;
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
@@ -22,9 +22,9 @@ impl Connection {
         if self.timeline.active == Some(side) {
             return;
         }
-        let Some(speaker) = speaker(payload) else { return };
+        let Some(sender_side) = sender_side(payload) else { return };
         self.knows_roles = true;
-        if speaker != side {
+        if sender_side != side {
             self.swap_roles();
         }
     }

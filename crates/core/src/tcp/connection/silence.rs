@@ -201,7 +201,7 @@ impl Connection {
         }
         let mut slices = judge::judge(gap);
         if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_received_request() {
-            slices.leave_open(Cause::ServerThink);
+            slices.make_unknown(Cause::ServerThink);
         }
         self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
         if self.trace().is_some() {
@@ -256,7 +256,7 @@ impl Connection {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.senders[gap.sender as usize].note_steps();
+            self.senders[gap.sender as usize].note_waits_per_segment();
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.revise(&Change::SendBuffer);

@@ -327,12 +327,12 @@ impl Connection {
         let Some(steady) = self.steady.as_mut() else { return };
         if steady.phase == Phase::Idle {
             let doubted = steady.doubted.take();
-            return self.give_back_doubt(doubted);
+            return self.restore_doubt(doubted);
         }
         let is_answered = steady.phase == Phase::Answered;
         let noted = std::mem::replace(&mut steady.noted, [is_answered, true]);
         let Steady { before, asked, answer, doubted, kind, edges, .. } = **steady;
-        self.give_back_doubt(doubted.filter(|_| !is_answered));
+        self.restore_doubt(doubted.filter(|_| !is_answered));
         let [client, server] = &mut self.senders;
         client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
         client.note_peer_segment(&before);

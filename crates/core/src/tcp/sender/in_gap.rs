@@ -30,7 +30,7 @@ impl Sender {
             apart_ns: if continues { self.last.apart_ns() } else { 0 },
             small_acked: self.small_acked_of(before),
             cwnd_opened: self.window_opened_by((self.nxt - before).saturating_sub(opens_from)),
-            steps: self.steps(),
+            waits_per_segment: self.waits_per_segment(),
             shape,
         }
     }

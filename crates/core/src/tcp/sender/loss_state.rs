@@ -8,7 +8,7 @@ use crate::model::Cause;
 /// The last retransmission, until it is known whether it was spurious, and the state before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeated {
-    /// Position of its end.
+    /// Position of the end of the segment.
     pub end: u64,
     /// Time of the retransmission, ns.
     pub time_ns: u64,
@@ -23,11 +23,11 @@ pub struct Repeated {
 /// The segment that a timer repeats again and again (RFC 6298 §5.5).
 #[derive(Clone, Copy, Debug)]
 pub struct Repeating {
-    /// Position of its first byte.
+    /// Position of the first byte.
     start: u64,
     /// Time of its first transmission, as far as known, ns.
     pub first_ns: u64,
-    /// Time of its last transmission, ns.
+    /// Time of the last transmission, ns.
     last_ns: u64,
     /// Wait before the last transmission, ns.
     waited_ns: u64,

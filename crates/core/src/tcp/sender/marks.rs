@@ -12,11 +12,11 @@ impl Marks {
     /// A FIN was sent: its position is set.
     pub const FINISHED: u8 = 1 << 2;
     /// The sender has waited for the ACKs of full segments one or two at a time.
-    pub const STEPS: u8 = 1 << 3;
+    pub const WAITS_PER_SEGMENT: u8 = 1 << 3;
     /// A pure ACK acknowledged its data: the time of such an ACK depends on the path and the
     /// receiver's kernel, and on no application.
     pub const ACKED_ALONE: u8 = 1 << 4;
-    /// One of its messages ended without PSH.
+    /// A message of the sender ended without PSH.
     pub const UNPUSHED_END: u8 = 1 << 5;
     /// A full segment with PSH was directly followed by more data: Linux sets PSH in every burst
     /// that the network card splits (TSO).

@@ -11,11 +11,11 @@ use crate::tcp::exchange::Chain;
 /// the application's time.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// Time held by Nagle's algorithm.
+    /// Time for which Nagle's algorithm held data.
     nagle_ns: u64,
-    /// Time held by a full send buffer.
+    /// Time for which a full send buffer held data.
     buffer_ns: u64,
-    /// Time held until a late ACK.
+    /// Time for which data was held until a late ACK.
     late_ack_ns: u64,
 }
 

@@ -22,7 +22,10 @@ impl Waits {
     /// Counts `gap` as an apparent wait. Waits that an offered window or an earlier loss explains
     /// are certain, and are not counted.
     fn note_wait(&mut self, gap: &Gap) {
-        if gap.losses.occurred || gap.flight.steps || gap.window.limits(gap.next_segment()) {
+        if gap.losses.occurred
+            || gap.flight.waits_per_segment
+            || gap.window.limits(gap.next_segment())
+        {
             return;
         }
         let height = gap.height();

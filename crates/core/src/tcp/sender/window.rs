@@ -33,7 +33,7 @@ impl Sender {
 
     /// Returns whether the offered window was (almost) closed at some time since the last
     /// departure.
-    pub fn met_closed_window(&self) -> bool {
+    pub fn was_window_closed(&self) -> bool {
         self.closed() || self.since.as_ref().is_some_and(|since| since.closed_ns > 0)
     }
 

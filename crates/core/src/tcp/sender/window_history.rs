@@ -7,7 +7,7 @@ use crate::tcp::thresholds::WINDOW_ALIKE_PART;
 /// A height of the window, and the number of times that it limited the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Height, bytes.
+    /// Size of the window, bytes.
     bytes: u64,
     /// Number of times that the window limited the sender at this height.
     times: u32,

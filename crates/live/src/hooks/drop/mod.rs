@@ -21,7 +21,7 @@ pub struct Drop {
     pub reason: String,
     /// Function of the kernel; `None` where its symbols cannot be read.
     pub function: Option<String>,
-    /// The ends; `None` where it was no IP packet, or where there were too many flows.
+    /// The ends of the packet; `None` if it was no IP packet, or if there were too many flows.
     pub flow: Option<Flow>,
     /// Protocol number of IP: 6 is TCP, 17 is UDP; 0 unknown.
     pub protocol: u8,
@@ -29,13 +29,13 @@ pub struct Drop {
     pub ethertype: u16,
     /// Inode of the network namespace; 0 unknown.
     pub netns: u32,
-    /// Packets. A packet of segmentation offload counts once.
+    /// Number of packets. A packet of segmentation offload counts once.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of bytes of these packets.
     pub bytes: u64,
-    /// TCP packets that open a connection.
+    /// Number of TCP packets that open a connection.
     pub syns: u64,
-    /// TCP packets with payload.
+    /// Number of TCP packets with payload.
     pub with_data: u64,
     /// The first, by `CLOCK_MONOTONIC`.
     pub first_ns: u64,

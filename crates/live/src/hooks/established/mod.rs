@@ -176,7 +176,7 @@ fn read(changed: &Changed) -> Vec<Established> {
     changed.iter().flatten().map(|(_, record)| parse(&record)).collect()
 }
 
-/// The directory of the control groups of version 2, wherever they are mounted.
+/// Returns the directory of the control groups of version 2, wherever they are mounted.
 pub fn cgroup_root() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let of_kind = mounts.lines().find_map(|line| {
@@ -187,7 +187,7 @@ pub fn cgroup_root() -> Option<PathBuf> {
     of_kind.map(PathBuf::from)
 }
 
-/// The address as four words of network order, IPv4 as ::ffff:a.b.c.d.
+/// Returns the address as four words of network order, IPv4 as ::ffff:a.b.c.d.
 fn words(end: SocketAddr) -> [u32; 4] {
     let address = match end.ip() {
         std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),

@@ -24,7 +24,7 @@ const TERM_BYTES: usize = 272;
 const LOST_AT: usize = 1104;
 /// `TERMS_MAX` and `VALUES_MAX` in frames.h.
 pub const TERMS_MAX: usize = 4;
-/// Values of a term.
+/// Greatest number of values of a term.
 pub const VALUES_MAX: usize = 8;
 
 /// A frame as the program recorded it.

@@ -30,7 +30,7 @@ pub struct Call {
     pub error: Option<i32>,
 }
 
-/// Operation of a call.
+/// The operation of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -81,7 +81,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Call> {
     Some(Call { time_ns, pid, tid, command, fd, what, error })
 }
 
-/// `struct sockaddr_in` or `struct sockaddr_in6`.
+/// Parses `struct sockaddr_in` or `struct sockaddr_in6`.
 fn address(bytes: &[u8]) -> Option<SocketAddr> {
     let family = i32::from(u16::from_ne_bytes(*bytes.first_chunk()?));
     let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);

@@ -1,6 +1,6 @@
 //! Names of socket options (socket(7), tcp(7), ip(7), ipv6(7)).
 
-/// The name as in C, or the numbers.
+/// Returns the name of an option as in C, or its numbers.
 pub(super) fn option(level: i32, option: i32) -> String {
     match known(level, option) {
         Some(name) => name.to_owned(),
@@ -19,7 +19,8 @@ fn known(level: i32, option: i32) -> Option<&'static str> {
     names.iter().find(|(number, _)| *number == option).map(|(_, name)| *name)
 }
 
-/// The value: text for options that take text, seconds for times, an integer, or bytes.
+/// Returns the value of an option: text for options with text, seconds for times, otherwise an
+/// integer or bytes.
 pub(super) fn value(level: i32, option: i32, bytes: &[u8]) -> String {
     let takes_text = matches!(
         (level, option),

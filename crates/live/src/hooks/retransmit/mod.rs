@@ -15,9 +15,9 @@ pub struct Retransmits {
     pub flow: Flow,
     /// Inode of the network namespace.
     pub netns: u32,
-    /// SYNs.
+    /// Number of SYNs.
     pub syn: u64,
-    /// SYN-ACKs.
+    /// Number of SYN-ACKs.
     pub syn_ack: u64,
     /// Segments sent again after a retransmission timeout: the first one, and those behind it that
     /// are sent again while the kernel recovers from it.

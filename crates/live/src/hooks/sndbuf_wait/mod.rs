@@ -28,22 +28,21 @@ pub struct SndbufWait {
     pub pid: u32,
     /// Name of its thread.
     pub command: String,
-    /// Size of the send buffer at the last wait as `SO_SNDBUF` returns it: twice the size that was
-    /// asked for.
+    /// Size of the send buffer at the last wait as `SO_SNDBUF` returns it: twice the requested size.
     pub sndbuf_bytes: u32,
-    /// Send calls.
+    /// Number of send calls.
     pub calls: u64,
-    /// Sleeps inside a send call until memory was free.
+    /// Number of times that a send call slept until memory was free.
     pub waits: u64,
-    /// Their sum.
+    /// Sum of these waits, ns.
     pub wait_ns: u64,
-    /// The longest of them.
+    /// The longest of these waits, ns.
     pub wait_max_ns: u64,
     /// Send calls of a non-blocking sender that took no data or only a part.
     pub refusals: u64,
     /// Sum of the times from those to the next send call.
     pub refused_ns: u64,
-    /// The longest of them.
+    /// The longest of these waits, ns.
     pub refused_max_ns: u64,
     /// End of the last wait, by `CLOCK_MONOTONIC`.
     pub last_ns: u64,

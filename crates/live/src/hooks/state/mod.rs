@@ -12,7 +12,7 @@ const RECORD_BYTES: usize = 16 + FLOW_BYTES + 28;
 /// [`State::Established`] and closes in [`State::Close`]; a listener opens in [`State::Listen`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateChange {
-    /// When, by `CLOCK_MONOTONIC`.
+    /// Time of the change by `CLOCK_MONOTONIC`, ns.
     pub time_ns: u64,
     /// Flow of the connection, this host's end as the source.
     pub flow: Flow,

@@ -56,7 +56,7 @@ fn attach_pinned(ebpf: &mut Ebpf, interface: &str, pin: &Path) -> Result<(), Lac
     link.pin(pin).map(drop).map_err(|error| refused(&error))
 }
 
-/// SYNs that a program has dropped, which is pinned there.
+/// Returns the number of SYNs that the program pinned at `pin` has dropped.
 pub fn dropped(pin: &Path) -> u64 {
     let map = MapData::from_pin(count(pin)).and_then(Map::from_map_data);
     let count = map.and_then(PerCpuArray::<MapData, u64>::try_from).and_then(|it| it.get(&0, 0));

@@ -29,13 +29,13 @@ fn is_limited(connection: &Connection, limited_us: u64) -> bool {
     limited_us >= LIMITED_MIN_US && share >= BUSY_SHARE_MIN
 }
 
-/// Round trip, µs, where it is known.
+/// Returns the round trip, µs, if it is known.
 fn rtt_us(connection: &Connection) -> Option<u64> {
     let info = connection.after;
     [info.tcpi_min_rtt_us, info.tcpi_rtt_us].into_iter().find(|&rtt| rtt > 0)
 }
 
-/// `16 KiB ÷ 20 ms = 800 KiB/s`.
+/// Returns a sentence such as `16 KiB ÷ 20 ms = 800 KiB/s`.
 fn rate(window: u64, rtt_us: u64) -> String {
     let rate = u128::from(window) * 1_000_000 / u128::from(rtt_us.max(1));
     let rate = u64::try_from(rate).unwrap_or(u64::MAX);
@@ -107,7 +107,7 @@ fn send(check: &Check, facts: &Facts) -> Vec<Entry> {
     entries.collect()
 }
 
-/// A larger maximum of tcp_wmem or tcp_rmem.
+/// Returns a change to a larger maximum of tcp_wmem or tcp_rmem.
 fn larger(facts: &Facts, name: &str, least: u64) -> Change {
     let now = facts.sysctls.numbers(name);
     let [low, start, most] = now[..] else {

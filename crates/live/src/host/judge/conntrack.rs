@@ -24,7 +24,8 @@ fn use_of(facts: &Facts) -> Option<(u64, u64)> {
     Some((now, facts.sysctls.number(MAX)?))
 }
 
-/// The table counts as full from a twentieth below its limit, since entries come and go.
+/// Returns whether the table is full: from a twentieth below its limit on, since entries come and
+/// go.
 fn is_full((now, most): (u64, u64)) -> bool {
     now + most / 20 >= most
 }

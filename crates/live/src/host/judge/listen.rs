@@ -26,7 +26,7 @@ pub fn overflows(facts: &Facts, listener: &Listener) -> bool {
     is_full || has_dropped && listener.queue_max >= listener.backlog
 }
 
-/// The listener that takes connections to `end`.
+/// Returns the listener that accepts connections to `end`.
 pub fn listener(facts: &Facts, end: SocketAddr) -> Option<&Listener> {
     let listeners = || facts.sockets.listeners.iter().filter(|it| it.local.port() == end.port());
     let exact = listeners().find(|it| it.local.ip() == end.ip());
@@ -100,7 +100,8 @@ fn overflow(check: &Check, facts: &Facts, listener: &Listener) -> Entry {
         .change(wider(facts, listener))
 }
 
-/// A longer queue: by the program's own setting, and the kernel's limit where it is that.
+/// Returns the changes for a longer queue: the program's own setting, and the kernel's limit if
+/// that is the lower one.
 fn wider(facts: &Facts, listener: &Listener) -> Change {
     const RISK: &str = "a longer queue bridges bursts only: where the program accepts too slowly, \
                         connections wait in it instead, and time out there";
@@ -119,7 +120,7 @@ fn wider(facts: &Facts, listener: &Listener) -> Change {
     Change::by_hand(format!("{first}; for bursts {own}"), RISK, undo)
 }
 
-/// The program's own setting of its backlog, and how to undo a change of it.
+/// Returns a change of the program's own backlog, and how to undo it.
 fn own_setting(facts: &Facts, listener: &Listener, target: u64) -> (String, String) {
     let now = listener.backlog;
     let nginx = facts
@@ -224,7 +225,8 @@ fn syn_queue(check: &Check, facts: &Facts) -> Vec<Entry> {
     vec![entry.explains(causes, evidence).ranked(rank).change(change)]
 }
 
-/// With SYN cookies on, a longer queue only spares clients what cookies take from them.
+/// Returns what a longer queue would save: with SYN cookies enabled, only what the cookies take
+/// from clients.
 fn spared(facts: &Facts, fullest: Option<&Listener>) -> Change {
     let first = "SYN cookies keep the service up: nothing has to be done at once. Filter few \
                  sources with nftables, many upstream";

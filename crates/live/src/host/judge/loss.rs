@@ -121,7 +121,8 @@ fn timestamps(check: &Check, facts: &Facts) -> Vec<Entry> {
     switched_off(check, facts, "net.ipv4.tcp_timestamps", why)
 }
 
-/// A setting that should be on, and explains slow repairs where it is off and repairs happen.
+/// Returns an entry for a setting that should be on, and whose being off explains slow repairs of
+/// losses, if there are any.
 fn switched_off(check: &Check, facts: &Facts, name: &str, why: &str) -> Vec<Entry> {
     let Some(value) = facts.sysctls.number(name) else { return Vec::new() };
     let entry = check.entry(name, value.to_string(), why);

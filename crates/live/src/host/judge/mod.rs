@@ -29,12 +29,12 @@ pub struct Check {
     pub id: &'static str,
     /// Layer of the object that it checks.
     pub layer: Layer,
-    /// Makes its entries.
+    /// Returns the entries of the check.
     pub judge: fn(&Check, &Facts) -> Vec<Entry>,
 }
 
 impl Check {
-    /// An entry of this check.
+    /// Returns an entry of this check.
     pub fn entry(
         &self,
         what: impl Into<String>,
@@ -82,7 +82,7 @@ pub(super) mod tests {
     use crate::host::report::parse;
     use tcpwhy_core::model::Cause;
 
-    /// A host on which no counter grows.
+    /// Returns a host on which no counter grows.
     pub fn idle() -> Facts {
         let mut facts = Facts::default();
         facts.growth.over_ns = 2_000_000_000;
@@ -114,7 +114,7 @@ pub(super) mod tests {
         facts
     }
 
-    /// Lets a counter grow.
+    /// Increases a counter over the sample.
     pub fn grow(facts: &mut Facts, counter: &str, by: u64) {
         let set = |counters: &mut Counters, value| counters.set(counter, value);
         set(&mut facts.growth.before, 100);

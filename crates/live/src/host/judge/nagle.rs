@@ -37,7 +37,7 @@ pub fn evidence(facts: &Facts, end: SocketAddr) -> Vec<Evidence> {
     evidence
 }
 
-/// A sentence on sockets that were seen holding a segment.
+/// Returns a sentence on sockets that were seen holding a segment.
 fn seen(held: &[&Connection]) -> Vec<Evidence> {
     let Some(most) = held.iter().max_by_key(|it| it.holds) else { return Vec::new() };
     let all = match held.len() as u64 {

@@ -57,11 +57,11 @@ impl Ports {
 
 /// Use of the ports towards one destination.
 struct Taken {
-    /// By connections that are open.
+    /// Number of ports in use by open connections.
     open: u64,
-    /// By connections that this side has closed and the peer has not.
+    /// Number of ports in use by connections that this side has closed and the peer has not.
     closing: u64,
-    /// By connections in TIME-WAIT that a new one may not replace.
+    /// Number of ports in use by connections in TIME-WAIT that a new one may not replace.
     waiting: u64,
 }
 

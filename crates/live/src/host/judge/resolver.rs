@@ -19,7 +19,7 @@ fn file(facts: &Facts) -> String {
     facts.resolver.file.clone().unwrap_or_else(|| "/etc/resolv.conf".to_owned())
 }
 
-/// A line to add to resolv.conf, and how to undo it.
+/// Returns a change that adds a line to resolv.conf, and how to undo it.
 fn option(facts: &Facts, what: &str, line: &str, risk: &str) -> Change {
     let file = file(facts);
     Change::command(

@@ -7,7 +7,7 @@ use super::route::Route;
 use crate::counters::Counters;
 use crate::host::link::Link;
 
-/// All counters, and the interfaces that some of them belong to.
+/// Reads all counters, and the interfaces that some of them belong to.
 pub fn read() -> (Counters, io::Result<Vec<Link>>) {
     let mut counters = Counters::default();
     for name in ["snmp", "netstat"] {
@@ -21,7 +21,7 @@ pub fn read() -> (Counters, io::Result<Vec<Link>>) {
     (counters, links)
 }
 
-/// `/proc/net/sockstat`: lines as `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 1`.
+/// Parses `/proc/net/sockstat`: lines such as `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 1`.
 pub fn sockstat() -> Counters {
     parse(&net("sockstat"))
 }

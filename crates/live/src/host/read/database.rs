@@ -7,7 +7,7 @@ use crate::host::database::{Database, POSTGRESQL, REDIS, lines, redis_arguments}
 
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The databases among `programs`.
+/// Returns the databases among `programs`.
 pub fn read(programs: &[Program]) -> Vec<Database> {
     programs.iter().filter_map(database).collect()
 }
@@ -33,7 +33,7 @@ fn redis(program: &Program) -> Database {
     Database { name: "Redis", pid, file: named.filter(|_| text.is_some()), settings }
 }
 
-/// The postmaster: its children have no command line of their own.
+/// Recognises the postmaster: its children have no command line of their own.
 fn postgresql(program: &Program) -> Option<Database> {
     let pid = program.process.pid;
     let words = &program.arguments;
@@ -51,7 +51,7 @@ fn postgresql(program: &Program) -> Option<Database> {
     Some(Database { name: "PostgreSQL", pid, file: text.map(|_| path), settings })
 }
 
-/// The text of a regular file as a process sees it.
+/// Reads the text of a regular file as a process sees it.
 fn file(pid: u32, path: &str) -> Option<String> {
     let path = match path.strip_prefix('/') {
         Some(path) => format!("/proc/{pid}/root/{path}"),

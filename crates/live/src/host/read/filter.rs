@@ -11,7 +11,7 @@ use crate::host::rules::{Rules, summary};
 /// More of a listing is not read, bytes.
 const LISTING_BYTES_MAX: u64 = 16 << 20;
 
-/// The rules.
+/// Reads the rules.
 pub fn read() -> Rules {
     let mut rules = Rules::default();
     if !has_module("nf_tables") {

@@ -13,7 +13,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Largest size of the binary of nginx, bytes.
 const BINARY_BYTES_MAX: u64 = 64 << 20;
 
-/// The masters among `programs`.
+/// Returns the nginx masters among `programs`.
 pub fn read(programs: &[Program]) -> Vec<Nginx> {
     programs.iter().filter_map(master).collect()
 }
@@ -73,7 +73,7 @@ struct Built {
     config: PathBuf,
 }
 
-/// The arguments of `configure`, which the binary has as text, for `nginx -V`.
+/// Returns the arguments of `configure`, which the binary contains as text for `nginx -V`.
 fn built(pid: u32) -> Built {
     let path = format!("/proc/{pid}/exe");
     let is_small = fs::metadata(&path).is_ok_and(|it| it.len() <= BINARY_BYTES_MAX);
@@ -135,7 +135,7 @@ impl Files for Seen {
 }
 
 impl Seen {
-    /// The entries of `folder` that one part of a pattern names.
+    /// Returns the entries of `folder` that match one part of a pattern.
     fn step(&self, folder: &Path, part: &str) -> Vec<PathBuf> {
         if !part.contains(['*', '?', '[']) {
             return vec![folder.join(part)];

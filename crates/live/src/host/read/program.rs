@@ -9,7 +9,7 @@ use crate::process::{Holders, Process};
 /// A program that holds a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Its process.
+    /// The process of the program.
     pub process: Process,
     /// The command line.
     pub arguments: Vec<String>,
@@ -63,7 +63,7 @@ fn descriptors(pid: u32) -> Option<u64> {
     if size > 0 { Some(size) } else { Some(fs::read_dir(folder).ok()?.count() as u64) }
 }
 
-/// `Max open files` of `/proc/PID/limits`: soft and hard.
+/// Parses `Max open files` of `/proc/PID/limits`: the soft and the hard limit.
 fn limit(text: &str) -> Option<(u64, u64)> {
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let mut words = line.split_whitespace();

@@ -54,7 +54,7 @@ impl Route {
         Ok(Self { socket, buffer: vec![0; 128 << 10] })
     }
 
-    /// Interfaces; their counters go to `counters`.
+    /// Reads the interfaces, and adds their counters to `counters`.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -151,7 +151,7 @@ fn address(value: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// `struct nlattr`s, one after the other.
+/// Parses consecutive `struct nlattr`s.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let head = bytes.first_chunk::<4>()?;
@@ -162,7 +162,7 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// `struct ifinfomsg` and its attributes.
+/// Parses `struct ifinfomsg` and its attributes.
 fn link(body: &[u8], counters: &mut Counters) -> Option<Link> {
     let flags = word(body, 8);
     let mut link = Link {
@@ -191,8 +191,8 @@ fn link(body: &[u8], counters: &mut Counters) -> Option<Link> {
     Some(link)
 }
 
-/// `struct tcmsg` and its attributes; the root of a device alone, which sums what is below it
-/// where there are several queues.
+/// Parses `struct tcmsg` and its attributes. Only the root of a device is used; if there are
+/// several queues, it contains their sum.
 fn qdisc(body: &[u8], links: &mut [Link], counters: &mut Counters) {
     if word(body, 12) != TC_H_ROOT {
         return;

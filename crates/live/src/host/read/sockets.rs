@@ -15,7 +15,7 @@ use crate::tcp_info::TcpInfo;
 
 /// Time between two looks during the sample.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// With more connections than this, only listeners are listed during the sample.
+/// Number of connections above which only listeners are listed during the sample.
 const CONNECTIONS_LOOKED_AT_MAX: usize = 2_000;
 /// Time between two lists of all sockets, and how long one may take.
 const LIST_EVERY: Duration = Duration::from_millis(150);

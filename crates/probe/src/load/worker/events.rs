@@ -13,9 +13,9 @@ use super::super::stream::Stream;
 use super::{ALARM, Worker};
 use crate::http::Response;
 
-/// A connection that could not be opened is tried again after this time, ns.
+/// Time after which a connection that could not be opened is tried again, ns.
 const AGAIN_NS: u64 = 100_000_000;
-/// Most reads of a connection before the others have their turn.
+/// Greatest number of consecutive reads of a connection, after which other connections are read.
 const READS_MAX: usize = 16;
 
 impl Worker<'_> {
@@ -108,7 +108,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The connection is open: sends the request for which it was opened, or waits for one.
+    /// Sends the request for which the connection was opened, or waits for one, now that it is
+    /// open.
     fn ready(&mut self, index: usize, now_ns: u64) {
         self.shared.has_connected.store(true, Ordering::Relaxed);
         self.failures_in_row = 0;
@@ -150,7 +151,7 @@ impl Worker<'_> {
         self.again.push(index);
     }
 
-    /// A request has its answer; the connection takes the next one at once.
+    /// Records the answer to a request; the connection sends the next one at once.
     fn answered(&mut self, index: usize, response: &Response, now_ns: u64) {
         let connection = &mut self.connections[index];
         if let Some(asked_ns) = connection.asked_ns.take().filter(|it| *it >= self.count_ns) {
@@ -182,7 +183,7 @@ impl Worker<'_> {
         self.idle.push_back(index);
     }
 
-    /// A closed connection waits to be opened: by its next request, or before that.
+    /// Has a closed connection opened: by its next request, or before that.
     pub(super) fn released(&mut self, index: usize) {
         if self.plan().new_connections {
             self.idle.push_back(index);
@@ -206,7 +207,7 @@ impl Worker<'_> {
             }
         }
         self.released(index);
-        // A server may close a connection on which it was asked for nothing.
+        // A server may close a connection on which it has no request.
         let is_idle = asked_ns.is_none() && !before_open;
         let counts = asked_ns.unwrap_or(now_ns) >= self.count_ns;
         if !is_idle && counts {
@@ -215,7 +216,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Another address is tried where none has taken a connection yet.
+    /// Returns whether another address is tried, because none has accepted a connection yet.
     fn tries_another_address(&self) -> bool {
         if self.shared.has_connected.load(Ordering::Relaxed) {
             return false;
@@ -229,7 +230,7 @@ impl Worker<'_> {
         true
     }
 
-    /// Ends what takes too long.
+    /// Ends requests and connections that have reached a timeout.
     pub(super) fn sweep(&mut self, now_ns: u64) {
         let timeout_ns = self.plan().timeout.as_nanos() as u64;
         for index in 0..self.connections.len() {

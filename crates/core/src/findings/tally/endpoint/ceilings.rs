@@ -1,6 +1,6 @@
-//! Flights of constant height, which a send buffer may limit.
+//! Flights of constant height, which may be limited by a send buffer.
 
-/// Flights of constant height.
+/// Counts of flights of constant height.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ceilings {
     /// Number of connections on which a sender's flights had a constant height to the end.

@@ -3,14 +3,14 @@
 use crate::model::{Histogram, Owner};
 use crate::tcp::Exchange;
 
-/// TLS handshakes with an endpoint.
+/// Sums of TLS handshakes with an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Handshakes {
-    /// Exchanges that included one, of a new session.
+    /// Number of exchanges that included the handshake of a new session.
     pub full: u64,
-    /// Exchanges that included one, of a resumed session.
+    /// Number of exchanges that included the handshake of a resumed session.
     pub resumed: u64,
-    /// The time that each took.
+    /// Time that each handshake took.
     pub times: Histogram,
     /// Greatest certificate flight, bytes.
     pub certificate_max_bytes: u32,

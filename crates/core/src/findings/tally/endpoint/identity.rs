@@ -6,11 +6,11 @@ use crate::tcp::{Connection, OneShot};
 /// The identity of a server, as its packets show it.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Greatest time to live of its packets, RSTs excluded; 0 if there were none.
+    /// Greatest TTL of the server's packets, RSTs excluded; 0 if there were none.
     pub ttl: u8,
-    /// The software that it states.
+    /// Name of the software that the server states.
     pub software: Option<Box<str>>,
-    /// The protocol that it speaks.
+    /// Protocol of the server.
     pub protocol: Protocol,
 }
 
@@ -24,8 +24,8 @@ impl Identity {
         self.add(one_shot.ttl, one_shot.protocol, one_shot.software);
     }
 
-    /// Adds values of a connection. Of several names the least in order is kept, so that neither
-    /// the order of connections nor the shards matter.
+    /// Adds the values of a connection. Of several names the least in order is kept, so that
+    /// neither the order of connections nor the shards matter.
     #[inline]
     fn add(&mut self, ttl: u8, protocol: Protocol, software: Option<&str>) {
         self.ttl = self.ttl.max(ttl);

@@ -7,21 +7,21 @@ use crate::tcp::{Exchange, OneShot, SimpleExchange};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
-/// Request kinds kept per endpoint and shard; more are counted together. Far more than a report
-/// shows, so that which ones it shows does not depend on the shard they were in.
+/// Number of request kinds kept per endpoint and shard; more are counted together. It is far
+/// greater than the number that a report shows, so that the choice does not depend on the shards.
 const KINDS_MAX: usize = 256;
 
 /// The label of kinds beyond the maximum number of kinds.
 pub const KIND_OTHER: &str = "(other)";
 
-/// Exchanges of one endpoint (or one kind of them).
+/// Sums of the exchanges of one endpoint, or of one kind of them.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// Their number.
+    /// Number of exchanges.
     pub exchanges: u64,
-    /// Their wall time by owner.
+    /// Wall time of the exchanges by owner.
     pub ledger: Ledger,
-    /// Their latency.
+    /// Latency of the exchanges.
     pub latency: Histogram,
 }
 
@@ -51,7 +51,7 @@ impl Group {
         self.latency.record(one_shot.wall_ns());
     }
 
-    /// Counts an exchange that is not one of a connection.
+    /// Counts an exchange that belongs to no connection.
     pub(super) fn add_ledger(&mut self, ledger: &Ledger) {
         self.exchanges += 1;
         self.ledger.merge(ledger);
@@ -71,17 +71,17 @@ impl Group {
 pub struct Kinds(HashMap<Label, Group>);
 
 impl Kinds {
-    /// All kinds with their groups.
+    /// Returns all kinds with their groups.
     pub fn iter(&self) -> impl Iterator<Item = (&Label, &Group)> {
         self.0.iter()
     }
 
-    /// All groups.
+    /// Returns all groups.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.0.values()
     }
 
-    /// Returns the group of a kind of request: that of others, if there are too many.
+    /// Returns the group of a kind of request, or that of the other kinds if there are too many.
     pub(super) fn of(&mut self, kind: &Label) -> &mut Group {
         let full = self.0.len() >= KINDS_MAX && !self.0.contains_key(kind);
         let other;
@@ -99,7 +99,8 @@ impl Kinds {
         self.0.entry(kind).or_default()
     }
 
-    /// Returns the group of the kind with this digest ([`Label::digest`]), or that of others.
+    /// Returns the group of the kind with this digest ([`Label::digest`]), or that of the other
+    /// kinds.
     pub(super) fn with_digest(&mut self, digest: u64) -> Option<&mut Group> {
         let known = self.0.keys().any(|kind| kind.digest() == digest);
         let digest = if known { digest } else { Label::from(KIND_OTHER).digest() };
@@ -107,7 +108,7 @@ impl Kinds {
         kind.map(|(_, group)| group)
     }
 
-    /// Sums up the kinds beyond the maximum number: those that took the least time.
+    /// Sums up the kinds beyond the maximum number, which are those that took the least time.
     pub(super) fn bound(&mut self) {
         if !are_too_many(self.0.len(), KINDS_MAX) {
             return;

@@ -1,9 +1,9 @@
 //! Evidence at an endpoint against Nagle's algorithm (RFC 9293 §3.7.4).
 
-/// Evidence against Nagle's algorithm.
+/// Counts of events that refute Nagle's algorithm.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NagleSums {
-    /// Number of connections on which a sender broke the rule.
+    /// Number of connections on which a sender broke the rule of the algorithm.
     pub refuted: u64,
     /// Number of silences that looked like holds but did not end with the ACK.
     pub missed: u64,

@@ -1,4 +1,4 @@
-//! Round trips to an endpoint: how long they take, and how many exchanges needed.
+//! Round trips to an endpoint: their duration, and the number that exchanges needed.
 
 use crate::app::Side;
 use crate::model::Histogram;
@@ -7,23 +7,23 @@ use crate::tcp::{Connection, Exchange, OneShot};
 /// Round trips to an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrips {
-    /// Base round trips of its connections.
+    /// Base round trips of the connections.
     pub base: Histogram,
-    /// The leg from the capture to the server was measured on some connection.
+    /// The round trip between the vantage and the server was measured on some connection.
     pub leg_known: bool,
-    /// Least upper bound of that leg, ns, if connections show one.
+    /// Least upper bound of that round trip, ns, if connections show one.
     pub leg_max_ns: Option<u64>,
-    /// Exchanges of which no answer was seen.
+    /// Number of exchanges of which no response was seen.
     pub unanswered: u64,
-    /// Waits for a round trip in the midst of messages.
+    /// Number of waits for a round trip in the middle of messages.
     pub waits: u64,
     /// Number of waits for a peer's application to grant more data, which looked like a small
     /// buffer.
     pub granted: u64,
-    /// Number of exchanges that met no queue after another on their connection that did.
+    /// Number of exchanges without a queueing delay after another on their connection that had one.
     pub drained: u64,
-    /// Time by which the path became permanently longer than its base: in all exchanges, and in the
-    /// median of them, ns.
+    /// Time by which the path became permanently longer than its base, ns: the sum over all
+    /// exchanges, and the median.
     pub longer_ns: [u64; 2],
 }
 
@@ -59,7 +59,7 @@ impl RoundTrips {
         *known_ns = rtt_ns.min(*known_ns);
     }
 
-    /// Adds all of `other`. How much longer the path became is known only after all are added.
+    /// Adds all of `other`. By how much the path became longer is known only after all are added.
     pub(super) fn merge(&mut self, other: &Self) {
         self.base.merge(&other.base);
         self.leg_known |= other.leg_known;

@@ -1,4 +1,4 @@
-//! The exchanges of an endpoint to which its costs mattered most, as their evidence.
+//! The exchanges of an endpoint in which its costs mattered most, as their evidence.
 
 use crate::findings::causes::COSTS;
 use crate::model::{Cause, Sighting};
@@ -9,23 +9,23 @@ use std::cmp::Reverse;
 /// An exchange as evidence of a cost.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Time of it that the cost owns, ns.
+    /// Time that the cost owns in the exchange, ns.
     ns: u64,
     /// The connection's client.
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
-    /// Its number among the connection's exchanges, from 1.
+    /// Number of the exchange on its connection, from 1.
     pub exchange: u64,
-    /// The SYN, if it waited for the set-up.
+    /// The SYN, if the exchange waited for the set-up.
     pub syn: Option<Sighting>,
-    /// The SYN-ACK, if it waited for the set-up.
+    /// The SYN-ACK, if the exchange waited for the set-up.
     pub syn_ack: Option<Sighting>,
-    /// The client's ACK of that, if it waited for the set-up.
+    /// The client's ACK of the SYN-ACK, if the exchange waited for the set-up.
     pub ack: Option<Sighting>,
-    /// Its first frame with data.
+    /// First frame of the exchange with data.
     pub first: Sighting,
-    /// Its last frame.
+    /// Last frame of the exchange.
     pub last: Sighting,
 }
 
@@ -46,7 +46,7 @@ impl Sample {
         }
     }
 
-    /// Of two samples the one with more time of the cost is kept, and of equals the first.
+    /// Rank of a sample: the one with more time of the cost is kept, and the first of equals.
     fn rank(&self) -> impl Ord + use<> {
         (self.ns, Reverse((self.first.time_ns, self.first.frame)))
     }
@@ -57,13 +57,13 @@ impl Sample {
 pub struct Samples([Option<Box<Sample>>; COSTS.len()]);
 
 impl Samples {
-    /// Returns the exchange to which `cause` mattered most.
+    /// Returns the exchange in which `cause` mattered most.
     pub(super) fn of(&self, cause: Cause) -> Option<&Sample> {
         let place = COSTS.iter().position(|cost| cost.cause == cause)?;
         self.0[place].as_deref()
     }
 
-    /// Keeps the exchange for the costs that mattered more to it than to others.
+    /// Keeps the exchange as the sample of the costs that mattered more in it than in others.
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         for (place, cost) in COSTS.iter().enumerate().filter(|(_, cost)| cost.is_sampled) {
             let ns = cost.owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();

@@ -1,19 +1,19 @@
-//! Events at the senders of one side of an endpoint's connections, by mechanism.
+//! Events at the senders of one side of an endpoint's connections, in groups by mechanism.
 
 use super::ceilings::Ceilings;
+use super::continuations::Continuations;
 use super::nagle::NagleSums;
-use super::prompts::Prompts;
-use super::repeats::Repeats;
+use super::retransmissions::Retransmissions;
 use super::window_limits::WindowLimits;
 use crate::app::Side;
 use crate::findings::notes::Noticed;
 use crate::model::Histogram;
 use crate::tcp::Connection;
 
-/// Events at the senders of one side of an endpoint's connections.
+/// Sums of the events at the senders of one side of an endpoint's connections.
 #[derive(Clone, Debug, Default)]
 pub struct SenderTally {
-    /// Bottleneck rates of its connections, bytes per second.
+    /// Bottleneck rates of the connections, bytes per second.
     pub rates: Histogram,
     /// Evidence against Nagle's algorithm.
     pub nagle: NagleSums,
@@ -23,10 +23,10 @@ pub struct SenderTally {
     pub ceilings: Ceilings,
     /// Sizes of the offered window that limited the senders.
     pub window: WindowLimits,
-    /// Segments sent again.
-    pub repeats: Repeats,
-    /// Events at which senders continued.
-    pub prompts: Prompts,
+    /// Counts of retransmissions.
+    pub retransmissions: Retransmissions,
+    /// Counts of the events with which senders continued.
+    pub continuations: Continuations,
     /// Events that a finding may report.
     pub noticed: Noticed,
 }
@@ -50,8 +50,8 @@ impl SenderTally {
             self.ceilings.add(has_own_clock, history.nagle.own_pauses);
         }
         self.window.add(sender.window_limits());
-        self.repeats.add(history.retransmissions());
-        self.prompts.add(bulk.map_or([0; 2], |bulk| bulk.continuations));
+        self.retransmissions.add(history.retransmissions());
+        self.continuations.add(bulk.map_or([0; 2], |bulk| bulk.continuations));
         self.noticed.merge(&Noticed::of(sender));
     }
 
@@ -62,8 +62,8 @@ impl SenderTally {
         self.late_acks_refuted += other.late_acks_refuted;
         self.ceilings.merge(&other.ceilings);
         self.window.merge(&other.window);
-        self.repeats.merge(&other.repeats);
-        self.prompts.merge(&other.prompts);
+        self.retransmissions.merge(&other.retransmissions);
+        self.continuations.merge(&other.continuations);
         self.noticed.merge(&other.noticed);
     }
 }

@@ -3,16 +3,16 @@
 use crate::findings::causes::syn_flood::Flood;
 use crate::tcp::{Connection, Exchange};
 
-/// Connection set-ups at an endpoint.
+/// Sums of the connection set-ups at an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct SetUps {
-    /// Connections set up.
+    /// Number of connections that were set up.
     pub established: u64,
     /// SYNs that were never followed by a completed handshake.
     pub flood: Flood,
-    /// Exchanges that included a set-up.
+    /// Number of exchanges that included a set-up.
     pub exchanges: u64,
-    /// Time that set-ups took beyond the round trip, which is no distance, ns.
+    /// Time that set-ups took beyond a round trip, so that distance does not explain it, ns.
     pub late_ns: u64,
 }
 

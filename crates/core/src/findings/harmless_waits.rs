@@ -5,7 +5,7 @@
 //! much of the time and no finding explains it, an observation does.
 
 use crate::findings::assemble::Part;
-use crate::findings::buffer_limits::{self, Bearable};
+use crate::findings::buffer_limits::{self, NoFaultReason};
 use crate::findings::causes::rules;
 use crate::findings::facts::facts;
 use crate::findings::floors::Floors;
@@ -15,8 +15,8 @@ use crate::model::{Class, Fact, Observation, units};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
 
-/// One observation for each cause, server and side that exchanges waited for as long as they would
-/// for a fault at its least, without one of `faults`.
+/// Returns one observation for each cause, server and side for which exchanges waited as long as
+/// for a fault, without one of `faults`.
 pub(super) fn observe(
     tally: &Tally,
     floors: &Floors,
@@ -36,7 +36,7 @@ pub(super) fn observe(
     all.into_iter().map(|(_, observation)| observation).collect()
 }
 
-/// Observations of what would be a fault, had it happened more than once or cost more.
+/// Returns observations of what would be a fault if it had happened more than once or cost more.
 pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
     let mut once = once.to_vec();
     once.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), (*key).clone()));
@@ -55,7 +55,7 @@ pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> 
     once.iter().map(observation).collect()
 }
 
-/// Returns the observation about the time waited for all these culprits, ns.
+/// Returns the observation about the time for which exchanges waited for all these culprits.
 fn observation(
     parts: &[Part<'_>],
     tally: &Tally,
@@ -97,11 +97,11 @@ fn observation(
         ("count", Fact::Count(cause.count)),
         ("wait_mean_ns", Fact::Ns(lost_ns / cause.count.max(1))),
     ]);
-    facts.extend(match buffer_limits::bearable(key, &cause, endpoint) {
-        Bearable::Work { late_ns } => Some(("late_ns", Fact::Ns(late_ns))),
-        Bearable::Short { wait_ns } => Some(("short_ns", Fact::Ns(wait_ns))),
-        Bearable::Opens => Some(("opens", Fact::Count(cause.count))),
-        Bearable::Few => None,
+    facts.extend(match buffer_limits::no_fault_reason(key, &cause, endpoint) {
+        NoFaultReason::Work { late_ns } => Some(("late_ns", Fact::Ns(late_ns))),
+        NoFaultReason::Short { wait_ns } => Some(("short_ns", Fact::Ns(wait_ns))),
+        NoFaultReason::Opens => Some(("opens", Fact::Count(cause.count))),
+        NoFaultReason::Few => None,
     });
     if let Some(rate_bps) = buffer_limits::rate_bps(&cause) {
         facts.push(("read_bps", Fact::BitsPerSecond(rate_bps)));

@@ -2,18 +2,18 @@
 
 use hashbrown::HashSet;
 
-/// Hosts kept; of more, none is known not to have heard of anybody.
+/// Number of hosts kept. If there are more, any host may have received something.
 const HOSTS_MAX: usize = 1 << 12;
 
-/// Their addresses. The same, in whatever order they are added.
+/// Addresses of the hosts. The result does not depend on the order in which they are added.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
+pub struct ReceivingHosts {
     hosts: HashSet<[u8; 16]>,
     are_many: bool,
 }
 
-impl Heard {
-    /// Something came to `host`.
+impl ReceivingHosts {
+    /// Records that `host` received something.
     pub(super) fn add(&mut self, host: [u8; 16]) {
         if self.are_many {
             return;
@@ -33,8 +33,8 @@ impl Heard {
         }
     }
 
-    /// Returns whether something may have come to `host`.
-    pub(in crate::findings) fn may_have(&self, host: &[u8; 16]) -> bool {
+    /// Returns whether `host` may have received something.
+    pub(in crate::findings) fn may_have_received(&self, host: &[u8; 16]) -> bool {
         self.are_many || self.hosts.contains(host)
     }
 }
@@ -44,17 +44,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_hosts_none_is_known_to_have_heard_nothing() {
+    fn of_too_many_hosts_none_is_known_to_have_received_nothing() {
         let host = |number: usize| {
             let mut address = [0; 16];
             address[..8].copy_from_slice(&number.to_be_bytes());
             address
         };
-        let (mut one, mut other) = (Heard::default(), Heard::default());
+        let (mut one, mut other) = (ReceivingHosts::default(), ReceivingHosts::default());
         (0..=HOSTS_MAX / 2).for_each(|number| one.add(host(number)));
-        assert!(one.may_have(&host(7)) && !one.may_have(&host(HOSTS_MAX)));
+        assert!(one.may_have_received(&host(7)) && !one.may_have_received(&host(HOSTS_MAX)));
         (HOSTS_MAX / 2..=HOSTS_MAX).for_each(|number| other.add(host(number)));
         one.merge(other);
-        assert!(one.may_have(&host(HOSTS_MAX + 9)));
+        assert!(one.may_have_received(&host(HOSTS_MAX + 9)));
     }
 }

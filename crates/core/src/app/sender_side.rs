@@ -1,4 +1,5 @@
-//! Determines the client from the first bytes of a message, if the handshake was not captured.
+//! Determines which side is the client from the first bytes of a message, if the handshake was not
+//! captured.
 
 use super::mark::Side;
 use super::sniff::{self, Hint, Verdict};
@@ -48,7 +49,7 @@ const REDIS_COMMANDS: &[&[u8]] = &[
 ];
 
 /// Returns the side that sends a message beginning with `bytes`; `None` if both could.
-pub fn speaker(bytes: &[u8]) -> Option<Side> {
+pub fn sender_side(bytes: &[u8]) -> Option<Side> {
     let prefix = &bytes[..bytes.len().min(sniff::PREFIX_BYTES)];
     let hint = Hint { server_port: 0, mid_stream: false };
     let is = |test: &sniff::Test| test(prefix, hint) == Verdict::Yes;
@@ -86,7 +87,7 @@ fn sql_request(bytes: &[u8]) -> bool {
         // A command is the first packet, and nothing follows it before its response.
         [a, b, c, 0, 0x03 | 0x16, ref text @ ..] => {
             let length = u32::from_le_bytes([a, b, c, 0]) as usize;
-            // Attributes of the query (none) may precede it.
+            // Attributes of the query (their number is zero) may precede it.
             let text = text.strip_prefix(&[0, 1]).unwrap_or(text);
             length + 4 >= bytes.len() && is_text(text)
         }
@@ -110,8 +111,8 @@ fn redis_request(bytes: &[u8]) -> bool {
     REDIS_COMMANDS.iter().any(|known| known.eq_ignore_ascii_case(command))
 }
 
-/// Recognises a simple string, an error or a number as the first message; bulk strings are sent by
-/// clients as well.
+/// Recognises a simple string, an error or a number as the first message; clients send bulk strings
+/// as well.
 fn redis_reply(bytes: &[u8]) -> bool {
     let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
     match line {
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_of_clients_and_responses_of_servers() {
+    fn clients_send_requests_and_servers_responses() {
         let client: &[&[u8]] = &[
             b"GET /items/7 HTTP/1.1\r\n",
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -152,10 +153,10 @@ mod tests {
             b"250 ok\r\n",
         ];
         for bytes in client {
-            assert_eq!(speaker(bytes), Some(Side::Client), "{bytes:?}");
+            assert_eq!(sender_side(bytes), Some(Side::Client), "{bytes:?}");
         }
         for bytes in server {
-            assert_eq!(speaker(bytes), Some(Side::Server), "{bytes:?}");
+            assert_eq!(sender_side(bytes), Some(Side::Server), "{bytes:?}");
         }
     }
 
@@ -172,7 +173,7 @@ mod tests {
             b"GET key\r\n",
         ];
         for bytes in either {
-            assert_eq!(speaker(bytes), None, "{bytes:?}");
+            assert_eq!(sender_side(bytes), None, "{bytes:?}");
         }
     }
 }
