@@ -169,7 +169,7 @@ mod tests {
             let key = Key { cause: Cause::Refused, sender: Side::Client, server, culprit };
             let cause = tally.causes.at(&key);
             cause.exchanges = 1;
-            cause.callers.add([99; 16], 1);
+            cause.affected_clients.add([99; 16], 1);
         }
         tally
     }

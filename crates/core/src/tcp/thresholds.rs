@@ -103,6 +103,10 @@ pub const SILENCE_BY_CHANCE_FACTOR: u64 = 16;
 /// are too long, is not much longer, and a pause of an application is.
 pub const ACK_EARLY_MAX_NS: u64 = 300_000;
 
+/// Longest such time in proportion to the round trip to the sender (1/16). Source: judgement; round
+/// trips vary by a few per cent.
+pub const ACK_EARLY_PART: u64 = 16;
+
 /// Margin of the estimated minimum round trip, besides a part of it, ns. Source: judgement; clocks
 /// of captures and delays of kernels are good to some ten microseconds, and a local network takes a
 /// few times as long.

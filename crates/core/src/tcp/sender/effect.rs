@@ -1,9 +1,7 @@
 //! Effects of ACKs on the sender, once they can have reached it.
 
 use crate::judge::AckTrigger;
-use crate::judge::thresholds::{
-    ACK_TRAIN_NS, ALIKE_PART, CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS,
-};
+use crate::judge::thresholds::{ACK_TRAIN_NS, CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS};
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
@@ -11,8 +9,8 @@ use crate::tcp::sender::history::History;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::thresholds::{
-    ACK_EARLY_MAX_NS, RTT_MARGIN_NS, RTT_MARGIN_PART, SILENCE_BY_CHANCE_FACTOR, TRAIN_PART,
-    WINDOW_MAX_BYTES,
+    ACK_EARLY_MAX_NS, ACK_EARLY_PART, RTT_MARGIN_NS, RTT_MARGIN_PART, SILENCE_BY_CHANCE_FACTOR,
+    TRAIN_PART, WINDOW_MAX_BYTES,
 };
 use crate::wire::{Segment, TcpFlags};
 
@@ -21,7 +19,7 @@ use crate::wire::{Segment, TcpFlags};
 /// silence is too long for chance.
 fn early_max_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
     let long = silent_ns > SILENCE_BY_CHANCE_FACTOR * rtt_sender_ns;
-    (ACK_EARLY_MAX_NS + rtt_sender_ns / ALIKE_PART).min(if long {
+    (ACK_EARLY_MAX_NS + rtt_sender_ns / ACK_EARLY_PART).min(if long {
         rtt_sender_ns
     } else {
         rtt_sender_ns / TRAIN_PART
