@@ -355,7 +355,7 @@ fn ports(text: &str) -> Option<(u16, u16)> {
 /// One connection, as the user names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// Its number in the report's list, from 1, the worst first.
+    /// The number in the report's list, from 1, the worst first.
     Number(u64),
     /// One of its endpoints.
     End(Endpoint),

@@ -1,7 +1,8 @@
 //! The data of a connection's graphs: a point for each segment, and the round trips.
 //!
 //! Read first: RFC 9293 §3.8.6 (window), RFC 6298 §3 (which segments may be timed). Sequence and
-//! acknowledgment numbers are relative to the first of their side, as Wireshark shows them, and do not wrap.
+//! acknowledgment numbers are relative to the first of their side, as Wireshark shows them, and do
+//! not wrap.
 
 use crate::app::Side;
 use crate::capture::FrameId;

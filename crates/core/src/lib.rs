@@ -1,6 +1,7 @@
-//! Packet captures in, causes of latency out: the pure core of tcpwhy.
+//! The core of tcpwhy: finds the causes of latency in packet captures.
 //!
-//! Hops in one direction; each module imports only those below it (ARCHITECTURE.md has the picture):
+//! Data passes through the modules in one direction, and each module imports only those below it
+//! (ARCHITECTURE.md has the picture):
 //!
 //! ```text
 //! bytes -> capture -> wire -> tcp (asks judge) -> findings -> report

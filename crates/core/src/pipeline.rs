@@ -34,9 +34,7 @@ use crate::findings::{self, Floors, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
 use crate::model::{Report, Window};
 use crate::tcp::Tracker;
-use crate::wire::{
-    Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, decode_common, protocol,
-};
+use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, protocol};
 
 /// Number of shards, independent of the number of threads, which therefore does not affect the
 /// result.
@@ -113,26 +111,15 @@ impl Decoder {
         let mut last_ns = 0;
         for entry in &block.entries {
             last_ns = entry.time_ns.max(last_ns);
-            let segment = batch.slot();
-            let is_common = decode_common(block, entry, &self.hasher, segment);
-            if is_common && self.wants(&segment.flow) && !dns::concerns(segment) {
-                segment.note_clock(entry.clock_set);
-                let (hash, begins) = (segment.flow_hash, translated::is_syn_ack(segment));
-                if begins {
-                    batch.samples.push(batch.index());
-                }
-                batch.take_slot(hash);
-            } else {
-                self.decode_any(block, entry, batch);
-            }
+            self.decode_frame(block, entry, batch);
         }
         batch.last_ns = last_ns;
         batch.counts.tcp += u64::from(batch.index());
     }
 
-    /// Decodes any frame of `block` into `batch`.
-    #[inline(never)]
-    fn decode_any(&self, block: &Block, entry: &FrameEntry, batch: &mut Batch) {
+    /// Decodes the frame of `entry` into `batch`.
+    #[inline]
+    fn decode_frame(&self, block: &Block, entry: &FrameEntry, batch: &mut Batch) {
         let Some(frame) = block.frame(entry) else { return };
         let segment = batch.slot();
         match decode(&frame, &self.hasher, segment) {
@@ -212,9 +199,9 @@ impl Shard {
         let (tracker, accounts) = twin.map(|twin| (&mut twin.tracker, &mut twin.accounts)).unzip();
         let trackers = SHARDS * if options.sites.are_two() { 2 } else { 1 };
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
-            tracker.is_one_of(trackers);
+            tracker.share_early_bytes(trackers);
             tracker.shows_values = options.show_values;
-            tracker.go_long_way(options.disable_fast_path);
+            tracker.disable_fast_path(options.disable_fast_path);
             tracker.limit_to(window);
         }
         let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);
@@ -238,15 +225,14 @@ impl Shard {
         if self.twin.is_some() {
             return self.take_both(index, batch, block);
         }
-        self.tracker.prefetch(batch.of_shard(index));
         for event in batch.events(index) {
             match event {
                 Event::Segment(segment) => {
                     let payload = batch.payload(segment, block);
                     self.tracker.segment(segment, payload, &mut self.tally);
                 }
-                Event::Error(error) => self.tracker.icmp_error(error, &mut self.tally),
-                Event::Copy(flow, hash) => self.tracker.exclude(flow, hash, &mut self.tally),
+                Event::Error(error) => self.tracker.icmp_error(error),
+                Event::Copy(flow, hash) => self.tracker.exclude(flow, hash),
             }
         }
     }

@@ -26,9 +26,9 @@ impl<S: Sink> SecondPass<S> {
         let decoder = Decoder::new(options);
         let tracker = |_| {
             let mut tracker = Tracker::default();
-            tracker.is_one_of(SHARDS);
+            tracker.share_early_bytes(SHARDS);
             tracker.shows_values = options.show_values;
-            tracker.go_long_way(true);
+            tracker.disable_fast_path(true);
             tracker.limit_to(options.window());
             tracker
         };
@@ -59,10 +59,10 @@ impl<S: Sink> SecondPass<S> {
                         tracker.segment(segment, payload, &mut self.sink);
                     }
                     Event::Error(error) if self.sites.place(error.frame) == 0 => {
-                        tracker.icmp_error(error, &mut self.sink);
+                        tracker.icmp_error(error);
                     }
                     Event::Copy(flow, hash) if !self.sites.are_two() => {
-                        tracker.exclude(flow, hash, &mut self.sink);
+                        tracker.exclude(flow, hash);
                     }
                     _ => {}
                 }

@@ -218,7 +218,7 @@ fn names_in(dir: &str) -> Vec<String> {
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the id of the process that created what has this name.
+/// Returns the id of the process that created the namespace or directory with this name.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }

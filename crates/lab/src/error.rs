@@ -24,7 +24,7 @@ pub enum LabError {
     Command {
         /// The command line.
         command: String,
-        /// Its output on standard error.
+        /// The output on standard error.
         stderr: String,
     },
     /// A program is not installed.

@@ -77,7 +77,7 @@ impl Variant {
 /// A cause that is present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// Its id in the taxonomy.
+    /// The id in the taxonomy.
     pub cause: &'static str,
     /// Role of the culprit.
     pub culprit_role: Role,
@@ -109,7 +109,7 @@ pub struct FromCapture {
 /// A cause with its culprit's role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Its id in the taxonomy.
+    /// The id in the taxonomy.
     pub cause: &'static str,
     /// Role of the culprit.
     pub culprit_role: Role,
@@ -229,7 +229,7 @@ pub struct Labels {
     pub latency_ns: Latency,
     /// Quantiles of the healthy twin, run right after.
     pub latency_after_fix_ns: Option<Latency>,
-    /// Quantiles of the twin from first to last packet, if that is known of each request.
+    /// Quantiles of the twin's times from first to last packet, if they are known for all requests.
     pub on_wire_after_fix_ns: Option<Latency>,
     /// `wall_ns` of the healthy twin.
     pub wall_after_fix_ns: Option<u64>,

@@ -76,7 +76,7 @@ impl Behaviour {
         }
     }
 
-    /// Returns the length of the whole response with its header, as rules for message tails count
+    /// Returns the length of the complete response with its header, as rules for message tails count
     /// it.
     pub fn message_bytes(&self) -> u64 {
         self.header(self.response_bytes).len() as u64 + self.response_bytes

@@ -25,11 +25,11 @@ pub struct SocketSample {
     pub local: String,
     /// Remote address and port.
     pub remote: String,
-    /// Its congestion control, by the kernel's name.
+    /// The congestion control, by the kernel's name.
     pub congestion_control: String,
-    /// Number of samples that contained it.
+    /// Number of samples that contained the socket.
     pub samples: u64,
-    /// Its `TCP_INFO`.
+    /// `TCP_INFO` of the socket.
     #[serde(flatten)]
     pub tcp_info: TcpInfo,
 }

@@ -55,7 +55,7 @@ const SHORT_TREATED: [&str; 5] =
 pub struct Task {
     /// The case to run.
     pub case: &'static Case,
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
 }
 

@@ -9,7 +9,7 @@ use tcpwhy_core::model::units;
 /// A step that was taken or left out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// Its name: `name`, `path`, `connect`, …
+    /// The name: `name`, `path`, `connect`, …
     pub step: &'static str,
     /// `done`, `failed` or `skipped`.
     pub outcome: &'static str,

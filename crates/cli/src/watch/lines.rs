@@ -35,9 +35,9 @@ pub struct Cost {
 /// One of the slowest exchanges.
 #[derive(Debug, Serialize)]
 pub struct Slow<'a> {
-    /// Its client.
+    /// The client.
     client: String,
-    /// Its server.
+    /// The server.
     server: String,
     /// Number of the exchange on its connection since the watch began, from 1.
     exchange: u64,
@@ -45,7 +45,7 @@ pub struct Slow<'a> {
     kind: &'a str,
     /// Time of its begin, ns since the Unix epoch.
     start_ns: u64,
-    /// Its duration, ns.
+    /// The duration, ns.
     wall_ns: u64,
     /// The cause that took at least half of its time, if there is one.
     cause: Option<&'static str>,

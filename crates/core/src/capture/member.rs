@@ -14,13 +14,13 @@ const FRAME_COST_BYTES: usize = 16;
 pub(super) struct Member {
     /// Opens it from its start; `None` for a stream, which is open from the beginning.
     reopen: Option<Box<OpenAgain>>,
-    /// Its size as stored, bytes, if known.
+    /// The size as stored, bytes, if known.
     pub(super) stored_bytes: Option<u64>,
     /// Time of its first frame, ns; `None` if it has no frames.
     pub(super) head_ns: Option<u64>,
     /// `true` if nothing of it can be read.
     pub(super) unreadable: bool,
-    /// Its reader while it is open.
+    /// The reader while it is open.
     pub(super) lane: Option<Box<Lane>>,
     /// Time by which its clock is ahead, ns.
     ahead_ns: i64,

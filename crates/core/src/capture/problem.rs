@@ -268,7 +268,7 @@ pub enum CaptureError {
     Unreadable {
         /// The file.
         name: String,
-        /// Its problem.
+        /// The problem.
         problem: Problem,
     },
     /// None of the files can be read.

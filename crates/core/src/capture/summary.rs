@@ -23,7 +23,7 @@ pub struct InputSummary {
     pub last_ns: Option<u64>,
     /// The link types of its frames, in order of appearance.
     pub link_types: Vec<LinkType>,
-    /// Its problems.
+    /// The problems.
     pub problems: Vec<Problem>,
     /// The place and clock of the capture.
     pub site: Site,

@@ -95,7 +95,8 @@ impl Ties {
         u
     }
 
-    /// Normal approximation, with the variance corrected for ties, and a continuity correction.
+    /// Returns the normal approximation, with the variance corrected for ties, and a continuity
+    /// correction.
     fn p_normal(&self, u: f64) -> f64 {
         let [before, after] = self.counts.map(|count| count as f64);
         let all = before + after;
@@ -110,7 +111,7 @@ impl Ties {
         if variance <= 0.0 || off <= 0.0 { 1.0 } else { two_sided(off / variance.sqrt()) }
     }
 
-    /// Exact probability over all assignments of the durations to both sides.
+    /// Returns the exact probability over all assignments of the durations to both sides.
     fn p_exact(&self, u: f64) -> f64 {
         let [before, after] = self.counts;
         let ways = self.ways();

@@ -1,8 +1,8 @@
 //! Traffic as timed text: `seconds q|r client-port server id type name [answer]`.
 //!
-//! `q` is a query, `r` its response: an address, `NXDOMAIN`, `SERVFAIL`, `REFUSED`, `NODATA`
-//! or `TC`; `r1` is the first IP fragment of one, `r2` a later
-//! one of the packet with that id. `icmp` in their place is a port unreachable about the query's datagram.
+//! `q` is a query, `r` its response: an address, `NXDOMAIN`, `SERVFAIL`, `REFUSED`, `NODATA` or
+//! `TC`; `r1` is the first IP fragment of one, `r2` a later one of the packet with that id. `icmp`
+//! in their place is a port unreachable about the query's datagram.
 
 use super::{Lookup, MessageContext, Outcome, Query, Tracker, Transport};
 use crate::capture::FrameId;

@@ -91,7 +91,7 @@ impl Followed {
 
     /// Makes the pass also log decisions.
     pub(crate) fn deciding(self) -> Self {
-        Self { shared: self.shared.logging_revisions(), decides: true, ..self }
+        Self { decides: true, ..self }
     }
 
     /// Makes the pass also keep the data of graphs.
@@ -144,8 +144,7 @@ impl Followed {
         self.connection = None;
         self.rungs.clear();
         self.exchanges.0.clear();
-        let shared = Shared::limited_to(self.window);
-        self.shared = if self.decides { shared.logging_revisions() } else { shared };
+        self.shared = Shared::limited_to(self.window);
         if let Some(graph) = &mut self.graph {
             graph.begin_again();
         }

@@ -88,7 +88,7 @@ fn move_to(beyond_ns: &mut [i64; Owner::ALL.len()], owner: Owner, ns: i64) {
     *sum = sum.saturating_add(ns);
 }
 
-/// A clock at its latest time must not make the value negative.
+/// Converts a time; one that is too large becomes the greatest value, and not a negative one.
 fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }

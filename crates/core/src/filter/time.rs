@@ -66,9 +66,10 @@ pub fn utc(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
 }
 
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
+/// Returns year, month and day of the Gregorian calendar, `days` after 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64) {
-    // Eras of 400 years, and years that begin in March, so that the leap day is the last of its year.
+    // Eras of 400 years, and years that begin in March, so that the leap day is the last of its
+    // year.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let of_years = of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096;

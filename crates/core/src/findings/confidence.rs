@@ -51,8 +51,8 @@ const OFTEN: Judged = Judged::new(225, 229);
 /// are contained twice, or one direction of most connections is missing. It makes no difference
 /// whether the vantage is known (11 of 13 right if not, 58 of 67 if so), whether bytes are missing
 /// (17 of 19), or whether the capture begins in mid-connection (24 of 27).
-/// Counts of findings from one exchange in a capture that is not complete.
 const WHOLE: Judged = Judged::new(69, 80);
+/// Counts of findings from one exchange in a capture that is not complete.
 const FLAWED: Judged = Judged::new(9, 14);
 
 /// Returns the confidence that `tally` shows `cause`, 0 to 1.

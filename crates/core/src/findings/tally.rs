@@ -44,7 +44,7 @@ use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, retries};
 use crate::model::{Cause, Owner, Shares, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, OneShot, Outcome, SimpleExchange, Sink};
+use crate::tcp::{Chain, Connection, Exchange, Outcome, SimpleExchange, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -85,26 +85,6 @@ pub struct First {
 }
 
 impl First {
-    fn of_one_shot(one_shot: &OneShot<'_>) -> Self {
-        Self {
-            client: one_shot.client.address,
-            server: one_shot.server,
-            start_ns: one_shot.syn.time_ns,
-            kind: one_shot.kind.digest(),
-            wall_ns: one_shot.wall_ns(),
-            rtt_base_ns: one_shot.path.base_rtt_ns(),
-            rtt_server_ns: one_shot.path.rtt_ns(Side::Server),
-            vantage: one_shot.path.vantage(),
-            set_up_again_ns: 0,
-            ignored_ns: 0,
-            answered: true,
-            answered_ns: one_shot.answered.time_ns,
-            established: true,
-            is_syn_answered_late: false,
-            frame: one_shot.asked.frame,
-        }
-    }
-
     /// Order in which first exchanges are kept if there is no room for all.
     fn rank(&self) -> (u64, FrameId) {
         (self.start_ns, self.frame)
@@ -185,7 +165,7 @@ pub struct Tally {
     pub queues: Queues,
     /// Large transfers.
     pub flows: Flows,
-    /// Hosts of connections that were set up, except one-shot connections.
+    /// Hosts of connections that were set up.
     pub hosts: Hosts,
     /// Round trips between hosts, for connections that do not show them.
     pub(super) legs: Legs,
@@ -200,25 +180,6 @@ pub struct Tally {
 }
 
 impl Sink for Tally {
-    const COUNTS_VISITS: bool = true;
-
-    fn one_shot(&mut self, one_shot: &OneShot<'_>) -> bool {
-        if !self.worst.passes_over(one_shot) || !self.runs.take_one_shot(one_shot) {
-            return false;
-        }
-        if one_shot.wall_ns() >= COST_MIN_NS {
-            self.at(one_shot.server).tails.one_shot(one_shot);
-        }
-        self.queues.one_shot(one_shot);
-        self.slowest.one_shot(one_shot);
-        self.worst.pass_over();
-        self.connections += 1;
-        self.vantages[one_shot.path.vantage() as usize] += 1;
-        self.keep_first(First::of_one_shot(one_shot));
-        self.add_quiet(one_shot.server);
-        true
-    }
-
     fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
         let taken = !is_lookup(connection)
             && !Legs::is_open(connection)

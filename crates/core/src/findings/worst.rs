@@ -4,7 +4,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::Key;
 use crate::model::{ConnectionReport, DirectionReport, LookupReport, Owner, Role};
-use crate::tcp::{Connection, Held, OneShot};
+use crate::tcp::{Connection, Held};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
@@ -72,18 +72,6 @@ impl Worst {
             let held = connection.senders.each_ref().map(|sender| sender.history().nagle.held);
             self.keep((rank, Box::new(Kept { report: report(connection), held })));
         }
-    }
-
-    /// Returns whether `one_shot`, on which nothing was lost, is not among the worst connections.
-    #[inline]
-    pub fn passes_over(&self, one_shot: &OneShot<'_>) -> bool {
-        let rank = (Reverse(0), Reverse(one_shot.wall_ns()), one_shot.syn.frame);
-        self.bar.is_some_and(|bar| rank >= bar)
-    }
-
-    /// Counts a connection that ended and is not among the worst.
-    pub fn pass_over(&mut self) {
-        self.seen += 1;
     }
 
     fn keep(&mut self, one: (Rank, Box<Kept>)) {

@@ -209,7 +209,7 @@ pub enum Family {
     Ending,
     /// Tables and queues of a host.
     Host,
-    /// A step of the protocol above TCP.
+    /// A part of the protocol above TCP.
     Protocol,
     /// A name look-up.
     Lookup,

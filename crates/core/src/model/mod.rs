@@ -1,4 +1,5 @@
-//! The shared vocabulary: causes, owners of time, slices, vantages, latencies, and the report as data.
+//! The shared vocabulary: causes, owners of time, slices, vantages, latencies, and the report as
+//! data.
 //!
 //! All modules above use these types; [`crate::report`] renders them.
 

@@ -89,7 +89,7 @@ pub struct SlowExchange {
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
-    /// Its number among the exchanges of the connection since the capture began, from 1.
+    /// The number among the exchanges of the connection since the capture began, from 1.
     pub exchange: u64,
     /// The kind of request.
     pub kind: Label,
@@ -238,13 +238,13 @@ impl Ledger {
 /// Percentiles of exchange latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Latency {
-    /// Median.
+    /// The median, ns.
     pub p50_ns: u64,
-    /// 90th percentile.
+    /// The 90th percentile, ns.
     pub p90_ns: u64,
-    /// 99th percentile.
+    /// The 99th percentile, ns.
     pub p99_ns: u64,
-    /// Maximum.
+    /// The maximum, ns.
     pub max_ns: u64,
 }
 
@@ -334,7 +334,7 @@ pub enum Fact {
 pub struct Evidence {
     /// The frame.
     pub frame: FrameId,
-    /// Its role in the chain, an id from the message table (`flight_end`, `ack`, `next`).
+    /// The role in the chain, an id from the message table (`flight_end`, `ack`, `next`).
     pub part: &'static str,
     /// The side that sent it.
     pub from: Side,
@@ -403,7 +403,7 @@ pub struct Finding {
 /// Concurrent requests. A finding under load counts the exchanges of the load and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Load {
-    /// Concurrent connections.
+    /// Number of concurrent connections.
     pub connections: u64,
     /// Wall time of all captured exchanges of the load, ns.
     pub wall_ns: u64,
@@ -477,7 +477,7 @@ pub struct LookupReport {
     pub start_ns: u64,
     /// Time at which the client had the answer, ns.
     pub end_ns: u64,
-    /// Its queries and answers, in the order of time (bounded).
+    /// The queries and answers, in the order of time (bounded).
     pub messages: Vec<LookupMessage>,
 }
 

@@ -49,7 +49,7 @@ pub struct Batch {
     /// Valid up to `filled`; the rest is from earlier blocks, and space for the next segment.
     segments: Vec<Segment>,
     filled: usize,
-    /// Indices in `segments`.
+    /// Indices of the segments of each shard in `segments`.
     shards: [Vec<u32>; SHARDS],
     /// Notes about the connections of each shard, each with the index of the segment that follows.
     notes: [Vec<(u32, Note)>; SHARDS],
@@ -66,7 +66,7 @@ pub struct Batch {
 impl Batch {
     /// Returns all segments, shard by shard; those of one connection are in order.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
-        (0..SHARDS).flat_map(|shard| self.of_shard(shard))
+        self.shards.iter().flatten().filter_map(|&place| self.at(place))
     }
 
     /// Returns the DNS datagrams that were not fragmented, with their payload.
@@ -89,12 +89,6 @@ impl Batch {
             }
             _ => None,
         })
-    }
-
-    /// Returns the segments of one shard, in order.
-    #[inline]
-    pub(super) fn of_shard(&self, shard: usize) -> impl Iterator<Item = &Segment> {
-        self.shards[shard].iter().filter_map(|&place| self.segments.get(place as usize))
     }
 
     /// Returns the index of the segment in the [`slot`](Self::slot).

@@ -117,7 +117,7 @@ impl Sliding {
         }
         for shard in shards {
             let mut tally = shard.tally.clone();
-            shard.tracker.peek(since_ns, &mut tally);
+            shard.tracker.finish_copy(since_ns, &mut tally);
             found.tally.merge(tally);
             found.add_counts(&shard.tracker);
         }

@@ -26,8 +26,7 @@ const SAMPLED_BITS: u32 = 3;
 
 /// Returns whether a segment is compared with others: all SYN-ACKs, so that a copy whose beginning
 /// was captured is never reported, and some segments with data, for connections that began before
-/// the capture. (Captures of one Ethernet interface, which are the most common, rarely show both
-/// sides of a translation: there only SYN-ACKs are compared.)
+/// the capture.
 pub(super) fn is_sample(segment: &Segment) -> bool {
     let mixed = (segment.seq ^ segment.ack.rotate_left(16)).wrapping_mul(0x9e37_79b1);
     segment.payload_len > 0 && mixed >> (32 - SAMPLED_BITS) == 0 || is_syn_ack(segment)
@@ -35,7 +34,7 @@ pub(super) fn is_sample(segment: &Segment) -> bool {
 
 /// Returns whether `segment` is a SYN-ACK.
 #[inline]
-pub(super) fn is_syn_ack(segment: &Segment) -> bool {
+fn is_syn_ack(segment: &Segment) -> bool {
     segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
 }
 

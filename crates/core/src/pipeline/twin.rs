@@ -47,7 +47,7 @@ impl Shard {
                     tracker.segment(segment, batch.payload(segment, block), &mut route);
                     twin.pairs.sighting(place, segment);
                 }
-                Event::Error(error) => tracker.icmp_error(error, &mut route),
+                Event::Error(error) => tracker.icmp_error(error),
                 Event::Copy(..) => {}
             }
         }

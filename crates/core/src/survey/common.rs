@@ -216,9 +216,9 @@ impl Common {
     /// Returns whether two files, one of which begins after the other ends, cover the same time
     /// with different clocks: both contain, in both directions and in order, most of the packets
     /// that the smaller one has of these connections, and most of the ACKs without data that either
-    /// one has. Otherwise they are parts of one capture with a few repeated packets. Segments with data
-    /// may be cut differently at two places (segmentation offload), so those of the larger file are
-    /// not compared.
+    /// one has. Otherwise they are parts of one capture with a few repeated packets. Segments with
+    /// data may be cut differently at two places (segmentation offload), so those of the larger
+    /// file are not compared.
     fn is_one_time(&self, one: &Sketch, other: &Sketch) -> bool {
         let of_flows = |sketch: &Sketch| {
             sketch.seen.values().filter(|seen| self.flows.contains(&seen.flow)).count()

@@ -34,7 +34,6 @@ use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use cold::ColdState;
-pub(super) use cold::SpareRares;
 pub use icmp::IcmpReport;
 use opening::TimestampCarrier;
 use std::sync::Arc;
@@ -221,7 +220,7 @@ impl Connection {
             self.take_empty(side, segment, shared);
         }
         if segment.flags.has(TcpFlags::FIN) {
-            self.take_fin(side, segment, shared);
+            self.take_fin(side, segment);
         }
         if segment.flags.has(TcpFlags::RST) && self.ending().reset.is_none() {
             self.reset(side, segment);
@@ -271,8 +270,7 @@ impl Connection {
     /// Processes the acknowledgment field of `segment`.
     #[inline]
     fn take_acknowledgment(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        let acknowledges = segment.flags.has(TcpFlags::ACK);
-        if acknowledges && !self.acknowledge_plainly(side, segment, shared) {
+        if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment, shared);
         }
         self.pure_acks |= is_pure_ack(segment);
@@ -297,8 +295,7 @@ impl Connection {
 
     /// Processes the FIN in `segment`.
     #[inline(never)]
-    fn take_fin(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        self.lend_rare(&mut shared.rares);
+    fn take_fin(&mut self, side: Side, segment: &Segment) {
         let ending = self.ending_mut();
         ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
         ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));

@@ -77,14 +77,6 @@ impl Chain {
     }
 }
 
-/// Returns the part of a set-up of `connect_ns` beyond one round trip, ns; 0 if the set-up is not
-/// longer than two.
-#[inline]
-pub fn set_up_late_ns(connect_ns: u64, rtt_base_ns: u64) -> u64 {
-    let is_late = rtt_base_ns > 0 && connect_ns > 2 * rtt_base_ns;
-    if is_late { connect_ns - rtt_base_ns } else { 0 }
-}
-
 /// One request and its response, as experienced by the client.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
@@ -155,50 +147,10 @@ pub struct Handshake {
 }
 
 impl Exchange {
-    /// Resets the exchange and begins it with `seen` at `at_ns`. An exchange is large and mostly
-    /// empty, so that reuse in place is cheaper than a move.
-    pub fn begin(&mut self, seen: Sighting, at_ns: u64) {
-        // All fields are listed, so that none is omitted.
-        let Self {
-            kind,
-            start_ns,
-            end_ns,
-            first,
-            last,
-            answered_ns,
-            ledger,
-            chains,
-            outcome,
-            idle_ns,
-            connects,
-            repeated_setup_ns,
-            request_seen,
-            response_seen,
-            awaits_continue,
-            asked,
-            in_handshake,
-            handshake,
-            endless,
-            response_end,
-            began_at,
-            pauses,
-            provisional_ns,
-            known_rtts_ns,
-            waited_ns,
-            path_waits,
-            revisions,
-        } = self;
-        kind.clear();
-        chains.clear();
-        (*start_ns, *end_ns, *answered_ns) = (at_ns, at_ns, 0);
-        (*first, *last) = (seen, seen);
-        (*ledger, *outcome) = (Shares::default(), Outcome::default());
-        (*idle_ns, *repeated_setup_ns, *provisional_ns, *waited_ns) = (0, 0, 0, 0);
-        (*path_waits, *revisions) = (0, None);
-        (*connects, *request_seen, *response_seen) = (false, false, false);
-        (*awaits_continue, *asked, *in_handshake, *endless) = (false, false, false, false);
-        (*handshake, *response_end, *pauses) = (None, None, None);
-        (*began_at, *known_rtts_ns) = ([0; 2], [0; 2]);
+    /// A new exchange that begins with `seen` at `at_ns`.
+    pub fn begin(seen: Sighting, at_ns: u64) -> Box<Self> {
+        let (start_ns, end_ns) = (at_ns, at_ns);
+        Box::new(Self { start_ns, end_ns, first: seen, last: seen, ..Self::default() })
     }
 
     /// Returns whether all time of the exchange belongs to the path and the applications.
@@ -269,7 +221,9 @@ impl Exchange {
     /// which is ordinary variation. A SYN-ACK that was late for other reasons shows nothing about
     /// distance.
     pub fn set_up_late_ns(&self, rtt_base_ns: u64) -> u64 {
-        set_up_late_ns(self.ledger.of(Owner::Connect), rtt_base_ns)
+        let connect_ns = self.ledger.of(Owner::Connect);
+        let is_late = rtt_base_ns > 0 && connect_ns > 2 * rtt_base_ns;
+        if is_late { connect_ns - rtt_base_ns } else { 0 }
     }
 
     /// Time in which the set-up was repeated, ns.

@@ -21,7 +21,6 @@ mod clock;
 mod connection;
 mod early;
 mod exchange;
-mod one_shot;
 mod path;
 mod pause;
 mod pipe;
@@ -39,12 +38,11 @@ mod tracker;
 
 pub use connection::{Connection, IcmpReport};
 pub(crate) use early::EarlyBytes;
-pub use exchange::{Chain, Exchange, Outcome, Revision, set_up_late_ns};
+pub use exchange::{Chain, Exchange, Outcome, Revision};
 pub use path::Path;
 pub(crate) use sender::{Copies, Kind};
 pub use sender::{Held, Sender};
 
-pub use one_shot::OneShot;
 pub(crate) use reassembly::Reassembly;
 pub use row::{Link, Row};
 pub(crate) use sequence::{ORIGIN, Sequence};

@@ -1,7 +1,6 @@
 //! One direction of a connection: the data that its sender sent, what the sender knows, and what it
 //! waits for.
 
-mod acked;
 mod bulk;
 mod copies;
 mod departure;
@@ -54,10 +53,9 @@ pub use departure::Departure;
 use history::History;
 use marks::Marks;
 pub use nagle_history::Held;
-pub(super) use packet_count::PacketCount;
+use packet_count::PacketCount;
 use rtt::RttSamples;
 use sizes::SegmentSizes;
-pub(super) use sizes::smss_of;
 use std::num::NonZeroU32;
 
 /// Classification of a segment with payload by its position in the stream.
@@ -183,12 +181,6 @@ impl Sender {
         self.history.is_some()
     }
 
-    /// Returns whether no fault ever occurred and the flight was never large.
-    #[inline]
-    pub fn is_calm(&self) -> bool {
-        self.history.is_none() && self.bulk.is_none()
-    }
-
     /// Losses and other faults so far.
     pub fn history(&self) -> &History {
         self.history.as_deref().unwrap_or(History::none())
@@ -219,13 +211,6 @@ impl Sender {
             flight_size_max_bytes: u64::from(self.flight_max),
             ..DirectionReport::default()
         }
-    }
-
-    /// Reads a word of each part of the state, to load all of them into the cache at once.
-    pub fn prefetch(&self) -> u64 {
-        let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
-        let known = u64::from(self.una) ^ self.rtts.recent_ns() ^ u64::from(self.flight_max);
-        sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
     }
 
     /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or observed.

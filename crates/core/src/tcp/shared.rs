@@ -1,11 +1,9 @@
-//! State that the connections of one shard share: caches, reusable memory and settings.
+//! State that the connections of one shard share: caches and settings.
 
 use crate::app::{KnownHeaders, Side};
 use crate::judge::Gap;
 use crate::model::Window;
-use crate::tcp::connection::SpareRares;
 use crate::tcp::early::EarlyBytes;
-use crate::tcp::exchange::{Chain, Exchange};
 use std::sync::Arc;
 
 /// State shared by the connections of one shard.
@@ -19,10 +17,6 @@ pub struct Shared {
     pub disable_fast_path: bool,
     /// Number of exchanges that connections hold back until their path is known.
     pub(super) kept: usize,
-    /// Memory of finished exchanges, for reuse.
-    pub(super) spare: Spare,
-    /// Memory of rarely needed state from closed connections, for reuse.
-    pub(super) rares: SpareRares,
     /// Names that endpoints state for their software.
     pub(super) names: Names,
     /// Out-of-order payload.
@@ -35,12 +29,6 @@ impl Shared {
     /// Creates the state for connections of which only what happens in `window` is reported.
     pub fn limited_to(window: Window) -> Self {
         Self { window, ..Self::default() }
-    }
-
-    /// Makes each exchange log the changes of its ledger.
-    pub fn logging_revisions(mut self) -> Self {
-        self.spare.logs_revisions = true;
-        self
     }
 }
 
@@ -85,61 +73,6 @@ impl Names {
         } else if let Some(place) = self.known.get_mut(self.oldest) {
             *place = pair;
             self.oldest = (self.oldest + 1) % NAMES_MAX;
-        }
-    }
-}
-
-/// Memory of finished exchanges, for reuse: there is an exchange for every few segments.
-#[derive(Default)]
-pub struct Spare {
-    /// Exchanges keep a log of what changes their ledgers later.
-    pub logs_revisions: bool,
-    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
-    exchanges: Vec<Box<Exchange>>,
-    /// Kept separately: an exchange needs chains only once there is a gap in it.
-    chains: Vec<Vec<Chain>>,
-}
-
-impl Clone for Spare {
-    /// A copy begins without spare memory.
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-/// Most exchanges, and most chain vectors, kept; and the most chains that a kept vector may have
-/// room for.
-const SPARE_MAX: usize = 32;
-const CHAINS_MAX: usize = 4;
-
-impl Spare {
-    /// Returns memory for an exchange, possibly with old content: [`begin`](Exchange::begin) must
-    /// be called.
-    #[inline]
-    pub fn room(&mut self) -> Box<Exchange> {
-        self.exchanges.pop().unwrap_or_default()
-    }
-
-    /// Gives `exchange` memory for its chains, if it has none.
-    #[inline]
-    pub fn lend(&mut self, exchange: &mut Exchange) {
-        if exchange.chains.capacity() == 0
-            && let Some(chains) = self.chains.pop()
-        {
-            exchange.chains = chains;
-        }
-    }
-
-    /// Takes back the memory of a finished exchange.
-    #[inline]
-    pub fn keep(&mut self, mut exchange: Box<Exchange>) {
-        let mut chains = std::mem::take(&mut exchange.chains);
-        if self.exchanges.len() < SPARE_MAX {
-            self.exchanges.push(exchange);
-        }
-        if (1..=CHAINS_MAX).contains(&chains.capacity()) && self.chains.len() < SPARE_MAX {
-            chains.clear();
-            self.chains.push(chains);
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Change, Exchange, Handshake, Outcome};
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::setup::Setup;
-use crate::tcp::shared::Spare;
 pub use overlap::{OverlappingMessage, StreamProgress};
 use std::num::NonZeroU64;
 
@@ -39,6 +38,8 @@ pub struct At {
     pub positions: [u64; 2],
     /// The client had closed the connection.
     pub client_closed: bool,
+    /// Exchanges log what changes their ledgers later.
+    pub logs_revisions: bool,
 }
 
 /// The exchanges of one connection that are not yet over.
@@ -94,8 +95,8 @@ impl Timeline {
     }
 
     /// Begins an exchange with `side` in the middle of a message that began before the capture.
-    pub fn begin_mid_message(&mut self, side: Side, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        self.open(at, setup, spare);
+    pub fn begin_mid_message(&mut self, side: Side, at: &At, setup: &mut Setup) {
+        self.open(at, setup);
         if let Some(exchange) = self.open.back_mut() {
             exchange.kind = "under way".into();
             exchange.request_seen = side == Side::Client;
@@ -157,14 +158,6 @@ impl Timeline {
             if exchange.response_end.is_none() {
                 exchange.ledger.add(owner, ns.min(to_ns.saturating_sub(exchange.start_ns)));
             }
-        }
-    }
-
-    /// Gives the exchange in progress memory for its chains.
-    #[inline]
-    pub fn lend(&mut self, spare: &mut Spare) {
-        if let Some(exchange) = self.open.front_mut() {
-            spare.lend(exchange);
         }
     }
 
@@ -234,9 +227,9 @@ impl Timeline {
     }
 
     /// Processes a mark of the framer.
-    pub fn mark(&mut self, mark: Mark<'_>, at: &At, setup: &mut Setup, spare: &mut Spare) {
+    pub fn mark(&mut self, mark: Mark<'_>, at: &At, setup: &mut Setup) {
         match mark {
-            Mark::RequestStart => self.request_start(at, setup, spare),
+            Mark::RequestStart => self.request_start(at, setup),
             Mark::Kind(kind) => {
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.kind = *kind;
@@ -253,7 +246,7 @@ impl Timeline {
                     exchange.awaits_continue = false;
                 }
             }
-            Mark::ResponseStart => self.response_start(at, setup, spare),
+            Mark::ResponseStart => self.response_start(at, setup),
             Mark::Interim { .. } => {
                 if let Some(exchange) = self.oldest_incomplete() {
                     exchange.response_seen = false;
@@ -262,7 +255,7 @@ impl Timeline {
             }
             Mark::ResponseEnd => self.response_end(at, at.position),
             Mark::Request { kind, .. } => {
-                self.request_start(at, setup, spare);
+                self.request_start(at, setup);
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.kind = *kind;
                     exchange.asked = true;
@@ -270,12 +263,12 @@ impl Timeline {
                 }
             }
             Mark::Response { extent, .. } => {
-                self.response_start(at, setup, spare);
+                self.response_start(at, setup);
                 self.response_end(at, at.position + u64::from(extent.message));
             }
             Mark::HandshakeStart => {
                 self.retire_endless(at.rtt_client_ns);
-                self.open(at, setup, spare);
+                self.open(at, setup);
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.in_handshake = true;
                     exchange.kind = "TLS handshake".into();
@@ -294,7 +287,7 @@ impl Timeline {
         }
     }
 
-    fn request_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
+    fn request_start(&mut self, at: &At, setup: &mut Setup) {
         if self.overlap == OverlappingMessage::RequestContinues {
             return;
         }
@@ -305,7 +298,7 @@ impl Timeline {
                 self.retire_answered(at);
             }
             if self.open.len() < PIPELINED_MAX {
-                self.open(at, setup, spare);
+                self.open(at, setup);
             }
         }
         if let Some(exchange) = self.open.back_mut() {
@@ -331,11 +324,11 @@ impl Timeline {
         }
     }
 
-    fn response_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
+    fn response_start(&mut self, at: &At, setup: &mut Setup) {
         // A server that sends unsolicited data does not make the client wait, unless it is the
         // first to send.
         if self.oldest_incomplete().is_none() && !self.begun && !at.client_closed {
-            self.greeting(at, setup, spare);
+            self.greeting(at, setup);
         }
         if let Some(exchange) = self.oldest_incomplete() {
             exchange.response_seen = true;
@@ -347,10 +340,10 @@ impl Timeline {
 
     /// Adds an exchange for a server that sends the first data: the client has waited since the
     /// connection was established.
-    fn greeting(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
+    fn greeting(&mut self, at: &At, setup: &mut Setup) {
         let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
         let ready_ns = ack.time_ns.min(at.time_ns);
-        self.open(&At { time_ns: ready_ns, ..*at }, setup, spare);
+        self.open(&At { time_ns: ready_ns, ..*at }, setup);
         if let Some(exchange) = self.open.back_mut() {
             exchange.kind = "greeting".into();
             let waited_ns = at.time_ns - ready_ns;
@@ -380,9 +373,8 @@ impl Timeline {
         *retire_at = (*retire_at).min(position);
     }
 
-    fn open(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        let mut exchange = spare.room();
-        exchange.begin(at.seen, at.time_ns);
+    fn open(&mut self, at: &At, setup: &mut Setup) {
+        let mut exchange = Exchange::begin(at.seen, at.time_ns);
         (exchange.began_at, exchange.idle_ns) = (at.positions, self.paused_ns);
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
             setup.claimed = true;
@@ -397,7 +389,7 @@ impl Timeline {
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
         self.begun = true;
-        if spare.logs_revisions {
+        if at.logs_revisions {
             exchange.log_revisions();
         }
         self.open.push_back(exchange);
@@ -487,11 +479,6 @@ impl Timeline {
     pub fn shrink(&mut self) {
         self.open.shrink();
         self.done.shrink();
-    }
-
-    /// Reads a word that the next segment needs, to load it into the cache.
-    pub fn prefetch(&self) -> u64 {
-        self.cursor_ns ^ self.open.front().map_or(0, |exchange| exchange.end_ns ^ exchange.idle_ns)
     }
 
     /// Bytes of memory beside the struct itself.

@@ -1,7 +1,6 @@
 //! The table of connections of one shard.
 
 mod closed;
-mod one_shots;
 
 use crate::app::Label;
 use crate::capture::FrameId;
@@ -9,13 +8,11 @@ use crate::model::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;
-use crate::tcp::one_shot::{OneShot, OneShotConnection};
 use crate::tcp::row::Row;
 use crate::tcp::shared::Shared;
 use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
 use closed::{Closed, ClosedMatch, Due, Over};
 use hashbrown::HashTable;
-use one_shots::{OneShotConnections, Step};
 use std::collections::VecDeque;
 
 /// An exchange on a connection without any loss or other fault, whose client waited only for the
@@ -38,22 +35,15 @@ pub struct SimpleExchange<'a> {
 }
 
 impl SimpleExchange<'_> {
-    /// Its wall time, ns.
+    /// Wall time of the exchange, ns.
     #[inline]
     pub fn wall_ns(&self) -> u64 {
         self.path_ns + self.server_ns
     }
 }
 
-/// Receives what the tracker finds: exchanges, connections, and [one-shot connections](OneShot).
+/// Receives what the tracker finds: exchanges and connections.
 pub trait Sink {
-    /// `true` if it can count one-shot connections without their connections.
-    const COUNTS_VISITS: bool = false;
-    /// Receives a one-shot connection that is over, together with its exchange. Returns whether it
-    /// has counted both; otherwise both are passed on in full.
-    fn one_shot(&mut self, _one_shot: &OneShot<'_>) -> bool {
-        false
-    }
     /// Receives a finished exchange that is like others before it. Returns whether it has counted
     /// it; otherwise it is passed on in full, as an [`exchange`](Self::exchange).
     fn simple_exchange(
@@ -67,7 +57,8 @@ pub trait Sink {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
     /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
-    /// Receives such a connection that lies wholly outside the time window of the report.
+    /// Receives a connection that is over, or still open at the end of the capture, and that lies
+    /// completely outside the time window of the report.
     fn uncounted(&mut self, _connection: &Connection) {}
 }
 
@@ -78,60 +69,39 @@ const HALF_OPEN_MAX: u64 = 2048;
 /// Most handshakes are complete before this many other connections have begun.
 const FRESH_MAX: usize = 16;
 
-/// Number of consecutive failed one-shot connections after which few more are expected.
-const VAIN_MAX: u32 = 64;
-
-/// Then one in this many connections is still tried as a one-shot connection.
-const TRIED_ANYHOW: u64 = 16;
-
-/// Most closed connections whose memory is kept.
-const SPARE_MAX: usize = 32;
-
 /// Follows the connections of one shard.
 #[derive(Clone, Default)]
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
-    /// Connections of which every segment was expected so far.
-    one_shots: OneShotConnections,
-    /// Consecutive one-shot connections that failed, as in a flood or with clients that stay
-    /// connected.
-    vain: u32,
     closed: Closed,
     /// Number of connections that began with a SYN.
     begun: u64,
-    /// The last of them, in order.
+    /// The latest of these connections, in order.
     fresh: VecDeque<Begun>,
-    /// Earlier ones whose handshake was incomplete when they left `fresh`.
+    /// Earlier connections whose handshake was incomplete when they left `fresh`.
     half_open: VecDeque<Begun>,
     shared: Shared,
-    /// Memory of closed connections, for reuse.
-    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
-    spare: Vec<Box<Connection>>,
     /// Keep literal values in request labels.
     pub shows_values: bool,
-    /// Connections that reused the addresses and ports of another.
+    /// Number of connections that reused the addresses and ports of another.
     pub port_reuses: u64,
-    /// Connection attempts dropped to keep memory bounded.
+    /// Number of connection attempts that were dropped to keep memory bounded.
     pub evicted: u64,
-    /// Connections excluded because they are copies of others with other addresses.
+    /// Number of connections excluded because they are copies of others with other addresses.
     pub copies: u64,
-    /// Segments inside the time window of the report.
+    /// Number of segments inside the time window of the report.
     pub segments: u64,
 }
 
 /// Identifies a connection that began with a SYN: addresses and ports are reused, frames are not.
 #[derive(Clone)]
 struct Begun {
-    /// Number of connections begun up to it.
+    /// Number of connections that had begun, including this one.
     number: u64,
     hash: u64,
     key: FlowKey,
     first_frame: FrameId,
 }
-
-/// With more connections than this in one shard, they do not stay in a core's cache between
-/// segments.
-const CACHED_MAX: usize = 64;
 
 /// Hash for the table. A connection keeps only the lower half of its hash, while the table needs
 /// bits in the upper half.
@@ -145,67 +115,32 @@ impl Tracker {
         self.shared.window = window;
     }
 
-    /// Disables the fast paths if `always`, for differential tests; the results are identical.
-    pub fn go_long_way(&mut self, always: bool) {
-        self.shared.disable_fast_path = always;
+    /// Disables the fast path if `disabled`, for differential tests: the results are identical.
+    pub fn disable_fast_path(&mut self, disabled: bool) {
+        self.shared.disable_fast_path = disabled;
     }
 
-    /// Sets the memory bound for one of `trackers` trackers that keep payload at the same time.
-    pub fn is_one_of(&mut self, trackers: usize) {
+    /// Sets the memory bound of out-of-order bytes to the share of one of `trackers` trackers.
+    pub fn share_early_bytes(&mut self, trackers: usize) {
         self.shared.early = EarlyBytes::share_of(trackers);
     }
 
-    /// Out-of-order bytes that were discarded to keep memory bounded.
+    /// Number of out-of-order bytes that were discarded to keep memory bounded.
     pub fn discarded_bytes(&self) -> u64 {
         self.shared.early.discarded_bytes
     }
 
-    /// Returns the number of these bytes and resets it.
+    /// Returns the number of out-of-order bytes that were discarded, and resets it.
     pub fn take_discarded_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.shared.early.discarded_bytes)
-    }
-
-    /// Loads the connections that `segments` will change into the cache, all at once: with many
-    /// open, each has to be fetched from memory in several pieces.
-    pub fn prefetch<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
-        if self.table.len() <= CACHED_MAX {
-            return;
-        }
-        // Closed connections are kept for a while, and needed again when their ports are reused
-        // and when they are dropped.
-        let many = self.table.len().saturating_sub(self.closed.whole()) > CACHED_MAX;
-        let begins =
-            |segment: &Segment| segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
-        let look = |hash: u64, key: &FlowKey| {
-            let found = self.table.find(hash, |connection| connection.key == *key);
-            found.map_or(0, |connection| connection.prefetch())
-        };
-        let (mut seen, mut until_ns) = (0, 0);
-        for segment in segments {
-            let begins = begins(segment);
-            if begins {
-                until_ns = segment.time_ns;
-            }
-            if many || begins {
-                seen ^= look(table_hash(segment.flow_hash), &segment.flow);
-            }
-        }
-        let over = self.closed.due(until_ns);
-        seen = over.fold(seen, |seen, over| seen ^ look(over.hash, &over.key));
-        std::hint::black_box(seen);
     }
 
     /// Processes the next segment in time order, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         self.segments += u64::from(self.shared.window.contains(segment.time_ns));
-        self.take(segment, payload, sink);
-    }
-
-    #[inline]
-    fn take(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = table_hash(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
-        let Some(connection) = found else { return self.take_other(segment, payload, sink) };
+        let Some(connection) = found else { return self.process_unknown(segment, payload, sink) };
         if connection.take_fast_path(segment, payload, &mut self.shared, sink) {
             return;
         }
@@ -227,18 +162,9 @@ impl Tracker {
         }
     }
 
-    /// Processes a segment of no connection in the table.
-    fn take_other(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+    /// Processes a segment that belongs to no connection in the table.
+    fn process_unknown(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = table_hash(segment.flow_hash);
-        match self.one_shots.goes_on(segment, payload, &mut self.shared) {
-            Step::Expected => return,
-            Step::Over(over) => return self.closed.add(over),
-            Step::Odd => {
-                self.replay(&segment.flow, segment.flow_hash, sink);
-                return self.take(segment, payload, sink);
-            }
-            Step::None => {}
-        }
         if !segment.may_begin() {
             return;
         }
@@ -250,48 +176,8 @@ impl Tracker {
         self.begin(segment, payload, sink);
     }
 
-    /// Turns the one-shot connection of `flow`, if it is one, into a tracked connection.
-    fn replay(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
-        if let Some(candidate) = self.one_shots.take_of(table_hash(flow_hash), flow) {
-            self.follow(candidate, sink);
-        }
-    }
-
-    /// Turns a one-shot connection into a tracked connection in the table.
-    fn follow(&mut self, candidate: Box<OneShotConnection>, sink: &mut impl Sink) {
-        let (hash, connection) = (table_hash(candidate.flow_hash), self.followed(candidate, sink));
-        self.table.insert_unique(hash, connection, |connection| table_hash(connection.hash.into()));
-    }
-
-    /// Turns a one-shot connection into a tracked connection.
-    fn followed(
-        &mut self,
-        candidate: Box<OneShotConnection>,
-        sink: &mut impl Sink,
-    ) -> Box<Connection> {
-        self.vain = self.vain.saturating_add(1);
-        let mut connection = self.boxed(Connection::new(&candidate.syn()));
-        if self.shows_values {
-            connection.show_values();
-        }
-        candidate.replay(&mut connection, &mut self.shared, sink);
-        self.one_shots.keep_room(candidate);
-        connection
-    }
-
-    /// Ends a one-shot connection: counts it, or passes on its connection in full.
-    fn end(&mut self, candidate: Box<OneShotConnection>, sink: &mut impl Sink) {
-        if candidate.one_shot().is_some_and(|one_shot| sink.one_shot(&one_shot)) {
-            self.vain = 0;
-            return self.one_shots.keep_room(candidate);
-        }
-        let connection = self.followed(candidate, sink);
-        self.let_go(connection, sink);
-    }
-
     /// Processes an ICMP error about a packet of a connection.
-    pub fn icmp_error(&mut self, error: &IcmpError, sink: &mut impl Sink) {
-        self.replay(&error.flow, error.flow_hash, sink);
+    pub fn icmp_error(&mut self, error: &IcmpError) {
         let hash = table_hash(error.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
         let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
@@ -304,35 +190,27 @@ impl Tracker {
 
     /// Excludes a connection from the report, as a copy of another with other addresses; it is
     /// still tracked.
-    pub fn exclude(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
-        self.replay(flow, flow_hash, sink);
+    pub fn exclude(&mut self, flow: &FlowKey, flow_hash: u64) {
         let found =
             self.table.find_mut(table_hash(flow_hash), |connection| connection.key == *flow);
         self.copies += u64::from(found.is_some_and(|connection| connection.exclude()));
     }
 
-    /// Begins a connection or one-shot connection with `segment`, which may begin one.
+    /// Begins a connection with `segment`, which may begin one.
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = table_hash(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
         self.expire(segment.time_ns, sink);
-        if self.may_be_one_shot(segment, sink) {
-            if let Some(old) = self.one_shots.begin(hash, segment, self.shows_values) {
-                self.follow(old, sink);
-            }
-        } else {
-            let mut connection = self.boxed(Connection::new(segment));
-            if self.shows_values {
-                connection.show_values();
-            }
-            connection.segment(segment, payload, &mut self.shared, sink);
-            if connection.is_over() {
-                connection.set_over(segment.time_ns);
-                self.closed.add(Over::of(&connection, hash, segment.time_ns));
-            }
-            self.table
-                .insert_unique(hash, connection, |connection| table_hash(connection.hash.into()));
+        let mut connection = Box::new(Connection::new(segment));
+        if self.shows_values {
+            connection.show_values();
         }
+        connection.segment(segment, payload, &mut self.shared, sink);
+        if connection.is_over() {
+            connection.set_over(segment.time_ns);
+            self.closed.add(Over::of(&connection, hash, segment.time_ns));
+        }
+        self.table.insert_unique(hash, connection, |connection| table_hash(connection.hash.into()));
         if syn {
             self.begun += 1;
             let (number, key, first_frame) = (self.begun, segment.flow, segment.frame);
@@ -341,27 +219,10 @@ impl Tracker {
         self.bound_half_open(sink);
     }
 
-    /// Returns whether `segment` may begin a one-shot connection that can be counted.
-    fn may_be_one_shot<S: Sink>(&self, segment: &Segment, _: &S) -> bool {
-        S::COUNTS_VISITS
-            && !self.shared.disable_fast_path
-            && self.shared.window.is_all()
-            && (self.vain < VAIN_MAX || self.begun.is_multiple_of(TRIED_ANYHOW))
-            && OneShotConnection::begins_with(segment)
-    }
-
     /// Drops connections that have been over for long enough.
     fn expire(&mut self, now_ns: u64, sink: &mut impl Sink) {
         while let Some(due) = self.closed.next_due(now_ns) {
             let (Due::Settled(over) | Due::Forgotten(over)) = due;
-            if let Some(candidate) = self.one_shots.take(over.hash, &over.key, over.first_frame) {
-                if candidate.is_over() {
-                    self.closed.remember(&over, candidate.numbers(), now_ns);
-                    self.end(candidate, sink);
-                    continue;
-                }
-                self.follow(candidate, sink);
-            }
             let found = self.table.find(over.hash, |it| over.is(it));
             let Some(connection) = found else { continue };
             let (is_clean, numbers) = (connection.left_cleanly(), connection.numbers());
@@ -379,7 +240,7 @@ impl Tracker {
         }
     }
 
-    /// The connection of `begun`, if it is still in the table.
+    /// Returns the connection of `begun`, if it is still in the table.
     fn find(&self, begun: &Begun) -> Option<&Connection> {
         let found = self
             .table
@@ -390,12 +251,7 @@ impl Tracker {
     fn bound_half_open(&mut self, sink: &mut impl Sink) {
         while self.fresh.len() > FRESH_MAX {
             let Some(begun) = self.fresh.pop_front() else { return };
-            let Begun { hash, key, first_frame, .. } = &begun;
-            let connected = self
-                .find(&begun)
-                .map(|connection| connection.setup.is_established())
-                .or_else(|| self.one_shots.is_connected(*hash, key, *first_frame));
-            if connected == Some(false) {
+            if self.find(&begun).is_some_and(|connection| !connection.setup.is_established()) {
                 self.half_open.push_back(begun);
             }
         }
@@ -403,12 +259,6 @@ impl Tracker {
         let is_old = |begun: &&Begun| begun_now - begun.number >= HALF_OPEN_MAX;
         while self.half_open.front().filter(is_old).is_some() {
             let Some(begun) = self.half_open.pop_front() else { return };
-            let Begun { hash, key, first_frame, .. } = &begun;
-            if self.one_shots.is_connected(*hash, key, *first_frame) == Some(false)
-                && let Some(candidate) = self.one_shots.take(*hash, key, *first_frame)
-            {
-                self.follow(candidate, sink);
-            }
             let found = self.find(&begun).filter(|connection| connection.setup.half_open());
             let Some(connection) = found else { continue };
             // A refused connection is over and only kept for late segments.
@@ -419,40 +269,13 @@ impl Tracker {
 
     fn remove(&mut self, hash: u64, key: &FlowKey, sink: &mut impl Sink) {
         if let Ok(entry) = self.table.find_entry(hash, |connection| connection.key == *key) {
-            let (connection, _) = entry.remove();
-            self.let_go(connection, sink);
-        }
-    }
-
-    /// Ends `connection` and keeps its memory for reuse.
-    fn let_go(&mut self, mut connection: Box<Connection>, sink: &mut impl Sink) {
-        connection.finish(&mut self.shared, sink);
-        if self.spare.len() < SPARE_MAX {
-            connection.give_back(&mut self.shared.rares);
-            self.spare.push(connection);
-        }
-    }
-
-    /// Boxes `connection`, in reused memory if there is any.
-    fn boxed(&mut self, connection: Connection) -> Box<Connection> {
-        match self.spare.pop() {
-            Some(mut spare) => {
-                *spare = connection;
-                spare
-            }
-            None => Box::new(connection),
+            let (mut connection, _) = entry.remove();
+            connection.finish(&mut self.shared, sink);
         }
     }
 
     /// Ends the capture: ends all connections in the order in which they began.
     pub fn finish(&mut self, sink: &mut impl Sink) {
-        for candidate in self.one_shots.take_all() {
-            if candidate.is_over() {
-                self.end(candidate, sink);
-            } else {
-                self.follow(candidate, sink);
-            }
-        }
         let mut rest: Vec<_> = self.table.drain().collect();
         rest.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
         for mut connection in rest {
@@ -463,9 +286,8 @@ impl Tracker {
     /// Passes to `sink` what [`finish`](Self::finish) would if the capture ended here, and leaves
     /// the tracker unchanged. Connections without a segment since `since_ns` and without an
     /// exchange under way are left out.
-    pub fn peek(&self, since_ns: u64, sink: &mut impl Sink) {
+    pub fn finish_copy(&self, since_ns: u64, sink: &mut impl Sink) {
         let mut copy = Self {
-            one_shots: self.one_shots.clone(),
             shared: self.shared.clone(),
             shows_values: self.shows_values,
             ..Self::default()
@@ -488,40 +310,30 @@ impl Tracker {
         let is_idle = |it: &mut Box<Connection>| it.last.time_ns < before_ns;
         let mut idle: Vec<_> = self.table.extract_if(is_idle).collect();
         idle.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
-        for connection in idle {
-            self.let_go(connection, sink);
+        for mut connection in idle {
+            connection.finish(&mut self.shared, sink);
         }
     }
 
     /// Ends all connections that are not `kept`, as the end of the capture would, in the order in
     /// which they began.
     pub fn end_unless(&mut self, kept: impl Fn(&FlowKey) -> bool, sink: &mut impl Sink) {
-        for candidate in self.one_shots.take_all() {
-            if candidate.is_over() {
-                self.end(candidate, sink);
-            } else {
-                self.follow(candidate, sink);
-            }
-        }
         let mut left: Vec<_> = self.table.extract_if(|it| !kept(&it.key)).collect();
         left.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
-        for connection in left {
-            self.let_go(connection, sink);
+        for mut connection in left {
+            connection.finish(&mut self.shared, sink);
         }
     }
 
-    /// Memory that connections take, bytes.
+    /// Returns the memory that connections take, bytes.
     pub fn memory_bytes(&self) -> usize {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());
-        self.table.allocation_size()
-            + connections.sum::<usize>()
-            + self.one_shots.memory_bytes()
-            + self.shared.early.heap_bytes()
+        self.table.allocation_size() + connections.sum::<usize>() + self.shared.early.heap_bytes()
     }
 
-    /// Number of connections tracked at present.
+    /// Returns the number of connections tracked at present.
     pub fn open_connections(&self) -> usize {
-        self.table.len() + self.one_shots.len()
+        self.table.len()
     }
 }
 

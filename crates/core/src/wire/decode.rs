@@ -4,12 +4,11 @@ use super::ip::{Network, protocol};
 use super::link::{Layer, ether_type};
 use super::walk::{Origin, Output, Walk};
 use super::{DecodeError, FlowHasher, Packet, Segment, tcp};
-use crate::capture::{Block, Frame, FrameEntry, LinkType};
+use crate::capture::{Frame, LinkType};
 
 const ETHERNET_LEN: usize = 14;
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
-const TCP_LEN: usize = 20;
 
 /// Decodes one frame. Does not allocate or fail: a frame that cannot be decoded is
 /// [`Packet::Malformed`].
@@ -37,39 +36,8 @@ pub fn decode_long_way<'a>(
     general(frame, Output { hasher, segment })
 }
 
-/// Decodes the frame of `entry` into `segment`, with the payload's position in the block, if it is
-/// of the most common form. Returns `false` for all others, which are left to [`decode`]; that
-/// gives the same results for common frames.
-#[inline(always)]
-pub(crate) fn decode_common(
-    block: &Block,
-    entry: &FrameEntry,
-    hasher: &FlowHasher,
-    segment: &mut Segment,
-) -> bool {
-    let Some(frame) = block.frame(entry) else { return false };
-    let is_common = common(&frame, &mut Output { hasher, segment }).is_some();
-    if is_common {
-        (segment.time_ns, segment.frame) = (entry.time_ns, entry.id);
-        segment.rebase(entry.offset);
-    }
-    is_common
-}
-
-/// Decodes TCP in IPv4 in untagged Ethernet. As with all fast paths, the caller sets time and frame
-/// of the segment.
-#[inline(always)]
-fn common(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
-    let Frame { bytes, link, .. } = *frame;
-    let headers: &[u8; ETHERNET_LEN + IPV4_LEN + TCP_LEN] = bytes.first_chunk()?;
-    let is_ipv4 = u16::from_be_bytes([headers[12], headers[13]]) == ether_type::IPV4;
-    if link != LinkType::ETHERNET || !is_ipv4 {
-        return None;
-    }
-    ipv4(frame, ETHERNET_LEN, output)
-}
-
-/// Decodes TCP in IPv4 or IPv6 after any common link header.
+/// Decodes TCP in IPv4 or IPv6 after any common link header. The caller sets time and frame of the
+/// segment.
 #[inline(never)]
 fn short(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
     let Frame { bytes, link, .. } = *frame;
@@ -176,13 +144,11 @@ mod tests {
         Frame { id, time_ns: 1, original_len: bytes.len() as u32, link, bytes }
     }
 
-    type Way = fn(&Frame<'_>, &mut Output<'_>) -> Option<()>;
-
-    /// Returns the segment that a fast path decodes, if it accepts the frame.
-    fn by(way: Way, frame: &Frame<'_>) -> Option<Segment> {
+    /// Returns the segment that the fast path decodes, if it accepts the frame.
+    fn by_short(frame: &Frame<'_>) -> Option<Segment> {
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());
         let mut output = Output { hasher: &hasher, segment: &mut segment };
-        way(frame, &mut output)?;
+        short(frame, &mut output)?;
         let (time_ns, id) = (frame.time_ns, frame.id);
         Some(Segment { time_ns, frame: id, ..segment })
     }
@@ -224,10 +190,9 @@ mod tests {
 
     fn assert_same(frame: &Frame<'_>) {
         let long = long(frame);
-        for segment in [by(common, frame), by(short, frame)] {
-            if segment.is_some() {
-                assert_eq!(format!("{segment:?}"), format!("{long:?}"), "{:?}", frame.bytes);
-            }
+        let segment = by_short(frame);
+        if segment.is_some() {
+            assert_eq!(format!("{segment:?}"), format!("{long:?}"), "{:?}", frame.bytes);
         }
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());
         let decoded = matches!(decode(frame, &hasher, &mut segment), Packet::Tcp);
@@ -254,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_segment_takes_the_common_path() {
-        let segment = by(common, &frame(&ordinary())).expect("ordinary");
+    fn an_ordinary_segment_takes_the_short_path() {
+        let segment = by_short(&frame(&ordinary())).expect("ordinary");
         assert_eq!((segment.payload_len, segment.tsecr), (10, 2));
     }
 
@@ -285,32 +250,9 @@ mod tests {
         assert_eq!(payload_len(&short_frame(&[0; 1], ack)), 1);
     }
 
-    #[test]
-    fn in_a_block_the_payload_lies_where_its_frame_does() {
-        let bytes = ordinary();
-        let len = bytes.len() as u32;
-        let entry = FrameEntry {
-            time_ns: 1,
-            id: FrameId::new(0, 1),
-            offset: 5,
-            captured_len: len,
-            original_len: len,
-            link: LinkType::ETHERNET,
-            clock_set: false,
-        };
-        let block = Block { bytes: [&[0; 5], &bytes[..]].concat(), entries: vec![entry] };
-        let (hasher, mut segment) = (FlowHasher::new(1), unclean());
-        assert!(decode_common(&block, &entry, &hasher, &mut segment));
-        let mut expected = long(&frame(&bytes)).expect("a segment");
-        expected.rebase(5);
-        assert_eq!(format!("{segment:?}"), format!("{expected:?}"));
-        let beyond = FrameEntry { captured_len: len + 1, ..entry };
-        assert!(!decode_common(&block, &beyond, &hasher, &mut segment));
-    }
-
     /// Every value of every header byte, captured whole and cut.
     #[test]
-    fn the_common_path_decides_as_the_general_one() {
+    fn the_short_path_decides_as_the_general_one() {
         for (at, value) in (0..66).flat_map(|at| (0..=255).map(move |value| (at, value))) {
             let mut bytes = ordinary();
             bytes[at] = value;
@@ -344,12 +286,11 @@ mod tests {
             let mut bytes = Vec::new();
             tcp.options_raw(&options).unwrap().write(&mut bytes, &[7; 30]).unwrap();
             bytes[47] = flags;
-            prop_assert!(by(common, &frame(&bytes)).is_some());
             bytes.resize(bytes.len() + padding, 0);
             let (link, mut bytes) = dress(&bytes, dress_number);
             let link = LinkType(link);
             let dressed = Frame { link, ..frame(&bytes) };
-            prop_assert!(by(short, &dressed).is_some());
+            prop_assert!(by_short(&dressed).is_some());
             for (at, value) in changes {
                 let at = at.min(bytes.len() - 1);
                 bytes[at] = value;

@@ -27,7 +27,7 @@ pub struct Fragment<'a> {
     pub(super) origin: Origin,
     pub(super) network: Network,
     pub(super) key: FragmentKey,
-    /// Its offset in the packet's payload, bytes.
+    /// The offset in the packet's payload, bytes.
     pub(super) offset: u32,
     /// `true` if more fragments follow it.
     pub(super) more: bool,

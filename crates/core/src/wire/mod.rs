@@ -26,7 +26,6 @@ mod tunnel;
 mod udp;
 mod walk;
 
-pub(crate) use decode::decode_common;
 pub use decode::{decode, decode_long_way};
 pub use error::{DecodeCounts, DecodeError, Other};
 pub use flow::FlowHasher;

@@ -130,7 +130,7 @@ fn payload_behind_holes_has_a_bound_over_all_connections() {
         +0.01 < . len 60000 each 1500
     "#;
     let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
-    tracker.is_one_of(16);
+    tracker.share_early_bytes(16);
     let (mut others, mut held) = (0, 0);
     for index in 0..300_u64 {
         let behind = frames(hole, index * 1_000_000, 10_000 + index as u16);

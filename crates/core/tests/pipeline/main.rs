@@ -1,6 +1,5 @@
 //! The result does not depend on the number of threads or on how the capture is cut into blocks.
 
-mod one_shots;
 mod sliding;
 mod steady;
 mod wire;

@@ -146,7 +146,6 @@ impl Line {
         let Sent { side, seq, payload, flags, window } = sent;
         let packet = Packet {
             time_ns: self.time_ns,
-            sent_ns: self.time_ns,
             side,
             ports: [20_000, self.speech.port()],
             seq,
@@ -156,7 +155,7 @@ impl Line {
             window,
             number: self.numbers[side],
         };
-        packet.write(&mut self.bytes, usize::MAX);
+        packet.write(&mut self.bytes);
         self.numbers[side] = self.numbers[side].wrapping_add(1);
     }
 

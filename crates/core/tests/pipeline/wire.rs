@@ -6,15 +6,13 @@ use etherparse::{PacketBuilder, TcpOptionElement};
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub time_ns: u64,
-    /// Time at which it was sent, by its timestamp.
-    pub sent_ns: u64,
     pub side: usize,
     /// The client's port and the server's.
     pub ports: [u16; 2],
     pub seq: u32,
     pub ack: u32,
     pub payload: Vec<u8>,
-    /// `S`, `A`, `P`, `F`, `R`.
+    /// `S`, `A`, `P`, `F`.
     pub flags: &'static str,
     pub window: u16,
     /// The identification field.
@@ -28,8 +26,8 @@ pub fn pcap_header() -> Vec<u8> {
 }
 
 impl Packet {
-    /// Writes it to a capture, up to `snap` bytes of it.
-    pub fn write(&self, capture: &mut Vec<u8>, snap: usize) {
+    /// Writes it to a capture.
+    pub fn write(&self, capture: &mut Vec<u8>) {
         let addresses = [[10, 0, 0, 1], [10, 0, 0, 2]];
         let (source, destination) = (addresses[self.side], addresses[1 - self.side]);
         let (from, to) = (self.ports[self.side], self.ports[1 - self.side]);
@@ -39,7 +37,7 @@ impl Packet {
         let builder = PacketBuilder::ethernet2([1; 6], [2; 6])
             .ip(etherparse::IpHeaders::Ipv4(ip, Default::default()));
         let mut tcp = builder.tcp(from, to, self.seq, self.window);
-        let ticks = (self.sent_ns / 1_000_000) as u32;
+        let ticks = (self.time_ns / 1_000_000) as u32;
         let mut options = vec![TcpOptionElement::Timestamp(5_000 + ticks, 5_000 + ticks)];
         for flag in self.flags.chars() {
             tcp = match flag {
@@ -50,7 +48,6 @@ impl Packet {
                 }
                 'P' => tcp.psh(),
                 'F' => tcp.fin(),
-                'R' => tcp.rst(),
                 _ => tcp.ack(self.ack),
             };
         }
@@ -58,10 +55,10 @@ impl Packet {
         let mut frame = Vec::new();
         tcp.write(&mut frame, &self.payload).expect("a packet in memory");
         let seconds = 1 + (self.time_ns / 1_000_000_000) as u32;
-        let (kept, len) = (frame.len().min(snap) as u32, frame.len() as u32);
-        for word in [seconds, (self.time_ns % 1_000_000_000) as u32, kept, len] {
+        let len = frame.len() as u32;
+        for word in [seconds, (self.time_ns % 1_000_000_000) as u32, len, len] {
             capture.extend_from_slice(&word.to_le_bytes());
         }
-        capture.extend_from_slice(&frame[..kept as usize]);
+        capture.extend_from_slice(&frame);
     }
 }

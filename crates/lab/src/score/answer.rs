@@ -44,7 +44,7 @@ struct Totals {
 /// A named cause.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Named {
-    /// Its id in the taxonomy.
+    /// The id in the taxonomy.
     pub cause: String,
     /// Fault or cost; if not given, that of the taxonomy.
     #[serde(default)]
@@ -65,7 +65,7 @@ pub struct Named {
 /// The culprit, which has to change something.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Culprit {
-    /// Its role.
+    /// The role.
     pub role: Role,
     /// Address, or address and port.
     #[serde(default)]

@@ -48,7 +48,7 @@ pub struct Judged {
 /// The result for one labelled cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JudgedCause {
-    /// Its id.
+    /// The id of the cause.
     pub cause: String,
     /// `true` if no packet at this vantage shows the cause, so that it does not count.
     pub hidden: bool,

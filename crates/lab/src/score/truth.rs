@@ -72,7 +72,7 @@ pub struct Asked {
 /// A cause that is present.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TrueCause {
-    /// Its id.
+    /// The id of the cause.
     pub cause: String,
     /// Role of the culprit.
     pub culprit_role: Role,
@@ -99,7 +99,7 @@ pub struct FromCapture {
 /// A cause with its culprit's role.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Verdict {
-    /// Its id.
+    /// The id of the cause.
     pub cause: String,
     /// Role of the culprit.
     pub culprit_role: Role,
@@ -142,7 +142,7 @@ impl TrueCause {
 /// A capture in the directory of the labels.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LabelledCapture {
-    /// Its file name.
+    /// The file name.
     pub file: String,
     /// `client` or `server`.
     pub vantage: String,

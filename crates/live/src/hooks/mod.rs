@@ -145,7 +145,7 @@ pub enum Record {
 /// capture with the same two ends, in either order.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Summary {
-    /// Dropped packets.
+    /// The dropped packets.
     pub drops: Vec<Drop>,
     /// Retransmissions.
     pub retransmits: Vec<Retransmits>,

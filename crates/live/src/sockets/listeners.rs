@@ -62,7 +62,7 @@ pub(crate) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
     counts
 }
 
-/// The addresses that are listened at.
+/// The addresses of all listeners.
 pub(crate) struct Listening(HashSet<SocketAddr>);
 
 impl Listening {

@@ -28,7 +28,7 @@ pub struct Received {
 pub struct QueuedError {
     /// The `errno` of the error.
     pub errno: i32,
-    /// `true` if an ICMP packet brought it, `false` if this host made it itself.
+    /// `true` if an ICMP packet reported the error, `false` if this host detected it.
     pub is_icmp: bool,
     /// ICMP type.
     pub kind: u8,

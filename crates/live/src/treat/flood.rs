@@ -12,7 +12,7 @@ use crate::netns::Netns;
 pub struct SynFlood {
     /// Port that is flooded.
     pub port: u16,
-    /// Answer SYNs without keeping state where the queue is full.
+    /// `true` to answer SYNs without keeping state if the queue is full.
     pub cookies: bool,
     /// Length of the listener's queues.
     pub backlog: Option<u32>,

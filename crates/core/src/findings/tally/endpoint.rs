@@ -24,7 +24,7 @@ pub use set_ups::SetUps;
 use crate::app::{Label, Side};
 use crate::findings::tally::{Rows, Tails, Waits};
 use crate::model::{Cause, Ledger, Owner};
-use crate::tcp::{Connection, Exchange, OneShot};
+use crate::tcp::{Connection, Exchange};
 
 /// Sums of one server endpoint, in groups by mechanism.
 #[derive(Clone, Debug, Default)]
@@ -83,14 +83,6 @@ impl EndpointTally {
         for side in Side::ALL {
             self.senders[side as usize].connection(connection, side);
         }
-    }
-
-    /// Counts a one-shot connection to it.
-    pub(super) fn one_shot(&mut self, one_shot: &OneShot<'_>) {
-        self.connections += 1;
-        self.set_ups.established += 1;
-        self.identity.one_shot(one_shot);
-        self.round_trips.one_shot(one_shot);
     }
 
     /// Returns the events at the senders of `side`.

@@ -6,7 +6,7 @@ use crate::capture::FrameId;
 use crate::judge::QueueDelay;
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::model::{Cause, Owner, Sighting, Vantage};
-use crate::tcp::{Connection, Exchange, OneShot, Outcome, SimpleExchange};
+use crate::tcp::{Connection, Exchange, Outcome, SimpleExchange};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
@@ -74,40 +74,6 @@ impl Queues {
     #[inline]
     pub fn may_be_queued(plain: &SimpleExchange<'_>) -> bool {
         (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= QUEUE_DELAY_MIN_NS
-    }
-
-    /// A one-shot connection is over.
-    #[inline]
-    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
-        let seen_ns = one_shot.arrived_ns - one_shot.syn.time_ns;
-        if seen_ns.max(one_shot.path_ns) >= QUEUE_DELAY_MIN_NS && one_shot.path.base_rtt_ns() > 0 {
-            self.slow_one_shot(one_shot);
-        }
-    }
-
-    #[cold]
-    fn slow_one_shot(&mut self, one_shot: &OneShot<'_>) {
-        self.keep(SmallExchange {
-            client: one_shot.client,
-            server: one_shot.server,
-            exchange: 1,
-            connection: one_shot.syn.frame,
-            rtt_base_ns: one_shot.path.base_rtt_ns(),
-            has_handshake: true,
-            vantage: one_shot.path.vantage(),
-            protocol: one_shot.protocol,
-            kind: one_shot.kind.digest(),
-            first: one_shot.asked,
-            last: one_shot.answered,
-            connects: true,
-            wall_ns: one_shot.wall_ns(),
-            path_ns: one_shot.path_ns,
-            connect_ns: one_shot.connect_ns,
-            queueing_ns: 0,
-            server_ns: one_shot.server_ns,
-            acked_ns: one_shot.arrived_ns - one_shot.answered.time_ns,
-            reported_ns: 0,
-        });
     }
 
     /// Processes an exchange that is over.

@@ -7,10 +7,10 @@ use crate::capture::FrameId;
 use crate::findings::scene::Scene;
 use crate::findings::tally::Tally;
 use crate::findings::tally::culprits::{CauseTally, Key, Rank};
-use crate::findings::tally::endpoint::{EndpointTally, Group};
+use crate::findings::tally::endpoint::Group;
 use crate::findings::tally::waits::Waits;
 use crate::model::{Cause, Culprit, Owner, Role, Sighting};
-use crate::tcp::{Chain, Connection, Exchange, OneShot, Outcome, SimpleExchange, set_up_late_ns};
+use crate::tcp::{Chain, Connection, Exchange, Outcome, SimpleExchange};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
@@ -25,8 +25,6 @@ struct Run {
     group: Group,
     /// Number of these exchanges that include a connection set-up.
     connects: u64,
-    /// The connections of those that were one-shot connections.
-    one_shots: Option<Box<EndpointTally>>,
     think: CauseTally,
     waits: Waits,
     /// Rank of the clearest instance kept of its server's time, and of the samples kept of the
@@ -163,34 +161,6 @@ impl Runs {
         true
     }
 
-    /// Counts a one-shot connection, if its exchange is such a one.
-    #[inline]
-    pub fn take_one_shot(&mut self, one_shot: &OneShot<'_>) -> bool {
-        let bucket = bucket_of(&one_shot.server, one_shot.kind);
-        let Some(run) = &mut self.kinds[bucket] else { return false };
-        let [asked, answered] =
-            [&one_shot.asked, &one_shot.answered].map(|it| Reverse((it.time_ns, it.frame)));
-        let rank = ((false, false, one_shot.server_ns), answered);
-        let way = (one_shot.path_ns + one_shot.connect_ns, asked);
-        let pause = (one_shot.client_ns, asked);
-        if run.server != one_shot.server
-            || run.kind != *one_shot.kind
-            || one_shot.server_ns == 0
-            || set_up_late_ns(one_shot.connect_ns, one_shot.path.base_rtt_ns()) > 0
-            || rank > run.clearest
-            || way > run.longest_way
-            || pause.0 > 0 && pause > run.longest_pause
-        {
-            return false;
-        }
-        run.group.add_one_shot(one_shot);
-        run.connects += 1;
-        run.one_shots.get_or_insert_default().one_shot(one_shot);
-        run.think.add_one(one_shot.wall_ns(), one_shot.server_ns);
-        run.waits.one_shot(one_shot);
-        true
-    }
-
     /// `exchange` was counted by itself: those that show no more than it need not be.
     #[inline]
     pub fn begin(&mut self, connection: &Connection, exchange: &Exchange) {
@@ -211,7 +181,6 @@ impl Runs {
                     kind: exchange.kind,
                     group: Group::default(),
                     connects: 0,
-                    one_shots: None,
                     think: CauseTally::default(),
                     waits: Waits::default(),
                     clearest,
@@ -237,19 +206,14 @@ impl Tally {
     pub(super) fn count_quiet(&mut self, connection: &Connection) -> bool {
         let is_quiet = connection.totals.causes == QUIET;
         if is_quiet {
-            self.add_quiet(connection.server());
+            let server = connection.server();
+            if self.runs.quiet.0 != server {
+                self.settle_quiet();
+                self.runs.quiet.0 = server;
+            }
+            self.runs.quiet.1 += 1;
         }
         is_quiet
-    }
-
-    /// Counts one to `server`.
-    #[inline]
-    pub(super) fn add_quiet(&mut self, server: Endpoint) {
-        if self.runs.quiet.0 != server {
-            self.settle_quiet();
-            self.runs.quiet.0 = server;
-        }
-        self.runs.quiet.1 += 1;
     }
 
     fn settle_quiet(&mut self) {
@@ -264,13 +228,9 @@ impl Tally {
     pub(crate) fn settle(&mut self) {
         self.settle_quiet();
         for run in std::mem::take(&mut self.runs).kinds.into_iter().flatten() {
-            let Run { server, kind, group, connects, one_shots, think, waits, .. } = *run;
+            let Run { server, kind, group, connects, think, waits, .. } = *run;
             let place = self.row_of(server);
             let endpoint = self.endpoints.entry_ref(&place).or_default();
-            if let Some(one_shots) = one_shots {
-                self.notes.crowded += if place == server { 0 } else { one_shots.connections };
-                endpoint.merge(*one_shots);
-            }
             endpoint.set_ups.exchanges += connects;
             endpoint.waits.merge(&waits);
             endpoint.kind(&kind).merge(&group);

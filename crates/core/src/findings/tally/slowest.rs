@@ -2,7 +2,7 @@
 
 use crate::capture::FrameId;
 use crate::model::{Cause, SlowExchange};
-use crate::tcp::{Connection, Exchange, OneShot, SimpleExchange};
+use crate::tcp::{Connection, Exchange, SimpleExchange};
 use std::cmp::Reverse;
 
 /// Number of exchanges kept.
@@ -56,26 +56,6 @@ impl Slowest {
             start_ns,
             wall_ns,
             cause: main_cause(Cause::ServerThink, plain.server_ns, wall_ns),
-        });
-    }
-
-    /// The only one of its connection is over.
-    #[inline]
-    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
-        let (wall_ns, start_ns) = (one_shot.wall_ns(), one_shot.syn.time_ns);
-        self.offer((Reverse(wall_ns), start_ns, one_shot.asked.frame), || SlowExchange {
-            client: one_shot.client,
-            server: one_shot.server,
-            exchange: 1,
-            kind: *one_shot.kind,
-            start_ns,
-            wall_ns,
-            cause: [
-                (Cause::ServerThink, one_shot.server_ns),
-                (Cause::ClientThink, one_shot.client_ns),
-            ]
-            .into_iter()
-            .find_map(|(cause, ns)| main_cause(cause, ns, wall_ns)),
         });
     }
 

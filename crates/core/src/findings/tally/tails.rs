@@ -7,7 +7,7 @@
 use crate::findings::causes::COSTS;
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Histogram, Owner};
-use crate::tcp::{Exchange, OneShot, SimpleExchange};
+use crate::tcp::{Exchange, SimpleExchange};
 
 /// The exchanges of one endpoint that a cost made slow.
 #[derive(Clone, Debug, Default)]
@@ -86,17 +86,6 @@ impl Tails {
         self.add(plain.wall_ns(), |owner| match owner {
             Owner::Path => plain.path_ns,
             Owner::Server => plain.server_ns,
-            _ => 0,
-        });
-    }
-
-    /// Counts a one-shot connection.
-    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
-        self.add(one_shot.wall_ns(), |owner| match owner {
-            Owner::Connect => one_shot.connect_ns,
-            Owner::Client => one_shot.client_ns,
-            Owner::Path => one_shot.path_ns,
-            Owner::Server => one_shot.server_ns,
             _ => 0,
         });
     }

@@ -4,7 +4,7 @@
 use crate::app::Side;
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, OneShot, Path, SimpleExchange};
+use crate::tcp::{Chain, Connection, Exchange, Path, SimpleExchange};
 use crate::wire::Endpoint;
 
 /// Number of waits kept per server. These are the earliest.
@@ -65,14 +65,6 @@ impl Waits {
         let (asked_ns, answered_ns) = (plain.asked.0, plain.answered.0);
         let times = [asked_ns, asked_ns, answered_ns, answered_ns];
         self.add(times, connection.client(), &connection.path);
-    }
-
-    /// Adds the exchange of a one-shot connection.
-    #[inline]
-    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
-        let [began, asked, answered] = [&one_shot.syn, &one_shot.asked, &one_shot.answered];
-        let times = [began.time_ns, asked.time_ns, answered.time_ns, answered.time_ns];
-        self.add(times, one_shot.client, &one_shot.path);
     }
 
     #[inline]

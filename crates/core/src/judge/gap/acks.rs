@@ -29,9 +29,9 @@ pub struct AckTrigger {
 pub struct Acks {
     /// The last ACK that moved SND.UNA or the right edge of the window, if there was one.
     pub last: Option<AckTrigger>,
-    /// Number of such ACKs.
+    /// Number of ACKs that moved SND.UNA or the right edge of the window.
     pub count: u32,
-    /// Time at which the first of them took effect, ns.
+    /// Time at which the first of these ACKs took effect, ns.
     pub first_effect_ns: Option<u64>,
     /// An ACK that passed the vantage in the gap was lost on its way to the sender.
     pub lost: bool,

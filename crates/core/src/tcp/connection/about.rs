@@ -175,14 +175,6 @@ impl Connection {
         self.ending_mut().over_ns = Some(now_ns);
     }
 
-    /// Reads a word of each part of the connection that the next segment needs, to load it into the
-    /// cache.
-    pub fn prefetch(&self) -> u64 {
-        let senders = self.senders.iter().map(Sender::prefetch).fold(0, |all, sender| all ^ sender);
-        let parts = self.last.time_ns ^ self.totals.exchanges ^ self.timeline.prefetch();
-        senders ^ parts ^ self.path.base_rtt_ns() ^ self.over_ns().unwrap_or(0)
-    }
-
     /// Memory in use, bytes, without the state that is shared or that only the ending and the
     /// defects of the capture need.
     pub fn memory_bytes(&self) -> usize {

@@ -6,49 +6,13 @@ use crate::judge::Leg;
 use crate::judge::thresholds::{ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RTO_INITIAL_NS};
 use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::path::is_initial_ttl;
-use crate::tcp::sender::{Near, Sender};
+use crate::tcp::sender::Near;
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::ACK_WITHIN_NS;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::Segment;
 
 impl Connection {
-    /// Processes the ACK in `segment` for data of the peer of `side` on the fast path: if it only
-    /// acknowledges, and neither sender ever had a loss or a large flight. Returns whether it did;
-    /// otherwise nothing has changed.
-    #[inline]
-    pub(super) fn acknowledge_plainly(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        shared: &Shared,
-    ) -> bool {
-        let may_be_plain = self.senders.iter().all(Sender::is_calm)
-            && segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0
-            && segment.sack_count == 0
-            && segment.window > 0
-            && self.senders[side.peer() as usize].started()
-            && (self.pure_acks || is_pure_ack(segment))
-            && !self.is_unsettled()
-            && !shared.disable_fast_path;
-        may_be_plain && self.take_plain_ack(side, segment)
-    }
-
-    #[inline(never)]
-    fn take_plain_ack(&mut self, side: Side, segment: &Segment) -> bool {
-        let tsval = self.senders[side as usize].stamp_echoed(segment);
-        let peer = &mut self.senders[side.peer() as usize];
-        let (before, una_ns) = (peer.una_seen(), peer.una_seen_ns());
-        let Some((una, sample)) = peer.acked_plainly(segment, tsval) else { return false };
-        if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
-            self.sample_path(side, segment, rtt_ns, una - before);
-        }
-        if side == Side::Client && una >= self.timeline.retire_at {
-            self.retire((before, una), una_ns, segment, false);
-        }
-        true
-    }
-
-    /// Processes the ACK in `segment` in general.
+    /// Processes the ACK in `segment` for data of the peer of `side`.
     pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
         if !self.senders[peer].started() {

@@ -55,7 +55,7 @@ impl Connection {
         let (_, _, feed) = self.feed(Side::Server, segment, shared);
         let mut at = feed.at;
         at.positions[Side::Server as usize] = begins;
-        feed.timeline.await_greeting(&at, feed.setup, feed.spare);
+        feed.timeline.await_greeting(&at, feed.setup);
     }
 
     /// Returns whether the content is unreadable: encrypted, or of an unknown protocol.

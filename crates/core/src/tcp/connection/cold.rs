@@ -65,12 +65,8 @@ pub(super) struct ColdState {
 }
 
 impl ColdState {
-    /// Returns whether no state is pending that the next segment may change.
-    pub fn is_quiet(&self) -> bool {
-        self.is_quiet_except(|_| false)
-    }
-
-    /// Returns whether no state is pending, except a doubt that satisfies `is_known`.
+    /// Returns whether no state is pending that the next segment may change, except a doubt that
+    /// satisfies `is_known`.
     pub fn is_quiet_except(&self, is_known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
         let Self {
             ending,
@@ -107,22 +103,6 @@ impl ColdState {
         repeated || self.acked_late.is_some() || doubted
     }
 }
-
-/// Memory of this state from closed connections, for reuse: nearly every connection ends.
-#[derive(Default)]
-pub(in crate::tcp) struct SpareRares(
-    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")] Vec<Box<ColdState>>,
-);
-
-impl Clone for SpareRares {
-    /// A copy begins without spare memory.
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-/// Most of them kept.
-const SPARE_MAX: usize = 32;
 
 /// Defects of the capture that concern one connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -192,24 +172,6 @@ impl Connection {
     #[inline(never)]
     pub(super) fn ending_mut(&mut self) -> &mut Ending {
         self.cold_mut().ending.get_or_insert_default()
-    }
-
-    /// Gives the connection memory for its ending, if it has none.
-    #[inline]
-    pub(super) fn lend_rare(&mut self, spare: &mut SpareRares) {
-        if self.cold.is_none() {
-            self.cold = spare.0.pop();
-        }
-    }
-
-    /// Takes back the memory of a connection that is closed and reported, if it held little beside
-    /// its ending.
-    pub(in crate::tcp) fn give_back(&mut self, spare: &mut SpareRares) {
-        let Some(mut cold) = self.cold.take() else { return };
-        (cold.ending, cold.echoes, cold.is_copy) = (None, None, false);
-        if cold.is_quiet() && spare.0.len() < SPARE_MAX {
-            spare.0.push(cold);
-        }
     }
 
     #[cold]

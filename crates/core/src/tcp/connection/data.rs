@@ -16,9 +16,9 @@ use crate::wire::{Segment, TcpFlags};
 struct Data<'a> {
     side: Side,
     segment: &'a Segment,
-    /// Position of its first byte.
-    /// Position behind its last byte.
+    /// Position of the first byte.
     start: u64,
+    /// Position after the last byte.
     end: u64,
     kind: Kind,
     /// Minimum round trip between both ends before the segment, ns.
@@ -94,7 +94,7 @@ impl Connection {
         self.begin_flight(&data);
         self.depart(&data, &since);
         let doubts = self.doubts_about(&data, &ended, &shared.silence);
-        if ended.explained && !self.attribute_silence(&data, doubts.maybe_idle, shared) {
+        if ended.explained && !self.attribute_silence(&data, doubts.maybe_idle, &shared.silence) {
             return self.senders[side as usize].follow_rounds();
         }
         self.senders[side as usize].follow_rounds();
@@ -233,7 +233,7 @@ impl Connection {
             bulk.rounds.restart();
         }
         if data.is_new() && self.senders[index].bulk.is_some() && self.beside_receiver(side) {
-            self.senders[index].space(segment, base_ns);
+            self.senders[index].note_distance(segment, base_ns);
         }
     }
 
@@ -257,25 +257,19 @@ impl Connection {
         Doubts { unsolicited, maybe_idle, saved }
     }
 
-    /// Attributes [`Shared::silence`], unless the content has to show first whether an exchange
-    /// waited for the data. Returns `false` if the verdict is postponed: the answer will show
-    /// whether a retransmission by timer was needed.
-    fn attribute_silence(
-        &mut self,
-        data: &Data<'_>,
-        maybe_idle: bool,
-        shared: &mut Shared,
-    ) -> bool {
+    /// Attributes `silence`, unless the content has to show first whether an exchange waited for the
+    /// data. Returns `false` if the verdict is postponed: the answer will show whether a
+    /// retransmission by timer was needed.
+    fn attribute_silence(&mut self, data: &Data<'_>, maybe_idle: bool, silence: &Gap) -> bool {
         let &Data { side, segment, end, .. } = data;
         if data.is_timer_repetition() {
-            let gap = shared.silence;
+            let gap = *silence;
             let stamp = self.senders[side as usize].stamp(segment, gap.repair.original);
             self.cold_mut().suspended = Some(Box::new(Suspended { gap, end, stamp }));
             return false;
         }
         if !maybe_idle {
-            self.timeline.lend(&mut shared.spare);
-            self.attribute(&shared.silence, end);
+            self.attribute(silence, end);
         }
         true
     }

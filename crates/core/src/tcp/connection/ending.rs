@@ -260,22 +260,17 @@ impl Connection {
         Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !exchange.counts() || !in_window || self.is_copy() {
-            return shared.spare.keep(exchange);
+            return;
         }
         if self.mid_stream {
             let Some(other) = self.keep_back(exchange, shared, sink) else { return };
             exchange = other;
         }
-        self.count(exchange, shared, sink);
+        self.count(&exchange, sink);
     }
 
     /// Counts a finished exchange and passes it to the sink.
-    pub(super) fn count(
-        &mut self,
-        exchange: Box<Exchange>,
-        shared: &mut Shared,
-        sink: &mut impl Sink,
-    ) {
+    pub(super) fn count(&mut self, exchange: &Exchange, sink: &mut impl Sink) {
         self.totals.exchanges += 1;
         self.totals.ledger.merge(&exchange.ledger);
         for chain in &exchange.chains {
@@ -296,8 +291,7 @@ impl Connection {
             rtt_client_ns: self.path.known_rtt_ns(Side::Client),
         });
         self.totals.set_row(row);
-        sink.exchange(self, &exchange);
-        shared.spare.keep(exchange);
+        sink.exchange(self, exchange);
     }
 
     /// Adds to the losses of `side` in `exchange` the number of segments, and the time that the
@@ -322,8 +316,8 @@ impl Connection {
         }
     }
 
-    /// Applies [`Exchange::attribute_to_rate`]: the path rate of a short transfer is known only from its
-    /// last ACKs.
+    /// Applies [`Exchange::attribute_to_rate`]: the path rate of a short transfer is known only
+    /// from its last ACKs.
     fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
         let sender = &mut self.senders[side as usize];
         let bytes = exchange.sent_bytes(side, sender.nxt);

@@ -6,7 +6,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::setup::Setup;
-use crate::tcp::shared::{Names, Shared, Software, Spare};
+use crate::tcp::shared::{Names, Shared, Software};
 use crate::tcp::timeline::{At, Timeline};
 use crate::wire::Segment;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ impl Connection {
             rtt_server_ns: self.path.known_rtt_ns(Side::Server),
             open_ended: self.timeline.open_ended,
             positions: self.senders.each_ref().map(|sender| sender.nxt),
+            logs_revisions: self.trace().is_some_and(|trace| trace.decided.is_some()),
             client_closed: self
                 .ended()
                 .is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
@@ -75,8 +76,8 @@ impl Connection {
     ) -> (&'a mut [Reassembly; 2], &'a mut EarlyBytes, Feed<'a>) {
         let at = self.at(side, segment);
         let Self { streams, framer, timeline, setup, software, .. } = self;
-        let Shared { known, spare, names, early, .. } = shared;
-        (streams, early, Feed { framer, timeline, setup, software, known, spare, names, at })
+        let Shared { known, names, early, .. } = shared;
+        (streams, early, Feed { framer, timeline, setup, software, known, names, at })
     }
 }
 
@@ -87,7 +88,6 @@ pub(super) struct Feed<'a> {
     pub(super) setup: &'a mut Setup,
     software: &'a mut Option<Arc<Software>>,
     known: &'a mut KnownHeaders,
-    pub(super) spare: &'a mut Spare,
     names: &'a mut Names,
     pub(super) at: At,
 }
@@ -95,7 +95,7 @@ pub(super) struct Feed<'a> {
 impl Feed<'_> {
     fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
-        let Self { framer, timeline, setup, software, known, spare, names, at } = self;
+        let Self { framer, timeline, setup, software, known, names, at } = self;
         at.open_ended = framer.is_open_ended();
         if let Some(mark) = framer.known(side, bytes, missing, known) {
             if let Mark::Request { software: Some(stated), .. }
@@ -104,7 +104,7 @@ impl Feed<'_> {
                 names.add(software, side, &stated.name);
             }
             (at.position, at.positions[side as usize]) = (begin, begin);
-            return timeline.mark(mark, at, setup, spare);
+            return timeline.mark(mark, at, setup);
         }
         framer.parse(side, bytes, missing, known, &mut |offset, mark| {
             if let Mark::Software(name) = mark {
@@ -113,7 +113,7 @@ impl Feed<'_> {
             at.position = begin + u64::from(offset);
             // For data in the segment of its sender, the position of the mark is known to the byte.
             at.positions[side as usize] = at.position;
-            timeline.mark(mark, at, setup, spare);
+            timeline.mark(mark, at, setup);
         });
     }
 }

@@ -56,11 +56,10 @@ impl Connection {
         for mut exchange in std::mem::take(&mut cold.kept) {
             shared.kept = shared.kept.saturating_sub(1);
             if self.is_copy() {
-                shared.spare.keep(exchange);
                 continue;
             }
             exchange.set_known_rtts(known_rtts_ns);
-            self.count(exchange, shared, sink);
+            self.count(&exchange, sink);
         }
     }
 }

@@ -19,10 +19,10 @@ pub(super) enum TimestampCarrier {
 }
 
 impl Connection {
-    /// Processes the timestamps of `segment`, which `side` sends, on a connection whose handshake was not
-    /// captured: an echoed timestamp (RFC 7323 §4.1) bounds the round trip to the side that echoes
-    /// it. A pure ACK is sent at once unless it was delayed. Data that continues a message answers
-    /// an ACK at once only if much is in flight.
+    /// Processes the timestamps of `segment`, which `side` sends, on a connection whose handshake
+    /// was not captured: an echoed timestamp (RFC 7323 §4.1) bounds the round trip to the side that
+    /// echoes it. A pure ACK is sent at once unless it was delayed. Data that continues a message
+    /// answers an ACK at once only if much is in flight.
     pub(super) fn take_timestamps(
         &mut self,
         side: Side,

@@ -16,7 +16,7 @@ use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
-use crate::tcp::shared::{Shared, Spare};
+use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -194,7 +194,7 @@ impl Connection {
         let (arrived, doubted) = if was_counted {
             (None, self.response_doubt())
         } else {
-            self.replay(true, &mut shared.spare, &mut shared.silence);
+            self.replay(true, &mut shared.silence);
             (self.timeline.retire_only(self.path.known_rtt_ns(Side::Client)), self.take_doubted())
         };
         let Some(steady) = &mut self.steady else { return };
@@ -227,11 +227,11 @@ impl Connection {
         }
         if let Some(arrived) = arrived {
             if self.steady.is_some() {
-                self.replay(true, &mut shared.spare, &mut shared.silence);
+                self.replay(true, &mut shared.silence);
             }
             self.report_exchange(arrived, shared, sink);
             if self.steady.is_some() {
-                self.timeline.remove_request(&mut shared.spare);
+                self.timeline.remove_request();
                 self.take_doubted();
             }
         }
@@ -315,7 +315,7 @@ impl Connection {
     #[inline]
     pub(super) fn leave_fast_path(&mut self, shared: &mut Shared) {
         if self.steady.is_some() {
-            self.replay(true, &mut shared.spare, &mut shared.silence);
+            self.replay(true, &mut shared.silence);
             self.steady = None;
         }
     }
@@ -323,7 +323,7 @@ impl Connection {
     /// Applies the recorded segments that are not yet applied. If `is_recognised`, the last message
     /// was recognised from its bytes.
     #[inline(never)]
-    fn replay(&mut self, is_recognised: bool, spare: &mut Spare, gap: &mut Gap) {
+    fn replay(&mut self, is_recognised: bool, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut() else { return };
         if steady.phase == Phase::Idle {
             let doubted = steady.doubted.take();
@@ -347,14 +347,14 @@ impl Connection {
         if has_asked {
             let seen = Sighting::of(Side::Client, &asked.segment());
             let positions = [asked.start(), before.end];
-            self.timeline.ask(seen, positions, &kind, spare);
+            self.timeline.ask(seen, positions, &kind);
         }
         if is_answered {
             let segment = answer.segment();
             self.senders[Side::Client as usize].take_full_ack(&segment);
             self.expected_silence(&segment, gap);
             self.senders[Side::Server as usize].depart_alone(&segment);
-            self.timeline.wait(gap, spare);
+            self.timeline.wait(gap);
             if judge::may_be_timer(gap) {
                 self.doubt(gap, &judge::judge(gap));
             }

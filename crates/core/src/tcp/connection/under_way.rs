@@ -44,10 +44,10 @@ impl Connection {
         shared: &mut Shared,
     ) {
         let (_, _, feed) = self.feed(side, segment, shared);
-        let Feed { framer, timeline, setup, spare, at, .. } = feed;
+        let Feed { framer, timeline, setup, at, .. } = feed;
         framer.begin_mid_message(side);
         let at = At { time_ns: since_ns, ..at };
-        timeline.begin_mid_message(side, &at, setup, spare);
+        timeline.begin_mid_message(side, &at, setup);
         self.timeline.active = Some(side);
     }
 }

@@ -48,8 +48,8 @@ pub struct Bulk {
     pub(super) ceiling: u64,
     /// Number of times that the sender, after a silence longer than ordinary host delay, continued
     /// as soon as the ACK arrived.
-    /// Number of times that the sender continued some time after the ACK instead.
     prompt_continuations: u32,
+    /// Number of times that the sender continued some time after the ACK instead.
     late_continuations: u32,
     /// Number of times that the sender, after waiting with data in flight, continued when data of
     /// its peer arrived, and number of times it did so at another time.

@@ -388,8 +388,8 @@ impl Sender {
     /// if it repeats the previous ACK with a wide window, or acknowledges a FIN, after which there
     /// is nothing to send.
     #[inline]
-    pub(super) fn changes_nothing(&self, ack: &Ack) -> bool {
-        let calm = self.is_calm() && self.since.is_none();
+    fn changes_nothing(&self, ack: &Ack) -> bool {
+        let calm = self.history.is_none() && self.bulk.is_none() && self.since.is_none();
         let open = match ack.offer {
             Offer::Edge(edge) => edge - ack.una >= 2 * self.smss(),
             Offer::Field(_) => false,

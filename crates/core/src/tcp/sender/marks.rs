@@ -21,7 +21,7 @@ impl Marks {
     /// A full segment with PSH was directly followed by more data: Linux sets PSH in every burst
     /// that the network card splits (TSO).
     pub const PUSHES_EARLY: u8 = 1 << 6;
-    /// Its segments echoed the timestamp of an ACK that had arrived, or a later one.
+    /// The segments of the sender echoed the timestamp of an ACK that had arrived, or a later one.
     pub const ECHOES: u8 = 1 << 7;
 
     #[inline]

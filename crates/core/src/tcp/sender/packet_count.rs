@@ -18,7 +18,7 @@ const ALL_ALIKE: i8 = i8::MIN;
 
 /// State of the identification field of one direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::tcp) struct PacketCount {
+pub struct PacketCount {
     /// Expected number of the next packet.
     next: u16,
     /// Number of matches less mismatches; [`OF_HOST`] or [`ALL_ALIKE`] once the field is known to

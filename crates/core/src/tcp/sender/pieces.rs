@@ -21,8 +21,8 @@ pub struct Pieces {
     /// Time at which the sender began to fill an empty buffer, ns.
     filling_since_ns: u64,
     /// Flight when the sender last began another write, bytes.
-    /// Greatest flight with which the sender began another write twice, bytes.
     flight_at_write: u64,
+    /// Greatest flight with which the sender began another write twice, bytes.
     flight_at_write_max: u64,
     /// Number of bytes written into an empty buffer before a pause of which it is unknown whether
     /// there was room for more, and length of the pause, ns.
@@ -34,9 +34,9 @@ pub struct Pieces {
 }
 
 /// Returns whether a buffer with `written` bytes had room for more: it has held more (`reached`
-/// bytes were in flight), and took another write while `flight_at_write` bytes were in flight, whereas a
-/// writer to a full buffer would have waited until a third was free. The comparisons include some
-/// tolerance.
+/// bytes were in flight), and took another write while `flight_at_write` bytes were in flight,
+/// whereas a writer to a full buffer would have waited until a third was free. The comparisons
+/// include some tolerance.
 fn has_room(written: u64, flight_at_write: u64, reached: u64) -> bool {
     let enough = written + written / ALIKE_PART;
     3 * flight_at_write > 2 * enough && reached > enough

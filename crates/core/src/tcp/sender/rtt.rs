@@ -12,6 +12,8 @@ pub struct RttSamples {
     last: [u32; 3],
     /// Lower half of the end of the segment being timed.
     timed_end: u32,
+    /// Time of the segment being timed, ns; 0 if there is none (Karn's algorithm: a retransmission
+    /// resets it).
     timed_ns: u64,
 }
 
@@ -30,8 +32,6 @@ impl RttSamples {
     pub fn time_only(&mut self, end: u64, time_ns: Option<u64>) {
         (self.timed_end, self.timed_ns) = (end as u32, time_ns.unwrap_or(0));
     }
-    /// Time of the segment being timed, ns; 0 if there is none (Karn's algorithm: a retransmission
-    /// resets it).
 
     /// Returns whether the segment up to `end`, which passed at `time_ns`, is being timed.
     #[inline]

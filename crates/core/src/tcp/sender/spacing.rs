@@ -29,8 +29,8 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// Adds a packet that arrived `apart_here_ns` after the previous one and was sent `sent_apart_ns` after
-    /// it.
+    /// Adds a packet that arrived `apart_here_ns` after the previous one and was sent
+    /// `sent_apart_ns` after it.
     fn note(&mut self, apart_here_ns: u64, sent_apart_ns: u64) {
         self.apart_here_ns += apart_here_ns;
         self.sent_apart_ns += sent_apart_ns;
@@ -70,9 +70,9 @@ impl Sender {
         self.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender())
     }
 
-    /// Processes data of a bulk sender with the vantage at its receiver; the round trip is
-    /// `rtt_ns`.
-    pub fn space(&mut self, segment: &Segment, rtt_ns: u64) {
+    /// Records the distance of `segment` from the previous packet of a bulk sender, with the vantage
+    /// at its receiver and a round trip of `rtt_ns`.
+    pub fn note_distance(&mut self, segment: &Segment, rtt_ns: u64) {
         let apart_ns = segment.time_ns.saturating_sub(self.last.time_ns);
         let smss = self.smss();
         let last_len = u64::from(self.last.len);
@@ -129,7 +129,7 @@ mod tests {
             let segment = Segment { seq, payload_len, time_ns, tsval, facts, ..Segment::default() };
             sender.packet(&segment, 0);
             let start = sender.position(seq);
-            sender.space(&segment, 40_000_000);
+            sender.note_distance(&segment, 40_000_000);
             sender.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
         }
         sender.is_spaced_by_sender()

@@ -5,7 +5,6 @@ use crate::judge::Gap;
 use crate::model::Slices;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::setup::Setup;
-use crate::tcp::shared::Spare;
 
 impl Timeline {
     /// Returns whether every exchange in progress has its complete request and waits for its
@@ -29,9 +28,9 @@ impl Timeline {
 
     /// Adds an exchange for a server that sent the first data, if this was not captured: the client
     /// has waited since the connection was established.
-    pub fn await_greeting(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
+    pub fn await_greeting(&mut self, at: &At, setup: &mut Setup) {
         let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
-        self.open(&At { time_ns: ack.time_ns.min(at.time_ns), seen: ack, ..*at }, setup, spare);
+        self.open(&At { time_ns: ack.time_ns.min(at.time_ns), seen: ack, ..*at }, setup);
         if let Some(exchange) = self.open.back_mut() {
             exchange.kind = "greeting".into();
             (exchange.request_seen, exchange.asked) = (true, true);

@@ -4,7 +4,6 @@ use crate::app::{Label, Side};
 use crate::judge::{self, Gap};
 use crate::model::{Owner, Sighting};
 use crate::tcp::exchange::{Exchange, Outcome};
-use crate::tcp::shared::Spare;
 use crate::tcp::timeline::Timeline;
 use std::num::NonZeroU64;
 
@@ -29,10 +28,9 @@ impl Timeline {
 
     /// Adds an exchange of this `kind`, whose whole request came with the ACK of the last response.
     #[inline]
-    pub fn ask(&mut self, seen: Sighting, positions: [u64; 2], kind: &Label, spare: &mut Spare) {
+    pub fn ask(&mut self, seen: Sighting, positions: [u64; 2], kind: &Label) {
         self.request_began = true;
-        let mut exchange = spare.room();
-        exchange.begin(seen, seen.time_ns);
+        let mut exchange = Exchange::begin(seen, seen.time_ns);
         (exchange.began_at, exchange.idle_ns) = (positions, self.paused_ns);
         (exchange.request_seen, exchange.asked) = (true, true);
         exchange.kind = *kind;
@@ -40,18 +38,15 @@ impl Timeline {
     }
 
     /// Removes the exchange that [`ask`](Self::ask) added: the fast path records it again.
-    pub fn remove_request(&mut self, spare: &mut Spare) {
-        if let Some(exchange) = self.open.pop_front() {
-            spare.keep(exchange);
-        }
+    pub fn remove_request(&mut self) {
+        self.open.pop_front();
     }
 
     /// Attributes `gap`, in which the exchange added by [`ask`](Self::ask) waited for its response,
     /// to the path and the server's application.
     #[inline]
-    pub fn wait(&mut self, gap: &Gap, spare: &mut Spare) {
+    pub fn wait(&mut self, gap: &Gap) {
         if let Some(exchange) = self.open.front_mut() {
-            spare.lend(exchange);
             let path_ns = gap.rtt.known_ns.min(gap.len_ns());
             exchange.ledger.add(Owner::Path, path_ns);
             exchange.note_rtt(gap);

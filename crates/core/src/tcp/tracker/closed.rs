@@ -125,23 +125,14 @@ impl Closed {
         self.doubtful.len() < WHOLE_MAX
     }
 
-    /// Number of connections kept in full.
-    pub fn whole(&self) -> usize {
-        self.fresh.len() + self.doubtful.len()
-    }
-
-    /// Returns the connections whose state has to be decided about by `now_ns`.
-    pub fn due(&self, now_ns: u64) -> impl Iterator<Item = &Over> {
-        self.fresh.iter().take_while(move |it| it.over_ns.saturating_add(SETTLE_NS) <= now_ns)
-    }
-
     /// Removes the next connection whose full state may be freed.
     pub fn next_due(&mut self, now_ns: u64) -> Option<Due> {
         let is_old = |over: &Over| over.is_forgotten(now_ns);
         if self.doubtful.len() > WHOLE_MAX || self.doubtful.front().is_some_and(is_old) {
             return self.doubtful.pop_front().map(Due::Forgotten);
         }
-        let is_settled = self.fresh.len() > WHOLE_MAX || self.due(now_ns).next().is_some();
+        let is_settled = |over: &Over| over.over_ns.saturating_add(SETTLE_NS) <= now_ns;
+        let is_settled = self.fresh.len() > WHOLE_MAX || self.fresh.front().is_some_and(is_settled);
         if is_settled { self.fresh.pop_front().map(Due::Settled) } else { None }
     }
 

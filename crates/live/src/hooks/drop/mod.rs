@@ -63,7 +63,7 @@ pub(super) fn read(
     named.collect()
 }
 
-/// Removes what had no event since `before_ns`.
+/// Removes the entries without an event since `before_ns`.
 pub(super) fn forget(object: &mut Object, before_ns: u64) {
     object.forget::<KEY_BYTES, COUNT_BYTES>("drops", before_ns);
     object.forget::<KEY_BYTES, COUNT_BYTES>("places", before_ns);

@@ -39,7 +39,7 @@ pub struct Rule {
     pub ports: Vec<u16>,
     /// The other end; its port 0 is any.
     pub peer: Option<SocketAddr>,
-    /// The option, at the level of TCP.
+    /// The option of the level `IPPROTO_TCP`.
     pub option: i32,
     /// Bytes of its value that count.
     pub size: u32,
@@ -139,7 +139,7 @@ impl EstablishedHook {
         read(&changed)
     }
 
-    /// Connections that were changed, less those that are [`noted`](Self::noted).
+    /// Returns the connections that were changed, without those that are [`noted`](Self::noted).
     pub fn changed(&self) -> Vec<Established> {
         read(&self.changed)
     }

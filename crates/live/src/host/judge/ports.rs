@@ -22,7 +22,7 @@ const RANGE: &str = "net.ipv4.ip_local_port_range";
 /// The range that is proposed.
 const WIDE: (u64, u64) = (1_024, 65_535);
 
-/// Ports that connections may take.
+/// The local ports that connections may use.
 struct Ports {
     first: u64,
     last: u64,

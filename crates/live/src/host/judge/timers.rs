@@ -1,4 +1,4 @@
-//! Timers of TCP: how long a dead peer goes unnoticed, and how often a handshake is tried.
+//! Timers of TCP: how long a dead peer stays undetected, and how often a SYN is retransmitted.
 
 use tcpwhy_core::model::Cause;
 

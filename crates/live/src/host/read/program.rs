@@ -15,7 +15,8 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Open descriptors; `None` where they may not be counted.
     pub descriptors: Option<u64>,
-    /// Most descriptors that it may open (`RLIMIT_NOFILE`), now and at most; `None`: unlimited.
+    /// Number of descriptors that the program may open: the soft and the hard limit
+    /// (`RLIMIT_NOFILE`); `None` if unlimited.
     pub descriptors_max: Option<(u64, u64)>,
     /// Variables of the environment that add flags to a JVM.
     pub environment: Vec<(String, String)>,

@@ -1,7 +1,7 @@
 //! The identity of a server, as its packets show it.
 
 use crate::app::{Protocol, Side};
-use crate::tcp::{Connection, OneShot};
+use crate::tcp::Connection;
 
 /// The identity of a server, as its packets show it.
 #[derive(Clone, Debug, Default)]
@@ -18,10 +18,6 @@ impl Identity {
     pub(super) fn connection(&mut self, connection: &Connection) {
         let ttl = connection.senders[Side::Server as usize].ttl();
         self.add(ttl, connection.protocol(), connection.software(Side::Server));
-    }
-
-    pub(super) fn one_shot(&mut self, one_shot: &OneShot<'_>) {
-        self.add(one_shot.ttl, one_shot.protocol, one_shot.software);
     }
 
     /// Adds the values of a connection. Of several names the least in order is kept, so that

@@ -3,7 +3,7 @@
 use crate::app::Label;
 use crate::findings::tally::history::are_too_many;
 use crate::model::{Histogram, Ledger, Owner};
-use crate::tcp::{Exchange, OneShot, SimpleExchange};
+use crate::tcp::{Exchange, SimpleExchange};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
@@ -39,16 +39,6 @@ impl Group {
         self.ledger.add(Owner::Path, plain.path_ns);
         self.ledger.add(Owner::Server, plain.server_ns);
         self.latency.record(plain.wall_ns());
-    }
-
-    #[inline]
-    pub(in crate::findings::tally) fn add_one_shot(&mut self, one_shot: &OneShot<'_>) {
-        self.exchanges += 1;
-        self.ledger.add(Owner::Connect, one_shot.connect_ns);
-        self.ledger.add(Owner::Client, one_shot.client_ns);
-        self.ledger.add(Owner::Path, one_shot.path_ns);
-        self.ledger.add(Owner::Server, one_shot.server_ns);
-        self.latency.record(one_shot.wall_ns());
     }
 
     /// Counts an exchange that belongs to no connection.

@@ -2,7 +2,7 @@
 
 use crate::app::Side;
 use crate::model::Histogram;
-use crate::tcp::{Connection, Exchange, OneShot};
+use crate::tcp::{Connection, Exchange};
 
 /// Round trips to an endpoint.
 #[derive(Clone, Debug, Default)]
@@ -35,11 +35,6 @@ impl RoundTrips {
             self.bound_leg(path.rtt_ns(Side::Server));
         }
         self.record(path.known_base_rtt_ns());
-    }
-
-    pub(super) fn one_shot(&mut self, one_shot: &OneShot<'_>) {
-        self.leg_known |= one_shot.path.is_known(Side::Server);
-        self.record(one_shot.path.base_rtt_ns());
     }
 
     pub(super) fn exchange(&mut self, exchange: &Exchange, drained: bool) {

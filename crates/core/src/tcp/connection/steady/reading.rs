@@ -5,7 +5,7 @@ use crate::app::{Framer, Label, Mark, Side};
 use crate::judge::Gap;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
-use crate::tcp::shared::{Shared, Spare};
+use crate::tcp::shared::Shared;
 use crate::wire::Segment;
 
 /// The parts of a segment parsed so far; the segment should be one whole message.
@@ -60,7 +60,7 @@ impl Connection {
         payload: &[u8],
         shared: &mut Shared,
     ) {
-        let Shared { known, spare, names, silence, .. } = shared;
+        let Shared { known, names, silence, .. } = shared;
         let mut framer = std::mem::replace(&mut self.framer, Framer::new(0, false));
         let mut reading = Reading { start, ..Reading::default() };
         framer.parse(side, payload, 0, known, &mut |offset, mark| {
@@ -71,9 +71,9 @@ impl Connection {
                 if reading.accepts(side, offset, &mark, segment.payload_len) {
                     return;
                 }
-                self.leave_within(side, segment, &reading, (spare, silence));
+                self.leave_within(side, segment, &reading, silence);
             }
-            self.mark(side, start + u64::from(offset), segment, mark, spare);
+            self.mark(side, start + u64::from(offset), segment, mark);
         });
         self.framer = framer;
         match &mut self.steady {
@@ -82,12 +82,12 @@ impl Connection {
                     steady.kind = reading.kind;
                 }
                 if self.framer.is_open_ended() {
-                    self.replay(true, spare, silence);
+                    self.replay(true, silence);
                     self.steady = None;
                 }
                 return;
             }
-            Some(_) => self.leave_within(side, segment, &reading, (spare, silence)),
+            Some(_) => self.leave_within(side, segment, &reading, silence),
             None => {}
         }
         self.streams[side as usize].pass(start + u64::from(segment.payload_len));
@@ -96,14 +96,8 @@ impl Connection {
 
     /// Leaves the fast path: `segment`, which `side` sends, turned out not to be one whole message.
     #[cold]
-    fn leave_within(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        reading: &Reading,
-        (spare, gap): (&mut Spare, &mut Gap),
-    ) {
-        self.replay(false, spare, gap);
+    fn leave_within(&mut self, side: Side, segment: &Segment, reading: &Reading, gap: &mut Gap) {
+        self.replay(false, gap);
         self.steady = None;
         let &Reading { start, begun, ref kind, ended } = reading;
         let (first, last) = match side {
@@ -111,29 +105,22 @@ impl Connection {
             Side::Server => (Mark::ResponseStart, Mark::ResponseEnd),
         };
         if begun {
-            self.mark(side, start, segment, first, spare);
+            self.mark(side, start, segment, first);
         }
         if !kind.is_empty() {
-            self.mark(side, start, segment, Mark::Kind(kind), spare);
+            self.mark(side, start, segment, Mark::Kind(kind));
         }
         if ended {
             let end = start + u64::from(segment.payload_len);
-            self.mark(side, end, segment, last, spare);
+            self.mark(side, end, segment, last);
         }
     }
 
     /// Passes `mark`, at `position` of the stream of `side`, to the timeline.
-    fn mark(
-        &mut self,
-        side: Side,
-        position: u64,
-        segment: &Segment,
-        mark: Mark<'_>,
-        spare: &mut Spare,
-    ) {
+    fn mark(&mut self, side: Side, position: u64, segment: &Segment, mark: Mark<'_>) {
         let mut at = self.at(side, segment);
         at.open_ended = false;
         (at.position, at.positions[side as usize]) = (position, position);
-        self.timeline.mark(mark, &at, &mut self.setup, spare);
+        self.timeline.mark(mark, &at, &mut self.setup);
     }
 }
