@@ -26,6 +26,9 @@ CORE = COPY / "crates/core"
 LAYERS = ["judge", "tcp", "dns", "findings", "experiment", "state", "compare", "join"]
 PUB = r"(?:pub(?:\([a-z]+\))? )?"
 CONSTANT = re.compile(rf"^( *)({PUB})const ([A-Z][A-Z0-9_]*): (\w+) =\s*([^;]+);", re.M)
+CONST_FN = re.compile(r"^( *)(?:pub(?:\([a-z: ]+\))? )?const fn .*?^\1\}", re.M | re.S)
+# The value of each threshold as the source states it, by name.
+STATED = {}
 # Tests that run besides those of the library, and parts of both that are slow or read no threshold.
 TESTS = ["captures", "report", "diagnosis"]
 SKIPPED = ["pins::", "traces::", "vantages::", "drawn::", "names::", "parts::", "of_traces", "memory::",
@@ -91,7 +94,13 @@ def make_adjustable(text, names, indexes):
         return f"{indent}{visible}fn {name}() -> {kind} {{ {value} }}"
 
     text = called(CONSTANT.sub(function, text), names)
-    return re.sub(r"\bconst (fn [^}]*\b[A-Z_0-9]{3,}\(\))", r"\1", text)
+    text = re.sub(r"\bconst (fn [^}]*\b[A-Z_0-9]{3,}\(\))", r"\1", text)
+    return CONST_FN.sub(lambda match: stated(match[0], names), text)
+
+
+def stated(text, names):
+    """Replaces calls in a function that computes constants by the value in the source."""
+    return re.sub(r"\b([A-Z][A-Z0-9_]*)\(\)", lambda m: STATED.get(m[1], m[0]) if m[1] in names else m[0], text)
 
 
 def build():
@@ -100,6 +109,7 @@ def build():
     indexes = {name: index for index, name in enumerate(names)}
     own = {CORE / f"src/{layer}/thresholds.rs" for layer in LAYERS}
     texts = {path: path.read_text() for path in (CORE / "src").rglob("*.rs")}
+    STATED.update({match[3]: match[5] for path in own for match in CONSTANT.finditer(texts[path])})
     known, before = set(names), 0
     while len(known) > before:
         before = len(known)

@@ -153,3 +153,42 @@ fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
         .map(|(client, (hosts, attempts))| (client, (hosts.len() as u64, attempts)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::Side;
+    use crate::findings::tally::Key;
+    use crate::model::{Culprit, Role};
+
+    /// The sums of a client that each of these servers refused.
+    fn refused(servers: impl Iterator<Item = Endpoint>) -> Tally {
+        let mut tally = Tally::default();
+        for server in servers {
+            let culprit = Culprit { role: Role::Server, endpoint: server };
+            let key = Key { cause: Cause::Refused, sender: Side::Client, server, culprit };
+            let cause = tally.causes.at(&key);
+            cause.exchanges = 1;
+            cause.affected_clients.add([99; 16], 1);
+        }
+        tally
+    }
+
+    #[test]
+    fn a_client_tries_a_dozen_ports_of_a_host_and_a_scan_dozens() {
+        let is_scan = |ports| {
+            let server = |port| Endpoint { address: [1; 16], port };
+            !port_scans(&refused((1..=ports).map(server))).is_empty()
+        };
+        assert!(!is_scan(12) && is_scan(24));
+    }
+
+    #[test]
+    fn a_client_tries_dozens_of_hosts_and_a_scan_hundreds() {
+        let is_scan = |hosts: u8| {
+            let server = |host| Endpoint { address: [host; 16], port: 22 };
+            !host_scans(&refused((1..=hosts).map(server))).is_empty()
+        };
+        assert!(!is_scan(50) && is_scan(100));
+    }
+}

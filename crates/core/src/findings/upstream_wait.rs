@@ -223,6 +223,19 @@ mod tests {
     }
 
     #[test]
+    fn a_few_requests_at_a_time_may_have_one_wait_each_and_many_fit_by_chance() {
+        let is_link = |at_a_time: u64| {
+            let times = |from_ms: u64, to_ms: u64| {
+                let each = move |index| index / at_a_time * 1_000 + index % at_a_time;
+                (0..9 * at_a_time).map(move |index| (each(index) + from_ms, each(index) + to_ms))
+            };
+            let (outer, inner) = (waits(1, false, times(0, 300)), waits(2, true, times(9, 291)));
+            Pairs::of(server(3128), &outer, &inner).is_link()
+        };
+        assert!(is_link(4) && !is_link(5));
+    }
+
+    #[test]
     fn concurrent_requests_show_no_upstream_wait() {
         let outer = waits(1, false, (0..60).map(|index| (1_000 + 2 * index, 1_300 + 2 * index)));
         let inner = waits(2, true, (0..60).map(|index| (1_001 + 2 * index, 1_285 + 2 * index)));

@@ -3,9 +3,7 @@
 
 use crate::judge::Shape;
 use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
-use crate::tcp::thresholds::{
-    CEILING_DRAINED_ROUNDS, CEILING_GROWTHS, CEILING_LOW_ROUNDS, CEILING_SPENT_ROUNDS,
-};
+use crate::tcp::thresholds::{CEILING_DRAINED_ROUNDS, CEILING_LOW_ROUNDS, CEILING_SPENT_ROUNDS};
 
 /// Follows the peak flight of each round (RFC 5681, FlightSize). A round ends when the data sent
 /// at its beginning is acknowledged.
@@ -29,8 +27,6 @@ pub struct Rounds {
     drained: bool,
     /// Rounds since the last growth in which the sender, as seen later, had nothing more buffered.
     emptied_rounds: u32,
-    /// Consecutive rounds that grew.
-    growths: u32,
     /// Greatest peak, bytes.
     greatest: u64,
     /// Number of consecutive blocked rounds that did not exceed `greatest`.
@@ -109,8 +105,7 @@ impl Rounds {
     fn follow_greatest(&mut self, tolerance: u64) {
         let exceeds = self.peak > self.greatest + tolerance;
         self.greatest = self.greatest.max(self.peak);
-        self.spent_rounds =
-            if exceeds || self.growths >= CEILING_GROWTHS { 0 } else { self.spent_rounds + 1 };
+        self.spent_rounds = if exceeds { 0 } else { self.spent_rounds + 1 };
     }
 
     fn close(&mut self, mss: u64) {
@@ -127,7 +122,6 @@ impl Rounds {
         let opens = self.previous > 0 && grew;
         let is_level = self.peak.abs_diff(self.previous) <= tolerance;
         self.previous = self.peak;
-        self.growths = if opens { self.growths + 1 } else { 0 };
         self.follow_greatest(tolerance);
         if opens {
             self.reference = self.peak.max(self.reference);

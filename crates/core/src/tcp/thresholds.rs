@@ -13,10 +13,6 @@ pub const CEILING_DRAINED_ROUNDS: u32 = 2;
 /// has few more rounds.
 pub const CEILING_SPENT_ROUNDS: u32 = 7;
 
-/// Number of consecutive rounds that grew by half or more after which a peak is no ceiling. Source:
-/// judgement; one may be the first message that is long enough.
-pub const CEILING_GROWTHS: u32 = 2;
-
 /// Most consecutive rounds below the ceiling that count as pauses. Source: judgement; a writer
 /// pauses for a round or two, and a lower height lasts.
 pub const CEILING_LOW_ROUNDS: u32 = 3;
@@ -107,7 +103,8 @@ pub const SILENCE_BY_CHANCE_FACTOR: u64 = 16;
 /// are too long, is not much longer, and a pause of an application is.
 pub const ACK_EARLY_MAX_NS: u64 = 300_000;
 
-/// That part (1/16). Source: judgement; round trips vary by a few per cent.
+/// Longest such time in proportion to the round trip to the sender (1/16). Source: judgement; round
+/// trips vary by a few per cent.
 pub const ACK_EARLY_PART: u64 = 16;
 
 /// Margin of the estimated minimum round trip, besides a part of it, ns. Source: judgement; clocks
@@ -115,7 +112,7 @@ pub const ACK_EARLY_PART: u64 = 16;
 /// few times as long.
 pub const RTT_MARGIN_NS: u64 = 50_000;
 
-/// That part (1/512). Source: judgement; the least of many round trips varies by some tenths of a
+/// Such a margin in proportion to the round trip (1/512). Source: judgement; the least of many round trips varies by some tenths of a
 /// per cent.
 pub const RTT_MARGIN_PART: u64 = 512;
 

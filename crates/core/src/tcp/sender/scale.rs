@@ -183,4 +183,9 @@ mod tests {
         };
         assert!(settles(20_000) && !settles(12_000));
     }
+
+    #[test]
+    fn a_window_of_a_few_powers_of_two_is_round() {
+        assert!(!is_odd(29 << 10) && is_odd(45 << 10));
+    }
 }
