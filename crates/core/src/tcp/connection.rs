@@ -198,13 +198,7 @@ impl Connection {
             return;
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let carrier = if is_pure_ack(segment) {
-            TimestampCarrier::PureAck
-        } else if segment.payload_len > 0 && self.timeline.active == Some(side) {
-            TimestampCarrier::Continuation
-        } else {
-            TimestampCarrier::Other
-        };
+        let carrier = self.timestamp_carrier(side, segment);
         if echoes && segment.payload_len == 0 {
             self.take_timestamps(side, segment, carrier);
         }
@@ -228,6 +222,18 @@ impl Connection {
         self.report_finished(shared, sink);
         if side == Side::Server && segment.payload_len > 0 {
             self.enter_fast_path(segment, shared);
+        }
+    }
+
+    /// Returns what kind of segment carries the timestamps of `segment`.
+    #[inline]
+    fn timestamp_carrier(&self, side: Side, segment: &Segment) -> TimestampCarrier {
+        if is_pure_ack(segment) {
+            TimestampCarrier::PureAck
+        } else if segment.payload_len > 0 && self.timeline.active == Some(side) {
+            TimestampCarrier::Continuation
+        } else {
+            TimestampCarrier::Other
         }
     }
 
