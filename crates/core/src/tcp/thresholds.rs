@@ -112,8 +112,8 @@ pub const ACK_EARLY_PART: u64 = 16;
 /// few times as long.
 pub const RTT_MARGIN_NS: u64 = 50_000;
 
-/// Such a margin in proportion to the round trip (1/512). Source: judgement; the least of many round trips varies by some tenths of a
-/// per cent.
+/// Such a margin in proportion to the round trip (1/512). Source: judgement; the least of many
+/// round trips varies by some tenths of a per cent.
 pub const RTT_MARGIN_PART: u64 = 512;
 
 /// A segment of this size arrives on every path, bytes: it is the default without the MSS option,
