@@ -102,12 +102,12 @@ fn add_wait(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     let mut proof = Proof::default();
     proof.add_frame("syn", attempt.syn);
     proof.add_frame(
-        "continuations",
+        "went_on",
         Sighting { frame: first.frame, time_ns: first.start_ns + waited_ns, ..attempt.syn },
     );
     proof.add_fact("fell_back", Fact::Text(first.server.to_string()));
     proof.add_fact("dead", Fact::Text(attempt.server.to_string()));
-    proof.add_fact("next_lookup_ns", Fact::Ns(waited_ns));
+    proof.add_fact("went_on_ns", Fact::Ns(waited_ns));
     proof.rule_out(Cause::Refused, "no_rst", true);
     let culprit = Culprit { role: Role::Network, endpoint: attempt.server };
     let sender = Side::Client;

@@ -37,8 +37,8 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     if missing {
         return Ok(timed_out(rest_ns.min(timer_max_ns(gap))));
     }
-    let continuations = gap.turn == Turn::Continues && gap.retransmission_triggered();
-    if continuations && waited(RETRANSMISSION_MIN_NS) {
+    let continued = gap.turn == Turn::Continues && gap.retransmission_triggered();
+    if continued && waited(RETRANSMISSION_MIN_NS) {
         return Ok(timed_out(rest_ns));
     }
     let sent =

@@ -88,7 +88,7 @@ pub fn observation(observation: &Observation) -> (bool, String) {
 /// several ports, and both UDP and TCP, and a client may continue with another server address.
 pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
     let mut filter = String::new();
-    let elsewhere = ["forwarded", "continuations"];
+    let elsewhere = ["forwarded", "went_on"];
     let one_flow = !finding.evidence.iter().any(|it| elsewhere.contains(&it.part));
     if let Some((client, server)) = finding.evidence_flow.as_ref().filter(|_| one_flow) {
         let is_lookup = is_dns(finding.cause);

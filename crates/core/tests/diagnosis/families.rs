@@ -8,6 +8,7 @@ use crate::names::{
 };
 use std::net::SocketAddr;
 use tcpwhy_core::model::{Cause, Owner, Report, Role};
+use tcpwhy_core::report::{Look, text};
 
 const ASKING: [u8; 4] = [10, 9, 0, 1];
 const LOCAL: [u8; 4] = [127, 0, 0, 1];
@@ -168,6 +169,11 @@ fn a_family_that_does_not_answer_keeps_the_request_over_the_other_one_waiting() 
     assert_eq!(silent.affected.exchanges, 3);
     assert!((750 * MS..752 * MS).contains(&silent.lost_ns), "{} ns", silent.lost_ns);
     assert_eq!(report.ledger.of(Owner::SynRetransmit), silent.lost_ns);
+    let text = text::render(&report, &Look::default());
+    let words: Vec<_> = text.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("and the client tried 10.0.0.80:80 after 250 ms"), "{text}");
+    assert!(words.contains("the client tries the other address"), "{text}");
 }
 
 #[test]
