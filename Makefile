@@ -14,14 +14,14 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check picture install deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture install deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 # Faults found are what is wanted here (status 1); 2 and above mean that the work was not done.
 run: ## build quickly, and diagnose a capture of nginx with tcp_nodelay off (CAPTURE=FILE: yours)
-	@scripts/setup.sh build
+	@scripts/setup.sh run
 	cargo build --locked -p tcpwhy
 	@$(TCPWHY_DEV) $(CAPTURE) || test $$? -eq 1
 
@@ -29,8 +29,9 @@ build: ## build the release binary, optimised; installs what is missing for it
 	@scripts/setup.sh build
 	cargo build --release --locked -p tcpwhy
 
-test: lint ## check format and lints, and run all tests; as root also those in the lab
-	cargo test --workspace --locked
+test: lint ## check format and lints, and run all tests; as root also those in namespaces
+	@scripts/setup.sh test
+	@scripts/test.sh
 
 verify: build ## run every case of the lab and print how often tcpwhy is right (root; VERIFY=--short: two minutes)
 	$(TCPWHY) lab verify $(VERIFY)
@@ -63,10 +64,14 @@ pins: ## measure which traces and tests depend on each threshold, and write them
 web: web/node_modules/.package-lock.json ## build the page of `tcpwhy report` from web/ (node), to be committed
 	cd web && npm run --silent build
 
-web-check: web/node_modules/.package-lock.json ## check that the committed page is what web/ builds, and test it in Chromium
+web-check: web-sources web-pages ## both of the next two
+
+web-sources: web/node_modules/.package-lock.json ## check that the committed page is what web/ builds
 	cd web && npm run --silent check
-	cargo build --locked -p tcpwhy
-	cd web && TCPWHY=$(abspath $(TCPWHY_DEV)) npm run --silent test
+
+web-pages: web/node_modules/.package-lock.json ## test the page in Chromium (BUILT=PROGRAM: with this one)
+	$(if $(BUILT),,cargo build --locked -p tcpwhy)
+	cd web && TCPWHY=$(abspath $(or $(BUILT),$(TCPWHY_DEV))) npm run --silent test
 
 picture: ## draw the terminal's picture in README (docs/terminal.svg; python3)
 	cargo build --locked -p tcpwhy

@@ -7,6 +7,6 @@
 # Usage: bench/treat.sh    Needs root, nginx, java and redis-server. It takes a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo test --quiet --package tcpwhy --test treat -- --test-threads 1 --nocapture \
+cargo test --quiet --package tcpwhy --test command -- --test-threads 1 --nocapture \
     servers:: nginx::nginx_becomes sockets::a_thousand sockets::no_connection |
     sed -n 's/^.*figure: //p; /^skipped/p; /^test result/p'

@@ -1,8 +1,15 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh build|lint|fuzz|static|test|web     `test` is everything that `make test` can use.
+# Usage: setup.sh run|build|lint|fuzz|static|test|web|bare…
+#
+#   run     what compiling needs
+#   build   and clang where it can be had, for the kernel hooks
+#   test    what the tests use; without a JDK, whose tests are skipped where there is none
+#   bare    what makes a bare Debian (scripts/bare-debian.sh)
 set -euo pipefail
+# What root uses is not in the PATH of Debian's ordinary users.
+PATH=$PATH:/usr/sbin:/sbin
 
 rust_min=1.88
 duckdb_version=2.0.1
@@ -10,7 +17,8 @@ packages=()
 
 # need PROGRAM PACKAGE: the package, unless the program is there.
 need() {
-    command -v "$1" >/dev/null || packages+=("$2")
+    # A file: bash has a kill of its own.
+    type -P "$1" >/dev/null || packages+=("$2")
 }
 
 at_least() {
@@ -25,6 +33,10 @@ rust_is_here() {
 
 candidate() {
     apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { print $2 }'
+}
+
+may_be_root() {
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null
 }
 
 as_root() {
@@ -73,7 +85,8 @@ has_apt() {
 
 for what in "$@"; do
     case $what in
-    build | lint) ;;
+    run | lint) ;;
+    build) wants_clang=1 ;;
     fuzz) need c++ g++ ;;
     static)
         need musl-gcc musl-tools
@@ -84,16 +97,20 @@ for what in "$@"; do
         need nginx nginx-light
         need tcpdump tcpdump
         need tshark tshark
-        need dnsmasq dnsmasq-base
         need redis-server redis-server
+        need traceroute traceroute
+        need ping iputils-ping
+        need curl curl
+        need openssl openssl
+        need kill procps
+        need dnsmasq dnsmasq-base
         # Packaging.
         need dpkg-shlibdeps dpkg-dev
         need strip binutils
         need ip iproute2
         need iptables iptables
-        # The kernel hooks; without clang a build leaves them out.
-        need clang clang
         need nft nftables
+        wants_clang=1
         # DuckDB reads the tables of --parquet; Debian has it only as a Python wheel.
         python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
         wants_duckdb=1
@@ -103,8 +120,9 @@ for what in "$@"; do
         need npm npm
         need chromium chromium
         ;;
+    bare) need debootstrap debootstrap ;;
     *)
-        echo "usage: setup.sh build|lint|fuzz|static|test|web" >&2
+        echo "usage: setup.sh run|build|lint|fuzz|static|test|web|bare…" >&2
         exit 2
         ;;
     esac
@@ -117,6 +135,14 @@ if ! rust_is_here; then
     choose_rust
 fi
 
+# A build without kernel hooks does all but a few things, and says where it cannot.
+if [ -n "${wants_clang:-}" ] && ! command -v "${CLANG:-clang}" >/dev/null; then
+    if has_apt && may_be_root && update_once && [[ $(candidate clang) == [0-9]* ]]; then
+        packages+=(clang)
+    else
+        echo 'setup: clang cannot be installed: the build will have no kernel hooks' >&2
+    fi
+fi
 if [ ${#packages[@]} -gt 0 ]; then
     if ! has_apt; then
         echo "setup: missing; install what Debian calls: ${packages[*]}" >&2

@@ -158,7 +158,7 @@ impl Checked {
         assert_eq!((totals.exchanges, totals.connections), (self.exchanges, self.connections));
         for finding in &report.findings {
             assert!(finding.lost_ns <= totals.wall_ns, "{finding:?}");
-            assert!(finding.counterfactual.max_ns <= finding.latency.max_ns, "{finding:?}");
+            assert!(finding.counterfactual.likely.max_ns <= finding.latency.max_ns, "{finding:?}");
             assert!((0.0..=1.0).contains(&finding.confidence), "{finding:?}");
         }
     }

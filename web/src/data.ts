@@ -34,6 +34,12 @@ export interface ExperimentEvidence {
 }
 export type Evidence = PacketEvidence | StateEvidence | ExperimentEvidence;
 
+/** Percentiles: the likely values, and the ends of their intervals. */
+export interface Prediction extends Latency {
+  least: Latency;
+  most: Latency;
+}
+
 export interface Finding {
   cause: string;
   class: "fault" | "cost";
@@ -44,7 +50,7 @@ export interface Finding {
   lost_ns: number;
   share: number;
   latency: Latency;
-  counterfactual: Latency;
+  counterfactual: Prediction;
   confidence: number;
   what: string;
   connection: { client: string; server: string } | null;

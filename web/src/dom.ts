@@ -59,6 +59,22 @@ export function duration(ns: number): string {
   return `${significant(value)} ${unit}`;
 }
 
+/** An interval in one unit, rounded outward: `0.3–1.4 ms`. */
+export function range(least: number, most: number): string {
+  const [unit, name] =
+    most >= 7200e9
+      ? [60e9, "min"]
+      : most >= 1e9
+        ? [1e9, "s"]
+        : most >= 1e6
+          ? [1e6, "ms"]
+          : [1e3, "µs"];
+  const steps = most < 10 * unit ? 10 : 1;
+  const low = Math.floor((least / unit) * steps) / steps,
+    high = Math.ceil((most / unit) * steps) / steps;
+  return low === high ? `${high} ${name}` : `${low}–${high} ${name}`;
+}
+
 export function bytes(value: number): string {
   if (value < 10_000) return `${count(value)} B`;
   const [scaled, unit] =

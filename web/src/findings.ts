@@ -1,7 +1,7 @@
 // Each finding: what happened, the proof, the fix, the ladder, the graphs, the manual.
 
 import type { Evidence, Finding, Run } from "./data";
-import { copier, counted, duration, frameButton, h, percent, words } from "./dom";
+import { copier, counted, duration, frameButton, h, percent, range, words } from "./dom";
 import { graphs, type Graphs } from "./graphs";
 import { ladder } from "./ladder";
 import { inline, manual } from "./markdown";
@@ -36,10 +36,11 @@ function one(run: Run, finding: Finding, at: number, boards: Graphs[]): HTMLElem
     ],
     ["confidence", percent(finding.confidence)],
   ];
-  if (finding.counterfactual.p99_ns < finding.latency.p99_ns) {
+  const { least, most } = finding.counterfactual;
+  if (most.p99_ns < finding.latency.p99_ns) {
     facts.push([
       "p99",
-      `${duration(finding.latency.p99_ns)} now, ${duration(finding.counterfactual.p99_ns)} without it`,
+      `${duration(finding.latency.p99_ns)} now, ${range(least.p99_ns, most.p99_ns)} without it`,
     ]);
   }
   const of = run.picture.manuals[finding.cause];

@@ -1,7 +1,7 @@
 // Latency now and without a cause: the share of exchanges that take no longer, and percentiles.
 
-import type { Finding, Latency, Report, Run } from "./data";
-import { duration, h, svg, words } from "./dom";
+import type { Finding, Latency, Prediction, Report, Run } from "./data";
+import { duration, h, range, svg, words } from "./dom";
 
 const PERCENTILES: [keyof Latency, string][] = [
   ["p50_ns", "p50"],
@@ -20,7 +20,7 @@ export function latency(run: Run): HTMLElement | null {
   const { report } = run;
   if (report.latency_histogram.length === 0) return null;
   const changes = report.findings.filter((it) =>
-    PERCENTILES.some(([name]) => it.counterfactual[name] < it.latency[name]),
+    PERCENTILES.some(([name]) => it.counterfactual.most[name] < it.latency[name]),
   );
   // A prediction is one of its server's exchanges: it stands beside those of all where these are the same.
   const main = changes.find((it) => it.affected.of_exchanges === report.totals.exchanges);
@@ -38,7 +38,7 @@ export function latency(run: Run): HTMLElement | null {
         h(
           "figcaption",
           {},
-          `Share of all exchanges that take no longer (logarithmic time)${main ? `; dashed, by its percentiles: without ${words(main.cause)}` : ""}`,
+          `Share of all exchanges that take no longer (logarithmic time)${main ? `; dashed, by its percentiles, in its interval: without ${words(main.cause)}` : ""}`,
         ),
       ),
       changes.length > 0 &&
@@ -70,9 +70,10 @@ function axis(lowest: number, highest: number) {
 /** The share of exchanges that take no longer: of one run, or of the run before and the one after. */
 export function distribution(reports: Report[], without?: Finding): SVGSVGElement {
   const least = reports.map((it) => it.latency_histogram[0]![0]);
-  const lowest = Math.min(...least, ...(without ? [without.counterfactual.p50_ns] : []));
+  const lowest = Math.min(...least, ...(without ? [without.counterfactual.least.p50_ns] : []));
   const highest = Math.max(
     ...reports.map((it) => it.latency_histogram[it.latency_histogram.length - 1]![0]),
+    ...(without ? [without.counterfactual.most.max_ns] : []),
   );
   const { x, ticks } = axis(lowest * 0.8, highest * 1.1);
   const y = (share: number) => TOP + (H - TOP - BOTTOM) * (1 - share);
@@ -134,25 +135,29 @@ export function distribution(reports: Report[], without?: Finding): SVGSVGElemen
     }
   });
   if (without) {
-    const { p50_ns, p90_ns, p99_ns, max_ns } = without.counterfactual;
-    const places: [number, number][] = [
-      [p50_ns, 0.5],
-      [p90_ns, 0.9],
-      [p99_ns, 0.99],
-      [max_ns, 1],
+    const { least, most } = without.counterfactual;
+    const places = (of: Latency): [number, number][] => [
+      [of.p50_ns, 0.5],
+      [of.p90_ns, 0.9],
+      [of.p99_ns, 0.99],
+      [of.max_ns, 1],
     ];
+    const points = (of: [number, number][]) =>
+      of.map(([ns, share]) => `${x(ns).toFixed(1)},${y(share).toFixed(1)}`).join(" ");
+    const likely = places(without.counterfactual);
     plot.append(
-      svg("polyline", {
-        points: places.map(([ns, share]) => `${x(ns).toFixed(1)},${y(share).toFixed(1)}`).join(" "),
-        class: "curve without",
+      svg("polygon", {
+        points: points([...places(least), ...places(most).reverse()]),
+        class: "interval",
       }),
-      ...places.map(([ns, share]) =>
+      svg("polyline", { points: points(likely), class: "curve without" }),
+      ...likely.map(([ns, share]) =>
         svg("circle", { cx: x(ns), cy: y(share), r: 3, class: "mark without" }),
       ),
       svg(
         "text",
-        { x: x(p50_ns) + 8, y: y(0.5) + 16, class: "value" },
-        `without: p50 ${duration(p50_ns)}`,
+        { x: x(most.p50_ns) + 8, y: y(0.5) + 16, class: "value" },
+        `without: p50 ${range(least.p50_ns, most.p50_ns)}`,
       ),
     );
   }
@@ -189,7 +194,7 @@ function table(findings: Finding[]): HTMLElement {
             h("th", { scope: "row" }, words(finding.cause)),
             servers && h("td", {}, finding.culprit.endpoint),
             ...PERCENTILES.map(([name]) =>
-              cell(finding.latency[name], finding.counterfactual[name]),
+              cell(finding.latency[name], finding.counterfactual, name),
             ),
           ),
         ),
@@ -198,17 +203,17 @@ function table(findings: Finding[]): HTMLElement {
   );
 }
 
-function cell(now: number, then: number): HTMLElement {
+function cell(now: number, then: Prediction, name: keyof Latency): HTMLElement {
   const meter = h("span", { class: "meter", "aria-hidden": "true" });
   const kept = h("span");
-  kept.style.width = `${now > 0 ? Math.max(1, (then / now) * 100) : 100}%`;
+  kept.style.width = `${now > 0 ? Math.max(1, (then[name] / now) * 100) : 100}%`;
   meter.append(kept);
   return h(
     "td",
     { class: "number" },
     h("s", {}, duration(now)),
     " ",
-    h("b", {}, duration(then)),
+    h("b", {}, range(then.least[name], then.most[name])),
     meter,
   );
 }

@@ -157,7 +157,7 @@ class List {
   private row(row: Exchange, most: number): HTMLElement {
     const file =
       this.run.report.inputs.length > 1 ? this.run.report.inputs[row.first[0]]?.path : undefined;
-    const outcome = row.outcome === "complete" ? null : h("small", { class: "odd" }, row.outcome);
+    const outcome = row.outcome === "answered" ? null : h("small", { class: "odd" }, row.outcome);
     return h(
       "tr",
       {},

@@ -5,14 +5,15 @@ use crate::workers;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Open, Progress, Source};
+use tcpwhy_core::check::{Packets, check};
 use tcpwhy_core::drill::{Drill, WhyAt};
 use tcpwhy_core::filter::Pick;
 use tcpwhy_core::join::Sites;
 #[cfg(target_os = "linux")]
-use tcpwhy_core::model::{ConnectionReport, Finding, Report, units};
+use tcpwhy_core::model::{Checked, ConnectionReport, Finding, Report, units};
 use tcpwhy_core::picture::{self, Picture};
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::{Ladder, Why};
+use tcpwhy_core::report::{self, Ladder, Why};
 use tcpwhy_core::survey::{self, Survey};
 use tcpwhy_core::tables::{self, Rows};
 use tcpwhy_core::wire::{FlowHasher, FlowKey, Packet, Segment, decode};
@@ -33,6 +34,8 @@ pub struct Wanted {
     pub vantages: Option<u8>,
     /// Explain the silence at this frame, or those of the exchange, instead of drawing.
     pub why: Option<Option<u64>>,
+    /// Compare the claims of the report with the packets.
+    pub check: bool,
 }
 
 impl Wanted {
@@ -46,6 +49,7 @@ impl Wanted {
             threads: workers::available(),
             vantages: Some(1),
             why: None,
+            check: false,
         }
     }
 }
@@ -79,7 +83,8 @@ pub fn analyse(
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
     let draws = wanted.connection.is_some() || wanted.exchange.is_some() || wanted.why.is_some();
-    if let Some(once) = sources.iter().find(|it| draws && matches!(it.open, Open::Once(_))) {
+    let reads_twice = draws || wanted.check;
+    if let Some(once) = sources.iter().find(|it| reads_twice && matches!(it.open, Open::Once(_))) {
         return Err(Error::Once { path: once.name.clone() });
     }
     let mut options = wanted.options;
@@ -89,9 +94,12 @@ pub fn analyse(
     let First { report, options, survey, complete } =
         first_look(sources, again, asked, progress, interrupted)?;
     let mut answer = Answer { report, ladder: None, why: None, note: None, complete, options };
+    let set =
+        || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.assign_sites(again()?))?) };
+    if wanted.check {
+        answer.report.checked = Some(checked(&answer.report, set()?, interrupted)?);
+    }
     if draws {
-        let set =
-            || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.assign_sites(again()?))?) };
         let (connection, at) = match wanted.why {
             Some(Some(number)) => {
                 let frame = FrameId::new(0, number);
@@ -105,7 +113,8 @@ pub fn analyse(
                 (connection, why.map(|_| WhyAt::Exchange(wanted.exchange.unwrap_or(1))))
             }
         };
-        let mut drill = Drill::new(&answer.options, connection);
+        let named = report::named(&answer.report, connection, wanted.exchange);
+        let mut drill = Drill::new(&answer.options, connection).naming(&answer.options, named);
         if at.is_some() {
             drill = drill.deciding();
         }
@@ -116,6 +125,22 @@ pub fn analyse(
         }
     }
     Ok(answer)
+}
+
+/// Compares the claims of `report` with the packets of `set`.
+fn checked(
+    report: &Report,
+    mut set: CaptureSet,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Checked>, Error> {
+    let (mut packets, mut block) = (Packets::of(report), Block::default());
+    while set.next_block(&mut block)? {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        packets.take(&block);
+    }
+    Ok(check(report, &mut packets))
 }
 
 /// A report with the data that its HTML page draws.

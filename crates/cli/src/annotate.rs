@@ -33,7 +33,7 @@ pub struct Annotate {
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub file: PathBuf,
 
-    /// The pcapng file to write
+    /// The pcapng file to write; `-` for standard output
     #[arg(short, long, value_name = "OUT.pcapng", value_hint = clap::ValueHint::FilePath)]
     pub output: PathBuf,
 
@@ -54,7 +54,7 @@ pub fn run(asked: &Annotate) -> Result<ExitCode, Error> {
     if sources.iter().any(|source| matches!(source.open, Open::Once(_))) {
         return Err(Error::Once { path: asked.file.display().to_string() });
     }
-    let mut written = Written::begin(&asked.output, slice::from_ref(&asked.file))?;
+    let mut written = Written::begin_copy(&asked.output, &asked.file)?;
     let interrupted = terminal::interruptible();
     let wanted = Wanted::every_connection();
     let mut bar = Bar::new(!asked.display.no_progress);
@@ -73,9 +73,11 @@ pub fn run(asked: &Annotate) -> Result<ExitCode, Error> {
         done = copy_with_comments(&*open, &comments, &about, &mut written)
             .map_err(|source| written.blame(&asked.file, source))?;
     }
+    let aside = written.is_standard_output();
     written.finish()?;
     let count = comments.values().map(Vec::len).sum::<usize>() as u64;
-    output::print(&said(asked, &done, count, report.findings.len() as u64)?)?;
+    let said = said(asked, &done, count, report.findings.len() as u64)?;
+    output::print_beside(&said, aside)?;
     Ok(ExitCode::SUCCESS)
 }
 

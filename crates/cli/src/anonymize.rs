@@ -40,7 +40,7 @@ pub struct Anonymize {
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub file: PathBuf,
 
-    /// The file to write: pcapng if its name ends so, else pcap
+    /// The file to write: pcapng if its name ends so, else pcap; `-` for standard output
     #[arg(short, long, value_name = "OUT.pcap", value_hint = clap::ValueHint::FilePath)]
     pub output: PathBuf,
 
@@ -100,8 +100,9 @@ pub fn run(asked: &Anonymize) -> Result<ExitCode, Error> {
     if let Some(problem) = problem.as_ref().filter(|_| anonymizer.counts().frames == 0) {
         return Err(written.blame(&asked.file, io::Error::other(problem.to_string())));
     }
+    let aside = written.is_standard_output();
     written.finish()?;
-    output::print(&said(asked, &anonymizer, problem)?)?;
+    output::print_beside(&said(asked, &anonymizer, problem)?, aside)?;
     Ok(ExitCode::SUCCESS)
 }
 

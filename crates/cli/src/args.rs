@@ -37,9 +37,24 @@ Exit status: 0 shown to be faster or equal, without a new fault; 1 slower, or a 
 are not comparable (other ports or requests), or the work could not be done; 3 not shown: so few
 exchanges cannot tell.";
 
+/// What `--version` prints: the version, and what this build lacks.
+#[cfg(target_os = "linux")]
+const LONG_VERSION: &str = if tcpwhy_live::hooks::BUILT {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(
+        env!("CARGO_PKG_VERSION"),
+        "\nbuilt without kernel hooks, because clang was missing: `drops` reads counters alone,\n\
+         `watch` does not see waits of readers and senders, `treat` lists the sockets to find\n\
+         new connections. Install clang and build it again."
+    )
+};
+#[cfg(not(target_os = "linux"))]
+const LONG_VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Says why it was slow, how much each cause cost, and who has to change what.
 #[derive(Debug, Parser)]
-#[command(name = "tcpwhy", version, about, after_help = EXAMPLES)]
+#[command(name = "tcpwhy", version, long_version = LONG_VERSION, about, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Arguments {
@@ -165,6 +180,11 @@ pub struct Explain {
     #[arg(conflicts_with_all = ["parquet", "all"])]
     pub why: Option<Option<u64>>,
 
+    /// Compare each claim of the report with the packets once more, apart from the analysis, and
+    /// name those that are false; exit status 2 if there are any
+    #[arg(long, conflicts_with_all = ["connection", "exchange", "why", "parquet"])]
+    pub check: bool,
+
     /// Print the manual of a cause (`list` names them all); with FILE, report this cause only
     #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
     pub cause: Option<String>,
@@ -223,7 +243,7 @@ pub struct Compare {
     #[arg(long)]
     pub json: bool,
 
-    /// Also write the comparison as an HTML page with both runs
+    /// Also write the comparison as an HTML page with both runs; `-` for standard output
     #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
@@ -361,4 +381,41 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let ns = tcpwhy_core::filter::parse_duration_ns(text);
     ns.ok_or_else(|| "write a time with its unit, as in 20ms or 1.5s".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::builder::ValueParser;
+    use clap::{Arg, Command, CommandFactory, ValueHint};
+
+    include!("../tests/command/outputs/paths.rs");
+
+    fn is_path(arg: &Arg) -> bool {
+        let hinted = [ValueHint::AnyPath, ValueHint::FilePath, ValueHint::DirPath];
+        arg.get_value_parser().type_id() == ValueParser::path_buf().type_id()
+            || hinted.contains(&arg.get_value_hint())
+    }
+
+    fn collect(command: &Command, words: &str, found: &mut Vec<(String, String)>) {
+        let paths = command.get_arguments().filter(|arg| is_path(arg));
+        found.extend(paths.map(|arg| (words.to_owned(), arg.get_id().to_string())));
+        for part in command.get_subcommands() {
+            collect(part, format!("{words} {}", part.get_name()).trim(), found);
+        }
+    }
+
+    /// Tests of outputs go through the table, so that none is forgotten.
+    #[test]
+    fn every_argument_that_is_a_path_is_known_as_input_or_output() {
+        let mut found = Vec::new();
+        let mut command = Arguments::command();
+        command.build();
+        collect(&command, "", &mut found);
+        let known = PATHS.iter().map(|it| (it.command.to_owned(), it.argument.to_owned()));
+        let mut known: Vec<_> = known.collect();
+        found.sort();
+        known.sort();
+        assert_eq!(found, known, "each needs its row in tests/command/outputs/paths.rs");
+    }
 }

@@ -3,8 +3,9 @@
 use crate::analysis::{self, Wanted};
 use crate::args::{Compare, Side};
 use crate::error::Error;
-use crate::page::{self, Page};
+use crate::page;
 use crate::progress::Bar;
+use crate::written::Written;
 use crate::{output, sandbox, sources, terminal, workers};
 use std::fs;
 use std::io::Read;
@@ -26,7 +27,7 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let threads = asked.threads.map_or_else(workers::available, usize::from);
     let inputs = [&asked.before, &asked.after];
     let page = match &asked.output {
-        Some(path) => Some(Page::begin(path, &inputs)?),
+        Some(path) => Some(Written::begin(path, &inputs)?),
         None => {
             sandbox::confine(&inputs);
             None
@@ -37,9 +38,10 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let after = side(&asked.after, asked, threads, interrupted)?;
     let (runs, options) = ([before.page, after.page], Options { min_change: asked.min_change });
     let compared = compare(before.measured, after.measured, options)?;
+    let aside = page.as_ref().is_some_and(Written::is_standard_output);
     if let Some(page) = page {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
-        page.write(&page::render(&runs, Some(&value)))?;
+        page.finish_with(page::render(&runs, Some(&value)).as_bytes())?;
     }
     let text = if asked.json {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
@@ -47,7 +49,7 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     } else {
         comparison::render(&compared, &terminal::look(&asked.display, asked.all))
     };
-    output::print(&text)?;
+    output::print_beside(&text, aside)?;
     Ok(ExitCode::from(compared.outcome() as u8))
 }
 
@@ -91,6 +93,7 @@ fn side(
         threads,
         vantages: None,
         why: None,
+        check: false,
     };
     let mut bar = Bar::new(!asked.display.no_progress);
     let open = || sources::open(&files);

@@ -144,7 +144,7 @@ pub enum Error {
     #[error("a watch begins now: leave times out of --filter, and end it with --for")]
     WatchTimes,
     #[cfg(target_os = "linux")]
-    #[error("{path}: packets cannot be kept there; name a directory that you may write to")]
+    #[error("{path}: packets cannot be kept there; name a directory of your own, or a new one")]
     Folder { path: String, source: io::Error },
     #[cfg(target_os = "linux")]
     #[error("{path}: another tcpwhy watch keeps its packets there; name another directory")]

@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::page::asked_for;
 use crate::progress::Bar;
 use crate::tables::Tables;
-use crate::{nothing_left, output, sandbox, sources, state, terminal, workers};
+use crate::{EXIT_FAILED, nothing_left, output, sandbox, sources, state, terminal, workers};
 use std::process::ExitCode;
 use tcpwhy_core::findings::words;
-use tcpwhy_core::model::{Cause, Class, Report};
+use tcpwhy_core::model::{Cause, Class, Report, Verdict};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Page, json, render_manual, text};
 use tcpwhy_core::state::weigh;
@@ -54,7 +54,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     }
     if !answer.complete {
         let tables = if asked.parquet.is_some() { ", and no tables are written" } else { "" };
-        eprintln!("tcpwhy: interrupted; this is what is known so far{tables}");
+        output::note(&format!("tcpwhy: interrupted; this is what is known so far{tables}"));
     }
     output::print(&shown(asked, &answer, &look)?)?;
     let totals = &answer.report.totals;
@@ -73,7 +73,16 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     if let Some(tables) = tables {
         tables.finish(&answer.report)?;
     }
+    if is_false(&answer.report) {
+        return Ok(ExitCode::from(EXIT_FAILED));
+    }
     Ok(ExitCode::from(u8::from(has_faults(&answer.report))))
+}
+
+/// Returns whether the packets contradict a claim of `report`.
+fn is_false(report: &Report) -> bool {
+    let checked = report.checked.iter().flatten();
+    checked.into_iter().any(|it| matches!(it.verdict, Verdict::False(_)))
 }
 
 fn wanted(asked: &Explain) -> Wanted {
@@ -93,6 +102,7 @@ fn wanted(asked: &Explain) -> Wanted {
         threads: asked.threads.map_or_else(workers::available, usize::from),
         vantages: asked.vantages,
         why: asked.why,
+        check: asked.check,
     }
 }
 
@@ -118,7 +128,7 @@ fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error>
     match (&answer.ladder, asked.json) {
         (Some(ladder), true) => {
             if let Some(note) = &answer.note {
-                eprintln!("tcpwhy: {note}");
+                output::note(&format!("tcpwhy: {note}"));
             }
             let mut text = serde_json::to_string_pretty(&json::ladder(ladder))?;
             text.push('\n');

@@ -1,5 +1,8 @@
 //! The `tcpwhy` command: arguments, files, exit codes and progress. It contains no analysis.
 
+// What is printed goes through `output`, which makes it inert.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod analysis;
 mod annotate;
 mod anonymize;
@@ -46,6 +49,7 @@ use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
 use std::io::Write;
 use std::process::ExitCode;
+use tcpwhy_core::model::clean::is_interpreted;
 
 /// Exit status if the command failed.
 const EXIT_FAILED: u8 = 2;
@@ -90,7 +94,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{}", error.sentences());
+            output::note(&error.sentences());
             ExitCode::from(EXIT_FAILED)
         }
     }
@@ -98,9 +102,15 @@ fn main() -> ExitCode {
 
 /// Prints help, the version, or what is wrong with the arguments.
 fn print_parser_output(words: &clap::Error) -> ExitCode {
+    // Arguments are often names of files, which a shell has listed.
+    let plain = words.to_string();
+    if words.use_stderr() && plain.chars().any(|it| it != '\n' && is_interpreted(it)) {
+        plain.lines().for_each(output::note);
+        return ExitCode::from(EXIT_FAILED);
+    }
     match words.print().and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("{}", error::Error::Write(error).sentences());
+            output::note(&error::Error::Write(error).sentences());
             ExitCode::from(EXIT_FAILED)
         }
         _ => ExitCode::from(u8::try_from(words.exit_code()).unwrap_or(EXIT_FAILED)),
@@ -129,6 +139,6 @@ fn help(words: &[String]) -> Result<ExitCode, error::Error> {
 fn completions(shell: clap_complete::Shell) -> Result<ExitCode, error::Error> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "tcpwhy", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
+    output::print_unchanged(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

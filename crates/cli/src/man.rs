@@ -2,6 +2,7 @@
 
 use crate::args::Arguments;
 use crate::error::Error;
+use crate::written::Written;
 use clap::builder::Resettable;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -12,20 +13,22 @@ use std::process::ExitCode;
 
 /// Writes a page for each command into `folder`, which is created if it does not exist.
 ///
-/// # Errors [`Error::ManPages`] if they cannot be written.
+/// # Errors [`Error::ManPages`] or [`Error::Output`] if they cannot be written.
 pub fn run(folder: &Path) -> Result<ExitCode, Error> {
     // Builds full names such as `tcpwhy-lab-run` and adds the global arguments to each command.
     let mut command = Arguments::command();
     command.build();
-    let made = fs::create_dir_all(folder).and_then(|()| pages(&command, folder));
     let failed = |source| Error::ManPages { path: folder.display().to_string(), source };
-    made.map_err(failed)?;
+    fs::create_dir_all(folder).map_err(failed)?;
+    pages(&command, folder)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn pages(command: &Command, folder: &Path) -> io::Result<()> {
+fn pages(command: &Command, folder: &Path) -> Result<(), Error> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-    fs::write(folder.join(format!("{name}.1")), page(command, &name)?)?;
+    let text = page(command, &name).map_err(Error::Write)?;
+    let none: &[&Path] = &[];
+    Written::unconfined(&folder.join(format!("{name}.1")), none)?.finish_with(&text)?;
     // `tcpwhy help` gets a page; the help commands below other commands only repeat their pages.
     let is_own = |part: &&Command| part.get_name() != "help" || command.get_name() == "tcpwhy";
     let mut parts = command.get_subcommands().filter(is_own);

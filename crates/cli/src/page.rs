@@ -10,13 +10,13 @@ use crate::args::{FILTER_HELP, parse_filter};
 use crate::error::Error;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{output, sandbox, sources, terminal, workers};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use crate::{sources, terminal, workers};
+use std::path::PathBuf;
 use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::filter::Filter;
+use tcpwhy_core::model::clean::printable;
 use tcpwhy_core::model::{Asked, Report};
 use tcpwhy_core::picture::Picture;
 #[cfg(target_os = "linux")]
@@ -79,7 +79,7 @@ pub struct ReportPage {
 pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     let open = || sources::open(&asked.files);
     let sources = open()?;
-    let page = Page::begin(&asked.output, &asked.files)?;
+    let page = Written::begin(&asked.output, &asked.files)?;
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.no_progress);
     let wanted = wanted(asked);
@@ -94,7 +94,7 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     if totals.connections + totals.lookups == 0 {
         return Err(Error::Nothing);
     }
-    page.write(&render(&[data(&drawn.report, &drawn.picture)?], None))?;
+    page.finish_with(render(&[data(&drawn.report, &drawn.picture)?], None).as_bytes())?;
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 
@@ -110,7 +110,8 @@ pub fn data(report: &Report, picture: &Picture) -> Result<String, Error> {
 pub fn render(runs: &[String], comparison: Option<&serde_json::Value>) -> String {
     let comparison = comparison.map_or_else(String::new, |it| format!(",\"comparison\":{it}"));
     let data = format!("{{\"runs\":[{}]{comparison}}}", runs.join(","));
-    TEMPLATE.replacen(SLOT, &inert(&data), 1)
+    // In JSON on one line, names that were read are all that a browser could interpret.
+    TEMPLATE.replacen(SLOT, &inert(&printable(&data)), 1)
 }
 
 /// Returns the page of a capture in memory (pcapng), which is shown under `name`.
@@ -161,6 +162,7 @@ fn wanted(asked: &ReportPage) -> Wanted {
         threads: asked.threads.map_or_else(workers::available, usize::from),
         vantages: asked.vantages,
         why: None,
+        check: false,
     }
 }
 
@@ -175,40 +177,6 @@ pub fn asked_for(files: &[PathBuf], filter: Option<&Filter>, vantages: Option<u8
     }
     let files = files.iter().map(|file| file.display().to_string()).collect();
     Asked { files, options, ..Asked::default() }
-}
-
-/// The destination of a page.
-pub enum Page {
-    /// Standard output.
-    StandardOutput,
-    /// A file.
-    File(Written),
-}
-
-impl Page {
-    /// Opens the destination, and confines this process to reading `inputs` and finishing the page.
-    ///
-    /// # Errors Those of [`Written::begin`].
-    pub fn begin(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
-        if path == Path::new("-") {
-            sandbox::confine(inputs);
-            return Ok(Self::StandardOutput);
-        }
-        Written::begin(path, inputs).map(Self::File)
-    }
-
-    /// Writes the whole page.
-    ///
-    /// # Errors [`Error::Output`] or [`Error::Write`] if it cannot be written.
-    pub fn write(self, text: &str) -> Result<(), Error> {
-        match self {
-            Self::StandardOutput => output::print(text),
-            Self::File(mut file) => {
-                file.write_all(text.as_bytes()).map_err(Error::Write)?;
-                file.finish()
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,10 @@
 //! (<https://docs.kernel.org/userspace-api/landlock.html>), seccomp limits the system calls
 //! (seccomp(2)). Both also hold for threads that are started later.
 
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use landlock::PathFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 /// Confines this process to reading `captures`, or the files in them if they are directories, and
@@ -13,45 +17,36 @@ use std::path::Path;
 /// their use, that part of the confinement is left out.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine(captures: &[impl AsRef<Path>]) {
-    let _ = linux::limit_files(captures, None);
+    let _ = linux::limit_files(captures, &[]);
     let _ = linux::limit_calls(&linux::Rest::default());
 }
 
-/// Confines as [`confine`] does, and also permits renaming or removing files in `folder`, where the
-/// output is written.
+/// Confines as [`confine`] does, and also permits what completes an output: to name and remove files
+/// in `folders`.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub fn confine_but_renaming(captures: &[impl AsRef<Path>], folder: &Path) {
-    let _ = linux::limit_files(captures, Some((folder, linux::renaming())));
-    let _ = linux::limit_calls(&linux::Rest { renames: true, ..linux::Rest::default() });
-}
-
-/// Permissions that a watch still needs after its capture is open.
-#[cfg(target_os = "linux")]
-#[derive(Default)]
-pub struct Watching<'a> {
-    /// The directory in which the watch writes files.
-    pub folder: Option<&'a Path>,
-    /// `true` if the watch looks into another process, which Landlock would prevent.
-    pub looks_into_process: bool,
+pub fn confine_but_finishing(captures: &[impl AsRef<Path>], folders: &[Option<&Path>]) {
+    let folders = folders.iter().flatten().filter_map(|it| PathFd::new(it).ok());
+    let folders: Vec<PathFd> = folders.collect();
+    let named: Vec<_> = folders.iter().map(|it| (it.as_fd(), linux::naming())).collect();
+    let _ = linux::limit_files(captures, &named);
+    let _ = linux::limit_calls(&linux::Rest { finishes: true, ..linux::Rest::default() });
 }
 
 /// Confines the calling thread, and threads that it starts later, to capturing with the sockets
-/// that are open and to writing in the given folder. The thread that reads the state of sockets was
-/// started before; it parses nothing that comes from the network.
+/// that are open and to writing files in `folder`. The threads that read the state of sockets and
+/// the ports of a process were started before; they parse nothing that comes from the network.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub fn confine_watch(needs: &Watching<'_>) {
-    if !needs.looks_into_process {
-        // Needed to check whether the watched process or interface still exists.
-        let folder = needs.folder.map(|folder| (folder, linux::everything()));
-        let _ = linux::limit_files(&["/proc", "/run/netns"], folder);
-    }
-    let writes = needs.folder.is_some();
+pub fn confine_watch(folder: Option<BorrowedFd<'_>>) {
+    let writable = folder.map(|folder| (folder, linux::keeping()));
+    // Needed to check whether the watched process or interface still exists.
+    let _ = linux::limit_files(&["/proc", "/run/netns"], writable.as_slice());
+    let writes = folder.is_some();
     let _ = linux::limit_calls(&linux::Rest { watches: true, writes, ..linux::Rest::default() });
 }
 
 /// Does nothing: no confinement is implemented for this system.
 #[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub fn confine_watch(_: &Watching<'_>) {}
+pub fn confine_watch(_: Option<BorrowedFd<'_>>) {}
 
 /// Does nothing: no confinement is implemented for this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -59,7 +54,7 @@ pub fn confine(_: &[impl AsRef<Path>]) {}
 
 /// Does nothing: no confinement is implemented for this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub fn confine_but_renaming(_: &[impl AsRef<Path>], _: &Path) {}
+pub fn confine_but_finishing(_: &[impl AsRef<Path>], _: &[Option<&Path>]) {}
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod linux {
@@ -72,6 +67,7 @@ mod linux {
         SeccompFilter, SeccompRule,
     };
     use std::collections::BTreeMap;
+    use std::os::fd::BorrowedFd;
     use std::path::Path;
 
     /// The newest version of Landlock used here; older kernels apply the part that they support.
@@ -84,23 +80,23 @@ mod linux {
         pub watches: bool,
         /// Creating and removing files.
         pub writes: bool,
-        /// Renaming and removing files.
-        pub renames: bool,
+        /// Naming and removing files, and replacing the contents of an open file.
+        pub finishes: bool,
     }
 
-    /// Returns all rights on the files of a folder.
-    pub fn everything() -> BitFlags<AccessFs> {
-        AccessFs::from_all(LANDLOCK)
+    /// Returns the rights that a ring of files needs.
+    pub fn keeping() -> BitFlags<AccessFs> {
+        naming() | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate
     }
 
-    /// Returns the rights that renaming and removing files need.
-    pub fn renaming() -> BitFlags<AccessFs> {
+    /// Returns the rights that naming and removing files need.
+    pub fn naming() -> BitFlags<AccessFs> {
         AccessFs::MakeReg | AccessFs::RemoveFile
     }
 
     pub fn limit_files(
         readable: &[impl AsRef<Path>],
-        writable: Option<(&Path, BitFlags<AccessFs>)>,
+        writable: &[(BorrowedFd<'_>, BitFlags<AccessFs>)],
     ) -> Result<(), RulesetError> {
         let mut rules = Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -112,9 +108,8 @@ mod linux {
         for file in readable.iter().filter_map(|path| PathFd::new(path).ok()) {
             let _ = rules.as_mut().add_rule(PathBeneath::new(file, reading));
         }
-        let folder = writable.and_then(|(path, allowed)| Some((PathFd::new(path).ok()?, allowed)));
-        if let Some((folder, allowed)) = folder {
-            let _ = rules.as_mut().add_rule(PathBeneath::new(folder, allowed));
+        for (folder, allowed) in writable {
+            let _ = rules.as_mut().add_rule(PathBeneath::new(folder, *allowed));
         }
         rules.restrict_self()?;
         Ok(())
@@ -176,6 +171,7 @@ mod linux {
         libc::SYS_recvfrom,
         libc::SYS_sendto,
         libc::SYS_accept4,
+        libc::SYS_shutdown,
         libc::SYS_readlinkat,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_readlink,
@@ -185,13 +181,16 @@ mod linux {
     const WRITING: &[i64] = &[
         libc::SYS_openat,
         libc::SYS_ftruncate,
+        libc::SYS_linkat,
+        libc::SYS_renameat,
         libc::SYS_unlinkat,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_unlink,
     ];
 
-    /// System calls that rename and remove files.
-    const RENAMING: &[i64] = &[
+    /// System calls that name and remove files, and replace the contents of an open file.
+    const FINISHING: &[i64] = &[
+        libc::SYS_linkat,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_rename,
         libc::SYS_renameat,
@@ -199,6 +198,8 @@ mod linux {
         #[cfg(target_arch = "x86_64")]
         libc::SYS_unlink,
         libc::SYS_unlinkat,
+        libc::SYS_fallocate,
+        libc::SYS_ftruncate,
     ];
 
     /// The significant bits of an argument of type `int`.
@@ -253,8 +254,8 @@ mod linux {
         if rest.writes {
             rules.extend(WRITING.iter().map(|&call| (call, Vec::new())));
         }
-        if rest.renames {
-            rules.extend(RENAMING.iter().map(|&call| (call, Vec::new())));
+        if rest.finishes {
+            rules.extend(FINISHING.iter().map(|&call| (call, Vec::new())));
         }
         let asked = asked.into_iter().map(|request| bits(1, INT, request));
         rules.insert(libc::SYS_ioctl, asked.collect::<Result<_, _>>()?);

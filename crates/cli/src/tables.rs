@@ -13,6 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tcpwhy_core::capture::FrameId;
@@ -196,7 +197,8 @@ impl Tables {
             folder: folder.to_owned(),
             failed: None,
         };
-        sandbox::confine_but_renaming(inputs, folder);
+        let all = [&tables.connections, &tables.exchanges, &tables.stalls, &tables.findings];
+        sandbox::confine_but_finishing(inputs, &all.map(|it| it.writer.inner().folder()));
         Ok(tables)
     }
 
@@ -214,8 +216,11 @@ impl Tables {
             return Err(failed(error));
         }
         let tables = [self.connections, self.exchanges, self.stalls, self.findings];
-        let files: Vec<Written> =
+        let mut files: Vec<Written> =
             tables.into_iter().map(Table::finish).collect::<Result<_, _>>().map_err(failed)?;
+        // No table gets its name on a disk that has no room for all of them.
+        let flushed = files.iter_mut().try_for_each(Written::flush);
+        flushed.map_err(|error| failed(ParquetError::External(error.into())))?;
         files.into_iter().try_for_each(Written::finish)
     }
 
@@ -333,13 +338,15 @@ fn connection_row(it: &ConnectionReport) -> impl Iterator<Item = Cell> {
     identity(it.first_frame).into_iter().chain(own).chain(directions).chain(ledger(&it.ledger))
 }
 
-const EXCHANGE: [Column; 11] = [
+const EXCHANGE: [Column; 13] = [
     ("exchange", Kind::Integer),
     ("client", Kind::Text),
     ("server", Kind::Text),
     ("protocol", Kind::Text),
     ("kind", Kind::Text),
     ("outcome", Kind::Text),
+    ("ended_by", Kind::Text),
+    ("error_code", Kind::Text),
     ("start", Kind::Instant),
     ("first_frame", Kind::Integer),
     ("last_frame", Kind::Integer),
@@ -360,7 +367,9 @@ fn exchange_row(exchange: &TableExchange) -> impl Iterator<Item = Cell> {
         Cell::Text(it.server.to_string()),
         Cell::Text(protocol_id(it.protocol).into()),
         Cell::Text(it.kind.clone()),
-        Cell::Text(it.outcome.into()),
+        Cell::Text(it.outcome.kind().id().into()),
+        Cell::Text(it.outcome.by().map_or("", |side| side.name()).into()),
+        Cell::Text(it.outcome.error().map_or_else(String::new, |code| code.to_string())),
         Cell::Instant(it.start_ns),
         Cell::Integer(it.first.number()),
         Cell::Integer(it.last.number()),
@@ -401,7 +410,7 @@ fn stall_row(exchange: &TableExchange, it: &Stall) -> impl Iterator<Item = Cell>
     identity(exchange.connection_frame).into_iter().chain(own)
 }
 
-const FINDING: [Column; 13] = [
+const FINDING: [Column; 17] = [
     ("cause", Kind::Text),
     ("class", Kind::Text),
     ("culprit_role", Kind::Text),
@@ -415,9 +424,13 @@ const FINDING: [Column; 13] = [
     ("p99_ns", Kind::Integer),
     ("p50_without_ns", Kind::Integer),
     ("p99_without_ns", Kind::Integer),
+    ("p50_without_least_ns", Kind::Integer),
+    ("p50_without_most_ns", Kind::Integer),
+    ("p99_without_least_ns", Kind::Integer),
+    ("p99_without_most_ns", Kind::Integer),
 ];
 
-fn finding_row(it: &Finding, wall_ns: u64) -> [Cell; 13] {
+fn finding_row(it: &Finding, wall_ns: u64) -> [Cell; 17] {
     [
         Cell::Text(it.cause.id().into()),
         Cell::Text(it.cause.class().id().into()),
@@ -430,7 +443,11 @@ fn finding_row(it: &Finding, wall_ns: u64) -> [Cell; 13] {
         Cell::Integer(it.affected.exchanges),
         Cell::Integer(it.latency.p50_ns),
         Cell::Integer(it.latency.p99_ns),
-        Cell::Integer(it.counterfactual.p50_ns),
-        Cell::Integer(it.counterfactual.p99_ns),
+        Cell::Integer(it.counterfactual.likely.p50_ns),
+        Cell::Integer(it.counterfactual.likely.p99_ns),
+        Cell::Integer(it.counterfactual.least.p50_ns),
+        Cell::Integer(it.counterfactual.most.p50_ns),
+        Cell::Integer(it.counterfactual.least.p99_ns),
+        Cell::Integer(it.counterfactual.most.p99_ns),
     ]
 }

@@ -58,6 +58,8 @@ pub fn interruptible() -> &'static AtomicBool {
     const EXIT_INTERRUPTED: i32 = 130;
     let handler = || {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            #[cfg(target_os = "linux")]
+            tcpwhy_live::sys::unfinished::remove_all();
             std::process::exit(EXIT_INTERRUPTED);
         }
     };

@@ -3,17 +3,19 @@
 
 mod elide;
 mod followed;
+mod named;
 mod rungs;
 mod settled;
 mod why;
 
 use crate::capture::{Block, FrameId};
 use crate::model::ConnectionReport;
-use crate::pipeline::{Batch, Decoder, FragmentJoiner, Options};
-use crate::report::Ladder;
+use crate::pipeline::{Batch, Decoder, Event, FragmentJoiner, Options};
+use crate::report::{Ladder, Named};
 use crate::wire::FlowKey;
 pub(crate) use elide::Room;
 pub(crate) use followed::{Followed, Start};
+pub(crate) use named::Seen;
 pub use why::WhyAt;
 
 /// The reason why there is nothing to draw.
@@ -54,6 +56,7 @@ pub struct Drill {
     batch: Batch,
     flow: FlowKey,
     followed: Followed,
+    named: Seen,
 }
 
 impl Drill {
@@ -66,7 +69,23 @@ impl Drill {
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
             followed: Followed::new(options, Start::Known(connection)),
+            named: Seen::default(),
         }
+    }
+
+    /// Makes the drawing show these frames, also those that are not of the connection. Of two
+    /// places, it shows the connection as that of the frames saw it.
+    pub fn naming(mut self, options: &Options, named: Vec<Named>) -> Self {
+        let place = |frame| options.sites.place(frame);
+        if let Some(first) = named.first()
+            && place(first.frame) != place(self.followed.at)
+        {
+            let start = self.followed.start_at(first.frame);
+            self.followed = Followed::new(options, start);
+        }
+        let of_place = |it: &Named| place(it.frame) == place(self.followed.at);
+        self.named = Seen::of(named.into_iter().filter(of_place).collect());
+        self
     }
 
     /// Makes the pass also keep the data that [`explain`](Self::explain) needs.
@@ -76,15 +95,22 @@ impl Drill {
 
     /// Processes the next block. Returns `false` when no more are needed.
     pub fn take(&mut self, block: &Block) -> bool {
+        self.named.take(block);
         self.decoder.decode(block, &mut self.batch);
         self.joiner.join(block, &mut self.batch);
         let batch = std::mem::take(&mut self.batch);
         let flow = self.flow;
-        for segment in batch.segments().filter(|segment| segment.flow == flow) {
-            self.followed.segment(segment, batch.payload(segment, block));
+        for event in batch.events_of(&flow) {
+            match event {
+                Event::Segment(segment) => {
+                    self.followed.segment(segment, batch.payload(segment, block));
+                }
+                Event::Error(error) => self.followed.icmp_error(error),
+                Event::Copy(..) => {}
+            }
         }
         self.batch = batch;
-        !self.followed.is_over()
+        !(self.followed.is_over() && self.named.is_complete())
     }
 
     /// Draws the connection, or its exchange number `exchange` (1-based); in full if `all` is set.
@@ -102,13 +128,15 @@ impl Drill {
                 Some(index)
             }
         };
-        Ok(drawn.ladder(index, (!all).then_some(Room::SCREENS)))
+        Ok(drawn.ladder(index, &self.named, (!all).then_some(Room::SCREENS)))
     }
 
     /// Draws the exchange of `frame`, or the connection if the frame belongs to no exchange,
     /// shortened to a part of a screen.
     pub fn finish_at(self, frame: FrameId) -> Ladder {
         let drawn = self.followed.finish();
-        drawn.map_or_else(Ladder::default, |it| it.ladder(it.exchange_at(frame), Some(Room::SHORT)))
+        drawn.map_or_else(Ladder::default, |it| {
+            it.ladder(it.exchange_at(frame), &self.named, Some(Room::SHORT))
+        })
     }
 }

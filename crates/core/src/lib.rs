@@ -15,6 +15,7 @@
 pub mod anonymize;
 pub mod app;
 pub mod capture;
+pub mod check;
 pub mod compare;
 pub mod dns;
 pub mod drill;

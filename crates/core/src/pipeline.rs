@@ -11,6 +11,7 @@ mod found;
 mod fragments;
 mod names;
 mod pass;
+mod settled;
 mod sliding;
 mod translated;
 mod twin;
@@ -24,6 +25,7 @@ use batch::Aside;
 pub(crate) use batch::Event;
 use names::Names;
 pub use pass::{BLOCK_BYTES_THREADED, GoOn, Pass};
+use settled::Settled;
 use translated::Translated;
 use twin::Twin;
 
@@ -164,6 +166,7 @@ impl Decoder {
                 _ => u32::try_from(it.payload.len()).unwrap_or(u32::MAX),
             },
             carrier,
+            ttl: it.ttl,
         })
     }
 
@@ -244,6 +247,7 @@ pub struct Control {
     sites: Sites,
     /// Name look-ups by place.
     names: [Names; 2],
+    settled: Settled,
     datagrams: Datagrams,
     /// `None` if captures of several places are known to have other addresses.
     translated: Option<Translated>,
@@ -257,12 +261,13 @@ pub struct Control {
 const ENDPOINTS_MAX: usize = 64;
 
 impl Control {
-    pub(crate) fn new(decoder: Decoder, is_translated: bool) -> Self {
+    pub(crate) fn new(decoder: Decoder, is_translated: bool, window: Window) -> Self {
         let is_one = !decoder.sites.are_two() && !is_translated;
         Self {
             translated: is_one.then(Translated::default),
             sites: decoder.sites.clone(),
             names: Default::default(),
+            settled: Settled::new(window),
             datagrams: Datagrams::default(),
             joiner: FragmentJoiner::new(decoder),
             counts: DecodeCounts::default(),
@@ -293,7 +298,8 @@ impl Control {
                 self.datagrams.sighting(self.sites.place(carried.frame), &carried, payload);
             }
         }
-        self.names.iter_mut().for_each(Names::collect);
+        let excess = self.names.each_mut().map(Names::collect);
+        self.settled.take(excess);
     }
 
     /// Returns all look-ups, each once; those in progress end with the capture.
@@ -319,7 +325,7 @@ impl Analysis {
     pub fn new(options: Options) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::new(&options)).collect();
         let decoder = Decoder::new(&options);
-        let control = Control::new(decoder.clone(), options.is_translated);
+        let control = Control::new(decoder.clone(), options.is_translated, options.window());
         Self { control, decoder, options, shards }
     }
 

@@ -33,7 +33,7 @@ impl<S: Sink> SecondPass<S> {
             tracker
         };
         Self {
-            control: Control::new(decoder.clone(), options.is_translated),
+            control: Control::new(decoder.clone(), options.is_translated, options.window()),
             decoder,
             batch: Batch::default(),
             sites: options.sites.clone(),

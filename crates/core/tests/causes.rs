@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tcpwhy_core::findings::manual;
 use tcpwhy_core::model::Cause;
 
 /// Causes that no trace shows, since a trace has few connections and those are TCP, with the file
@@ -14,9 +15,9 @@ const WITHOUT_TRACE: &[(Cause, &str)] = &[
     (Cause::ConntrackFull, "src/state/weigh/tests.rs"),
     (Cause::ConntrackRace, "src/dns/tests/lookups.rs"),
     (Cause::PortExhaustion, "src/state/weigh/tests.rs"),
-    (Cause::DnsFailure, "tests/diagnosis/facts/lookups.rs"),
-    (Cause::DnsSearch, "tests/diagnosis/facts/lookups.rs"),
-    (Cause::ReverseDnsTimeout, "tests/diagnosis/facts/lookups.rs"),
+    (Cause::DnsFailure, "src/dns/tests/lookups.rs"),
+    (Cause::DnsSearch, "src/dns/tests/lookups.rs"),
+    (Cause::ReverseDnsTimeout, "src/dns/tests/lookups.rs"),
 ];
 
 /// Causes whose file in `findings/causes` is the manual only: packets do not show them.
@@ -84,6 +85,21 @@ fn every_cause_has_a_case_in_the_lab() {
         let [name, id] = [format!("Cause::{cause:?}"), format!("\"{}\"", cause.id())];
         let is_case = |text: &String| text.contains(&name) || text.contains(&id);
         assert!(cases.iter().any(is_case), "no case of {}", cause.id());
+    }
+}
+
+#[test]
+fn every_manual_names_a_case_of_the_lab() {
+    let cases = texts("../lab/src/cases", "rs").concat();
+    for &cause in Cause::ALL {
+        let (_, reproduce) =
+            manual(cause).split_once("\n## Reproduce\n").expect("how to reproduce it");
+        let named = reproduce.split("tcpwhy lab run ").skip(1);
+        let named: Vec<_> = named.filter_map(|rest| rest.split(['`', ' ', '\n']).next()).collect();
+        assert!(!named.is_empty(), "no case in the manual of {}", cause.id());
+        for name in named {
+            assert!(cases.contains(&format!("\"{name}\"")), "{}: no case {name}", cause.id());
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module may import those before it.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "queue",
     "capture",
     "wire",
@@ -21,6 +21,7 @@ const ORDER: [&str; 23] = [
     "state",
     "compare",
     "report",
+    "check",
     "join",
     "pipeline",
     "survey",

@@ -1,12 +1,12 @@
 //! tcpdump at one end of the link.
 
-use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use tcpwhy_live::folder::Folder;
 
-use crate::error::LabError;
+use crate::error::{Doing, LabError};
 use crate::netns::{Netns, Process};
 
 /// Options of a capture.
@@ -43,31 +43,34 @@ pub struct CaptureReport {
 #[derive(Debug)]
 pub struct Capture {
     tcpdump: Process,
-    path: PathBuf,
+    file: String,
     vantage: String,
     interface: String,
 }
 
 impl Capture {
-    /// Starts tcpdump and returns when it listens.
+    /// Starts tcpdump, which writes to a new file in `out`, and returns when it listens.
     ///
     /// # Errors tcpdump is not installed or fails.
     pub fn start(
         netns: &Netns,
         vantage: &str,
         interface: &str,
-        path: &Path,
+        out: &Folder,
         params: CaptureParams,
     ) -> Result<Capture, LabError> {
         let interface = if params.any { "any" } else { interface };
         let mut command = netns.command("tcpdump");
         command.args(["-n", "--time-stamp-precision=nano", "-B", "65536", "-Z", "root"]);
         command.args(["-i", interface, "-s", &params.snaplen_bytes.to_string()]);
-        command.arg("-w").arg(path);
-        let mut tcpdump = Process::start(command, "tcpdump")?;
+        // tcpdump itself would follow a link that has the name of the file.
+        command.args(["-w", "-"]);
+        let file = format!("{vantage}.pcap");
+        let output = out.create(&file).doing(format!("create {file}"))?;
+        let mut tcpdump = Process::start_into(command, "tcpdump", output)?;
         tcpdump.wait_for_stderr("listening on")?;
         let (vantage, interface) = (vantage.to_owned(), interface.to_owned());
-        Ok(Capture { tcpdump, path: path.to_owned(), vantage, interface })
+        Ok(Capture { tcpdump, file, vantage, interface })
     }
 
     /// Waits until the last packets are written, stops all tcpdump processes and returns their
@@ -86,7 +89,7 @@ impl Capture {
             line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
         };
         CaptureReport {
-            file: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            file: self.file,
             packets: count("packets captured"),
             dropped: count("packets dropped by kernel"),
             vantage: self.vantage,

@@ -1,20 +1,61 @@
 //! Removes namespaces, processes and files of a run. They are registered here, so that Ctrl-C can
 //! remove them too (a panic or a return does so through `Drop`). [`clean`] finds what a killed run
 //! left behind, and what was kept up on purpose, by its name.
+//!
+//! Directories are below the system's directory for temporary files, in which everybody may create
+//! names: only a private directory of this user is taken for one of the lab.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, process, thread};
+
+use tcpwhy_live::folder::Folder;
+use tcpwhy_live::nameless::random;
+use tcpwhy_live::process::{running, start_ticks};
+use tcpwhy_live::sys::{options::send_signal, pidfd_open};
 
 use crate::error::{Doing, LabError};
 use crate::sys;
 
-/// Prefix of every namespace and directory of the lab, followed by the owner's process id.
-pub const PREFIX: &str = "tcpwhy-lab-";
+/// Prefix of every namespace and directory of the lab.
+const PREFIX: &str = "tcpwhy-lab-";
+
+/// Returns the beginning of the name of every namespace and directory of this process: the prefix,
+/// its id, and the time of its start, by which it differs from a later process with the same id.
+pub fn own_prefix() -> &'static str {
+    static OWN: LazyLock<String> = LazyLock::new(|| {
+        let pid = process::id();
+        format!("{PREFIX}{pid}.{}-", start_ticks(pid).unwrap_or(0))
+    });
+    &OWN
+}
+
+/// The process that a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    pid: u32,
+    start_ticks: u64,
+}
+
+impl Owner {
+    /// Reads the owner from the name of a namespace or directory.
+    fn of(name: &str) -> Option<Self> {
+        let (owner, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+        let (pid, start_ticks) = owner.split_once('.')?;
+        Some(Self { pid: pid.parse().ok()?, start_ticks: start_ticks.parse().ok()? })
+    }
+
+    /// Returns a descriptor of the process; `None` if it has ended.
+    fn running(self) -> Option<OwnedFd> {
+        running(self.pid, self.start_ticks)
+    }
+}
 
 struct Registry {
     children: BTreeSet<u32>,
@@ -88,16 +129,26 @@ pub fn remember_dir(path: PathBuf) {
     remember(|r| r.dirs.insert(path));
 }
 
-/// Creates a directory of this run, registered until [`remove_dir`].
+/// Creates a private directory of this run, registered until [`remove_dir`].
 ///
 /// # Errors The system refuses.
 pub fn temporary_dir() -> Result<PathBuf, LabError> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("{PREFIX}{}-{count}", process::id()));
-    remember_dir(dir.clone());
-    fs::create_dir_all(&dir).doing(format!("make {}", dir.display()))?;
-    Ok(dir)
+    let above = std::env::temp_dir();
+    loop {
+        // A name that nobody can guess; whatever has it already is not used.
+        let name = format!("{}{:016x}", own_prefix(), random());
+        let dir = above.join(&name);
+        remember_dir(dir.clone());
+        match Folder::create_new(&above, &name) {
+            Ok(_) => return Ok(dir),
+            Err(error) => {
+                forget_dir(&dir);
+                if error.kind() != io::ErrorKind::AlreadyExists {
+                    return Err(error).doing(format!("make {}", dir.display()));
+                }
+            }
+        }
+    }
 }
 
 /// Removes a directory from the registry; it remains on disk.
@@ -146,8 +197,8 @@ fn everything() {
         }
     }
     // Includes a namespace that was created a moment ago.
-    let own = format!("{PREFIX}{}-", process::id());
-    netns.extend(names_in("/run/netns").into_iter().filter(|name| name.starts_with(&own)));
+    let is_own = |name: &String| name.starts_with(own_prefix());
+    netns.extend(names_in(Path::new("/run/netns")).into_iter().filter(is_own));
     netns.iter().for_each(|name| {
         kill_inside(name);
         remove_netns(name);
@@ -161,74 +212,81 @@ const KEPT: &str = "kept";
 /// Marks the stage with this directory as kept up on purpose.
 ///
 /// # Errors The mark cannot be written.
-pub fn keep(dir: &Path, case: &str) -> std::io::Result<()> {
-    fs::write(dir.join(KEPT), case)
+pub fn keep(dir: &Path, case: &str) -> io::Result<()> {
+    Folder::open(dir)?.write(KEPT, case.as_bytes())
 }
 
 /// Removes what crashed runs left behind and what was kept up; returns what it removed. A run in
-/// progress keeps its own.
+/// progress keeps its own, and what others have put under such a name stays.
 ///
 /// # Errors Not root.
 pub fn clean() -> Result<Vec<String>, LabError> {
     if !sys::is_root() {
         return Err(LabError::NotRoot);
     }
-    let mut removed = end_kept();
-    for name in names_in("/run/netns") {
+    let tmp = std::env::temp_dir();
+    let mut removed = end_kept(&tmp);
+    for name in names_in(Path::new("/run/netns")) {
         if is_orphan(&name) {
             kill_inside(&name);
             remove_netns(&name);
             removed.push(format!("namespace {name}"));
         }
     }
-    let tmp = std::env::temp_dir();
-    for name in names_in(&tmp.to_string_lossy()) {
-        if is_orphan(&name) {
-            remove_dir(&tmp.join(&name));
-            removed.push(format!("directory {}", tmp.join(&name).display()));
-        }
-    }
+    removed.extend(remove_orphans(&tmp));
     Ok(removed)
 }
 
+/// Removes the lab's directories in `tmp` whose process has ended.
+fn remove_orphans(tmp: &Path) -> Vec<String> {
+    let dirs = own_dirs(tmp).into_iter().filter(|(name, _)| is_orphan(name));
+    let remove = |(_, folder): (String, Folder)| {
+        let dir = folder.path().to_owned();
+        remove_dir(&dir);
+        format!("directory {}", dir.display())
+    };
+    dirs.map(remove).collect()
+}
+
 /// Ends the processes that hold kept stages; each removes its own stage.
-fn end_kept() -> Vec<String> {
-    let tmp = std::env::temp_dir();
-    let names = names_in(&tmp.to_string_lossy());
-    let kept = names.iter().filter_map(|name| {
-        let case = fs::read_to_string(tmp.join(name).join(KEPT)).ok()?;
-        let owner = owner(name).filter(|pid| is_alive(*pid))?;
-        Some((tmp.join(name), owner, case))
+fn end_kept(tmp: &Path) -> Vec<String> {
+    let kept = own_dirs(tmp).into_iter().filter_map(|(name, folder)| {
+        let case = io::read_to_string(folder.read(KEPT).ok()?).ok()?;
+        let owner = Owner::of(&name)?;
+        Some((folder.path().to_owned(), owner, owner.running()?, case))
     });
     let mut ended = Vec::new();
-    for (dir, owner, case) in kept {
-        sys::kill(owner, libc::SIGTERM);
+    for (dir, owner, process, case) in kept {
+        if send_signal(process.as_fd(), libc::SIGTERM).is_err() {
+            continue;
+        }
         let started = Instant::now();
         // The directory is removed last.
         while started.elapsed() < 3 * PATIENCE && dir.exists() {
             thread::sleep(Duration::from_millis(20));
         }
-        ended.push(format!("{case}, which was kept up by process {owner}"));
+        ended.push(format!("{case}, which was kept up by process {}", owner.pid));
     }
     ended
 }
 
-fn names_in(dir: &str) -> Vec<String> {
+/// Returns the names of the lab's directories in `tmp`, with the directories. A directory is one of them if
+/// only this user may look into it; nobody else can have made it.
+fn own_dirs(tmp: &Path) -> Vec<(String, Folder)> {
+    let names = names_in(tmp).into_iter().filter(|name| Owner::of(name).is_some());
+    let folders = names.filter_map(|name| Some((Folder::existing(tmp, &name).ok()?, name)));
+    let private = folders.filter(|(folder, _)| folder.is_private().unwrap_or(false));
+    private.map(|(folder, name)| (name, folder)).collect()
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the id of the process that created the namespace or directory with this name.
-fn owner(name: &str) -> Option<u32> {
-    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
-}
-
-fn is_alive(pid: u32) -> bool {
-    fs::exists(format!("/proc/{pid}")).unwrap_or(true)
-}
-
+/// Returns whether the process has ended that created the namespace or directory with this name.
 fn is_orphan(name: &str) -> bool {
-    owner(name).is_some_and(|pid| !is_alive(pid))
+    Owner::of(name).is_some_and(|owner| owner.running().is_none())
 }
 
 /// Kills the processes in a namespace, and waits until they have ended.
@@ -245,7 +303,21 @@ fn kill_inside(netns: &str) {
         if others().next().is_none() {
             return;
         }
-        others().for_each(|pid| sys::kill(*pid, libc::SIGKILL));
+        for pid in others() {
+            // The descriptor holds the process while it is looked at again: another one may have
+            // its number by now.
+            let process = pidfd_open(*pid).ok().filter(|_| is_inside(*pid, netns));
+            process.map(|it| send_signal(it.as_fd(), libc::SIGKILL));
+        }
         thread::sleep(Duration::from_millis(10));
     }
 }
+
+fn is_inside(pid: u32, netns: &str) -> bool {
+    let inode = |path: String| fs::metadata(path).ok().map(|it| it.ino());
+    let of_process = inode(format!("/proc/{pid}/ns/net"));
+    of_process.is_some() && of_process == inode(format!("/run/netns/{netns}"))
+}
+
+#[cfg(test)]
+mod tests;

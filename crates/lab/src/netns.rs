@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cleanup::{self, PREFIX};
+use crate::cleanup;
 use crate::error::{Doing, LabError};
 use crate::sys;
 
@@ -66,7 +66,7 @@ impl Netns {
             return Err(LabError::NotRoot);
         }
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PREFIX}{}-{count}-{role}", std::process::id());
+        let name = format!("{}{count}-{role}", cleanup::own_prefix());
         cleanup::remember_netns(&name);
         let made = run("ip", &["netns", "add", &name]).and_then(|_| {
             File::open(format!("/run/netns/{name}")).doing(format!("open namespace {name}"))
@@ -187,9 +187,20 @@ impl Process {
     /// Starts `command` with its standard error kept for [`Process::wait_for_stderr`].
     ///
     /// # Errors The program is missing (`package` names the package to install) or cannot start.
-    pub fn start(mut command: Command, package: &str) -> Result<Process, LabError> {
+    pub fn start(command: Command, package: &str) -> Result<Process, LabError> {
+        Self::start_into(command, package, Stdio::null())
+    }
+
+    /// Starts as [`Process::start`] does, with its standard output going to `output`.
+    ///
+    /// # Errors As for [`Process::start`].
+    pub fn start_into(
+        mut command: Command,
+        package: &str,
+        output: impl Into<Stdio>,
+    ) -> Result<Process, LabError> {
         let name = command.get_program().to_string_lossy().into_owned();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
         let child = command.spawn().map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => {
                 LabError::Missing { program: name.clone(), package: package.to_owned() }

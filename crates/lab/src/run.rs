@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use tcpwhy_live::folder::Folder;
 
 use crate::capture::CaptureParams;
 use crate::case::{Case, Ran, drawn};
@@ -83,13 +84,15 @@ pub fn run_told(
     tell: &mut dyn FnMut(Attempt),
 ) -> Result<CaseResult, LabError> {
     let params = params(case, options)?;
-    let dir = options.out.join(format!("{}-{}", case.name, options.seed));
+    let name = format!("{}-{}", case.name, options.seed);
+    let dir = options.out.join(&name);
     // A directory that existed before is not removed if a run fails.
     let is_new = !dir.exists();
     if is_new {
         cleanup::remember_dir(dir.clone());
     }
-    let result = Runner { case, params, seed: options.seed, dir: dir.clone(), tell }.run();
+    let run = |out| Runner { case, params, seed: options.seed, out, tell }.run();
+    let result = open(&options.out, &name).and_then(run);
     match &result {
         Err(_) if is_new => cleanup::remove_dir(&dir),
         _ => cleanup::forget_dir(&dir),
@@ -107,7 +110,7 @@ pub fn hold(
     up: fn(&Stage, &'static str),
 ) -> Result<Infallible, LabError> {
     let params = params(case, options)?;
-    let mut stage = build(case, &params, options.seed, Variant::Faulty, Path::new("/dev/null"))?;
+    let mut stage = build(case, &params, options.seed, Variant::Faulty, None)?;
     stage.hold = Some((up, case.name));
     (case.act)(&mut stage, &params, Variant::Faulty)?;
     Err(LabError::NotReproduced("its load ended before it could be held".to_owned()))
@@ -124,8 +127,7 @@ pub fn uncaptured(
 ) -> Result<Ran, LabError> {
     let mut number = 1;
     loop {
-        let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
-        stage.is_uncaptured = true;
+        let mut stage = build(case, params, seed, variant, None)?;
         let observed = (case.act)(&mut stage, params, variant)?;
         let ran = Ran { observed, stage: stage.finish()? };
         if is_punctual(&ran) || number == ATTEMPTS {
@@ -150,8 +152,7 @@ pub fn observed<T: Send>(
     variant: Variant,
     observe: impl FnOnce([&str; 2]) -> T + Send,
 ) -> Result<T, LabError> {
-    let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
-    stage.is_uncaptured = true;
+    let mut stage = build(case, params, seed, variant, None)?;
     let (load_begins, begun) = mpsc::channel();
     stage.load_begins = Some(load_begins);
     let names = [stage.client.name().to_owned(), stage.server.name().to_owned()];
@@ -188,8 +189,7 @@ pub fn replacing_load<T: Send + 'static>(
     variant: Variant,
     action: impl FnOnce(&Stage) -> T + Send + Sync + 'static,
 ) -> Result<T, LabError> {
-    let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
-    stage.is_uncaptured = true;
+    let mut stage = build(case, params, seed, variant, None)?;
     let (tell, told) = mpsc::channel();
     stage.load_replacement = Some(LoadReplacement(Box::new(move |stage| {
         // The receiver is further down in this function.
@@ -203,12 +203,14 @@ pub fn replacing_load<T: Send + 'static>(
 }
 
 const ATTEMPTS: u32 = 3;
+/// Name of the file with the labels of a run.
+const LABELS: &str = "labels.json";
 
 struct Runner<'a> {
     case: &'a Case,
     params: Params,
     seed: u64,
-    dir: PathBuf,
+    out: Folder,
     tell: &'a mut dyn FnMut(Attempt),
 }
 
@@ -217,8 +219,8 @@ impl Runner<'_> {
         if self.case.class == Class::None {
             let (ran, link) = self.punctually(Variant::Healthy)?;
             let healthy = self.labels(Variant::Healthy, &ran, link);
-            write(&self.dir, &healthy)?;
-            return Ok(CaseResult { dir: self.dir, faulty: None, healthy });
+            write(&self.out, &healthy)?;
+            return Ok(CaseResult { dir: self.out.path().to_owned(), faulty: None, healthy });
         }
         let (bad, bad_link) = self.punctually(Variant::Faulty)?;
         let causes = (self.case.truth)(&self.params, &bad)?;
@@ -233,9 +235,9 @@ impl Runner<'_> {
             faulty.wall_after_fix_ns = Some(good.wall_ns());
         }
         let healthy = self.labels(Variant::Healthy, &good, good_link);
-        write(&self.dir, &faulty)?;
-        write(&self.dir, &healthy)?;
-        Ok(CaseResult { dir: self.dir, faulty: Some(faulty), healthy })
+        write(&self.out, &faulty)?;
+        write(&self.out, &healthy)?;
+        Ok(CaseResult { dir: self.out.path().to_owned(), faulty: Some(faulty), healthy })
     }
 
     /// Runs the case again if the host was too busy to keep time; after the last attempt,
@@ -253,16 +255,16 @@ impl Runner<'_> {
     }
 
     fn once(&self, variant: Variant) -> Result<(Ran, Link), LabError> {
-        let out = self.dir.join(variant.dir());
-        fs::create_dir_all(&out).doing(format!("make {}", out.display()))?;
-        let mut stage = build(self.case, &self.params, self.seed, variant, &out)?;
+        let out = part(&self.out, variant)?;
+        let path = out.path().to_owned();
+        let mut stage = build(self.case, &self.params, self.seed, variant, Some(out))?;
         let observed = (self.case.act)(&mut stage, &self.params, variant)?;
         let mut ran = Ran { observed, stage: stage.finish()? };
         if ran.stage.captures.iter().any(|c| c.dropped > 0) {
             return Err(LabError::NotReproduced("the capture has holes".to_owned()));
         }
         if let Some(client) = ran.stage.captures.iter().find(|it| it.vantage == "client") {
-            on_wire::note(&out.join(&client.file), &mut ran.observed.loaded.requests)?;
+            on_wire::note(&path.join(&client.file), &mut ran.observed.loaded.requests)?;
         }
         Ok((ran, (self.case.link)(&self.params, variant, self.seed)?))
     }
@@ -312,14 +314,27 @@ pub(crate) fn labels(
     }
 }
 
+/// Opens the directory of a case's captures, `name` in `out`. They contain what was sent, so it is
+/// private.
+pub(crate) fn open(out: &Path, name: &str) -> Result<Folder, LabError> {
+    let opened = Folder::open(out).and_then(|out| out.folder(name));
+    opened.doing(format!("keep captures in {}", out.join(name).display()))
+}
+
+/// Opens the directory of one run of a case.
+pub(crate) fn part(out: &Folder, variant: Variant) -> Result<Folder, LabError> {
+    let name = variant.dir();
+    out.folder(name).doing(format!("keep captures in {}", out.path().join(name).display()))
+}
+
 /// Writes the labels beside the captures of their run.
-pub(crate) fn write(dir: &Path, labels: &Labels) -> Result<(), LabError> {
-    let path = dir.join(labels.variant.dir()).join("labels.json");
-    let what = format!("write {}", path.display());
+pub(crate) fn write(out: &Folder, labels: &Labels) -> Result<(), LabError> {
+    let out = part(out, labels.variant)?;
+    let what = format!("write {}", out.path().join(LABELS).display());
     let mut text =
         serde_json::to_string_pretty(labels).map_err(std::io::Error::from).doing(what.clone())?;
     text.push('\n');
-    fs::write(&path, text).doing(what)
+    out.write(LABELS, text.as_bytes()).doing(what)
 }
 
 pub(crate) fn build(
@@ -327,7 +342,7 @@ pub(crate) fn build(
     params: &Params,
     seed: u64,
     variant: Variant,
-    out: &Path,
+    out: Option<Folder>,
 ) -> Result<Stage, LabError> {
     let stage = StageParams {
         link: (case.link)(params, variant, seed)?,

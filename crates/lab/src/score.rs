@@ -25,12 +25,14 @@ pub use truth::{FromCapture, LabelledCapture, TrueCause, Truth, Verdict, find_tr
 /// Lost time within this share of the truth is right.
 pub const LOST_TOLERANCE: f64 = 0.10;
 
-/// A predicted latency within this share of the one measured after the fix is right.
-pub const COUNTERFACTUAL_TOLERANCE: f64 = 0.15;
+/// Largest median error of the predicted latencies.
+pub const COUNTERFACTUAL_ERROR_MAX: f64 = 0.15;
 
-/// A predicted latency within this much, ns, is right too: the emulated link keeps its delays only
-/// so exactly.
-pub const COUNTERFACTUAL_FLOOR_NS: u64 = 300_000;
+/// Largest width of a predicted interval, as a share of its middle.
+pub const INTERVAL_SHARE_MAX: f64 = 0.30;
+
+/// A predicted interval of this width, ns, is narrow enough too: the hosts' noise is as large.
+pub const INTERVAL_NS_MAX: u64 = 1_000_000;
 
 /// From this share of all time on, a limit that the kernel counted for the sender has to be
 /// confirmed.

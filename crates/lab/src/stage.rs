@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use tcpwhy_live::folder::Folder;
 
 use crate::capture::{Capture, CaptureParams, CaptureReport};
 use crate::cleanup;
@@ -84,11 +85,10 @@ pub struct Stage {
     /// The server's address.
     pub server_addr: IpAddr,
     dir: PathBuf,
-    out: PathBuf,
+    /// Where captures go; `None` for a measurement without captures, since these cost time.
+    out: Option<Folder>,
     capture: CaptureParams,
     before: [Counters; 2],
-    /// `true` for a measurement without captures, since these cost time.
-    pub is_uncaptured: bool,
     others: Vec<String>,
     /// Called instead of the load, which then never begins: see [`crate::run::hold`].
     pub hold: Option<Hold>,
@@ -114,10 +114,10 @@ pub type Hold = (fn(&Stage, &'static str), &'static str);
 pub const INTERFACE: &str = "lab0";
 
 impl Stage {
-    /// Builds namespaces and link; captures will go to `out`.
+    /// Builds namespaces and link; captures will go to `out`, if there are to be any.
     ///
     /// # Errors Not root, or a step fails.
-    pub fn build(params: StageParams, out: &Path) -> Result<Stage, LabError> {
+    pub fn build(params: StageParams, out: Option<Folder>) -> Result<Stage, LabError> {
         sys::take_precedence();
         let client = Netns::create("client")?;
         let server = Netns::create("server")?;
@@ -138,7 +138,6 @@ impl Stage {
         };
         let before = [Counters::read(&client)?, Counters::read(&server)?];
         let dir = cleanup::temporary_dir()?;
-        let (out, capture) = (out.to_owned(), params.capture);
         Ok(Stage {
             captures: Vec::new(),
             samplers: Vec::new(),
@@ -149,9 +148,8 @@ impl Stage {
             server_addr,
             dir,
             out,
-            capture,
+            capture: params.capture,
             before,
-            is_uncaptured: false,
             others: Vec::new(),
             hold: None,
             load_begins: None,
@@ -191,9 +189,8 @@ impl Stage {
             return Err(LabError::LoadReplaced);
         }
         for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
-            let path = self.out.join(format!("{vantage}.pcap"));
-            if !self.is_uncaptured {
-                let capture = Capture::start(netns, vantage, INTERFACE, &path, self.capture)?;
+            if let Some(out) = &self.out {
+                let capture = Capture::start(netns, vantage, INTERFACE, out, self.capture)?;
                 self.captures.push(capture);
             }
             self.samplers.push(Sampler::start(netns, vantage)?);

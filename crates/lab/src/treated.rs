@@ -5,19 +5,21 @@
 //! would end. Captures and requests until then go to `faulty/`, those after it was in effect to
 //! `healthy/`, each with labels, as if they were the run of a twin.
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use tcpwhy_live::folder::Folder;
 
 use crate::case::{Case, Ran};
 use crate::error::{Doing, LabError};
 use crate::labels::{Class, Labels, Role, Variant};
 use crate::params::Params;
-use crate::run::{CaseResult, RunOptions, build, labels, params, write};
+use crate::run::{CaseResult, RunOptions, build, labels, open, params, part, write};
 use crate::stage::Stage;
 use crate::sys;
 use crate::{cleanup, dns};
@@ -25,6 +27,8 @@ use crate::{cleanup, dns};
 /// Length of the load in usual loads. The larger values are used if the load ends before a
 /// treatment is in effect.
 const LOADS: [u64; 3] = [3, 15, 75];
+/// Name of the directory with the captures of the whole load.
+const WHOLE: &str = "whole";
 /// Largest delay between the begin of the load and its first request.
 const LATE: Duration = Duration::from_millis(100);
 
@@ -78,9 +82,11 @@ pub fn run_treated<G: Send>(
     treat: impl Fn(&Ends) -> Result<G, LabError> + Sync,
 ) -> Result<CaseResult, LabError> {
     let params = params(case, options)?;
-    let dir = options.out.join(format!("{}-{}-treated", case.name, options.seed));
+    let name = format!("{}-{}-treated", case.name, options.seed);
+    let dir = options.out.join(&name);
     cleanup::remember_dir(dir.clone());
-    let run = Run { case, params, seed: options.seed, dir: &dir };
+    let out = open(&options.out, &name)?;
+    let run = Run { case, params, seed: options.seed, out: &out };
     let mut result = Err(never("it has no load"));
     for loads in LOADS {
         result = run.run(loads, faulty + faulty / 10 + LATE, &treat);
@@ -99,7 +105,7 @@ struct Run<'a> {
     case: &'a Case,
     params: Params,
     seed: u64,
-    dir: &'a Path,
+    out: &'a Folder,
 }
 
 /// Times at which the treatment began and at which it was in effect, on the captures' clock.
@@ -116,11 +122,9 @@ impl Run<'_> {
         faulty: Duration,
         treat: &(impl Fn(&Ends) -> Result<G, LabError> + Sync),
     ) -> Result<CaseResult, LabError> {
-        for part in [self.whole(), self.part(Variant::Faulty), self.part(Variant::Healthy)] {
-            fs::create_dir_all(&part).doing(format!("make {}", part.display()))?;
-        }
+        let whole = self.out.folder(WHOLE).doing("keep captures")?;
         let load = self.params.clone().with_requests_times(loads);
-        let mut stage = build(self.case, &load, self.seed, Variant::Faulty, &self.whole())?;
+        let mut stage = build(self.case, &load, self.seed, Variant::Faulty, Some(whole))?;
         let (load_begins, begun) = mpsc::channel();
         stage.load_begins = Some(load_begins);
         let (ran, treated) = thread::scope(|scope| {
@@ -152,14 +156,18 @@ impl Run<'_> {
         let is_after = |start_ns: u64, _: u64| start_ns >= treated.done_ns;
         let before = with_requests(ran, is_before)?;
         let after = with_requests(ran, is_after)?;
+        let whole = self.out.folder(WHOLE).doing("read the captures")?;
+        let [faulty, healthy] = [Variant::Faulty, Variant::Healthy].map(|it| part(self.out, it));
+        let (faulty, healthy) = (faulty?, healthy?);
         for capture in &ran.stage.captures {
-            let part = |variant| self.part(variant).join(&capture.file);
-            split(
-                &self.whole().join(&capture.file),
-                (&part(Variant::Faulty), treated.began_ns),
-                (&part(Variant::Healthy), treated.done_ns),
-            )
-            .doing(format!("split {}", capture.file))?;
+            let split = || {
+                split(
+                    whole.read(&capture.file)?,
+                    (faulty.create(&capture.file)?, treated.began_ns),
+                    (healthy.create(&capture.file)?, treated.done_ns),
+                )
+            };
+            split().doing(format!("split {}", capture.file))?;
         }
         let link = |variant| (self.case.link)(&self.params, variant, self.seed);
         let of = |variant, ran: &Ran, link| {
@@ -169,17 +177,9 @@ impl Run<'_> {
         faulty.causes = (self.case.truth)(&self.params, &before)?;
         let mut healthy = of(Variant::Healthy, &after, link(Variant::Faulty)?);
         healthy.class = Class::None;
-        write(self.dir, &faulty)?;
-        write(self.dir, &healthy)?;
-        Ok(CaseResult { dir: self.dir.to_owned(), faulty: Some(faulty), healthy })
-    }
-
-    fn whole(&self) -> PathBuf {
-        self.dir.join("whole")
-    }
-
-    fn part(&self, variant: Variant) -> PathBuf {
-        self.dir.join(variant.dir())
+        write(self.out, &faulty)?;
+        write(self.out, &healthy)?;
+        Ok(CaseResult { dir: self.out.path().to_owned(), faulty: Some(faulty), healthy })
     }
 }
 
@@ -203,13 +203,12 @@ const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Copies the packets of a capture that are before one time, and those from another time on
 /// (libpcap's format: pcap-savefile(5)).
 fn split(
-    whole: &Path,
-    (before, until_ns): (&Path, u64),
-    (after, from_ns): (&Path, u64),
+    whole: File,
+    (before, until_ns): (File, u64),
+    (after, from_ns): (File, u64),
 ) -> io::Result<()> {
-    let mut input = BufReader::new(fs::File::open(whole)?);
-    let mut before = BufWriter::new(fs::File::create(before)?);
-    let mut after = BufWriter::new(fs::File::create(after)?);
+    let mut input = BufReader::new(whole);
+    let (mut before, mut after) = (BufWriter::new(before), BufWriter::new(after));
     let mut head = [0; 24];
     input.read_exact(&mut head)?;
     if number(&head, 0) != MAGIC_NANOSECONDS {

@@ -168,7 +168,10 @@ impl Diag {
         for family in [libc::AF_INET, libc::AF_INET6] {
             self.socket.write_all(&request(family as u8, states)).map_err(LiveError::Diag)?;
             loop {
-                let length = self.socket.read(&mut self.buffer).map_err(LiveError::Dump)?;
+                let length = match self.socket.read(&mut self.buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    other => other.map_err(LiveError::Dump)?,
+                };
                 let more = messages(&self.buffer[..length], |message| {
                     if let Some(entry) = parse(message) {
                         take(entry);

@@ -1,5 +1,6 @@
 //! Finds the process that holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
 
+mod identity;
 pub(crate) mod ports;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use std::thread;
 use serde::Serialize;
 
 use crate::error::LiveError;
+pub use identity::{running, start_ticks};
 pub use ports::Ports;
 
 /// A process that holds a socket.
@@ -38,8 +40,9 @@ pub struct Holder {
 pub struct Holders {
     /// Processes that hold at least one socket, by number.
     pub processes: Vec<Process>,
-    /// Holders by the socket's inode: the descriptor of the process with the lowest id. Processes
-    /// that share a socket after fork (nginx's workers and their master) share its inode.
+    /// Holders by the socket's inode: the descriptor of the process that started first. Processes
+    /// that share a socket after fork (nginx's workers and their master) share its inode. A child
+    /// that is about to run another program has it for a moment only, and its id may be lower.
     pub by_inode: HashMap<u32, Holder>,
     /// Processes whose descriptors may not be read: another user's, without `CAP_SYS_PTRACE`.
     pub unreadable: u64,
@@ -54,7 +57,14 @@ impl Holders {
         };
         all.sort_unstable();
         let mut holders = Self::default();
-        for (pid, sockets) in read_all(&all) {
+        let mut found = read_all(&all);
+        found.sort_by_cached_key(|(pid, sockets)| {
+            let holds_any = sockets.as_ref().is_some_and(|it| !it.is_empty());
+            // A process that has ended meanwhile comes last.
+            let started = holds_any.then(|| start_ticks(*pid).unwrap_or(u64::MAX));
+            (started, *pid)
+        });
+        for (pid, sockets) in found {
             holders.add(pid, sockets);
         }
         holders

@@ -8,10 +8,11 @@ pub mod options;
 pub mod packet;
 pub mod process;
 pub mod shared;
+pub mod unfinished;
 pub mod wait;
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Opens a descriptor that names the process `pid` (pidfd_open(2)).
 ///
@@ -30,6 +31,15 @@ pub fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
 pub fn pidfd_getfd(process: BorrowedFd<'_>, fd: u32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_getfd takes plain integers, and the process descriptor is open.
     descriptor(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
+}
+
+/// Duplicates descriptor `number` of this process.
+///
+/// # Errors
+/// `EBADF` if it is not open.
+pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl takes plain integers, and checks the number.
+    descriptor(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) }.into())
 }
 
 fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
@@ -102,6 +112,21 @@ pub fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
         )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Returns the name of an interface of the calling thread's network namespace by its number.
+///
+/// # Errors
+/// There is no such interface.
+pub fn interface_name(index: u32) -> io::Result<String> {
+    let mut name = [0u8; libc::IF_NAMESIZE];
+    // SAFETY: the function writes a C string of at most `IF_NAMESIZE` bytes.
+    let result = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
+    if result.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
 }
 
 /// Moves the calling thread into a network namespace (setns(2)).

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! target ─► http (requests, responses) ─► measurements ─► tcpwhy-core (evidence)
+//!           budget (all that is sent)
 //! ```
 
+pub mod budget;
 #[cfg(target_os = "linux")]
 pub mod dns;
 #[cfg(target_os = "linux")]

@@ -14,6 +14,7 @@ use serde_json::json;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tcpwhy_probe::budget::Budget;
 use tcpwhy_probe::dns::{self, Config, Hosts, Judged, Lookup, Survey, Trace};
 
 /// Exit status where faults were found.
@@ -75,7 +76,8 @@ pub fn run(arguments: &Dns) -> Result<ExitCode, Error> {
 fn measure(arguments: &Dns, config: Config, waiting: &Waiting) -> Measured {
     let (name, types) = (&arguments.name, arguments.types());
     waiting.tell("asking the name servers");
-    let survey = dns::survey(name, &types, &config, arguments.count);
+    let budget = Budget::new(dns::survey_limits(name, &types, &config, arguments.count));
+    let survey = dns::survey(name, &types, &config, arguments.count, &budget);
     let expected = dns::expect(name, &types, &config, &survey.first());
     let expected_again = dns::expect(name, &types, &config, &survey.repeated());
     let in_hosts = Hosts::system().addresses(name);

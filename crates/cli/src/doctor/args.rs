@@ -13,11 +13,16 @@ Examples:
   tcpwhy https://example.org/search?q=tcp
   tcpwhy http://10.0.0.7:8080/ --experiment quickack,connection
   sudo tcpwhy http://10.0.0.7/ --bundle slow     with a capture of its own traffic
+  tcpwhy http://10.0.0.7/ --load=200 --load-seconds 10   more load than the default
   tcpwhy https://10.0.0.7/ --cacert own.pem      a server whose certificate is its own
   tcpwhy http://10.0.0.7/upload -X POST --body @form.bin --experiment expect
 
-It sends few requests, announces how many, and repeats only requests that may be repeated (GET, HEAD,
-OPTIONS, PUT, DELETE), unless --method names another.
+Before it sends anything it states the most that it will send, on standard error and as
+`doctor.budget` in JSON: 15 requests alone, those of the experiments, then 1,000 on 10 connections in
+2 s, and the bytes of all. The load follows only answers with a status of 2xx to requests that may be
+repeated (GET, HEAD, OPTIONS, TRACE, PUT, DELETE), and ends at the first failure, or once most answers
+take three times as long as alone (and 5 ms longer). After status 429 or 503 no request follows.
+Requests of another method that --method or --body names are repeated alone and in experiments.
 
 Exit status: 0 no fault, 1 faults found (a refused port is one), 2 the target does not resolve, does
 not answer, or answers what is no HTTP.";
@@ -50,8 +55,20 @@ pub struct Doctor {
     pub no_path: bool,
 
     /// Send only one request at a time
-    #[arg(long)]
+    #[arg(long, conflicts_with = "load")]
     pub no_load: bool,
+
+    /// Also send a load on CONNECTIONS connections [default: 100], as many requests as are answered,
+    /// whatever the latency and the usual status are; without this option a load of at most 1,000
+    /// requests on 10 connections follows answers with a status of 2xx
+    #[arg(long, value_name = "CONNECTIONS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub load: Option<u32>,
+
+    /// Duration of each load of --load, seconds
+    #[arg(long, value_name = "N", default_value = "2", requires = "load")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    pub load_seconds: u32,
 
     /// Method of the requests
     #[arg(long, short = 'X', value_name = "METHOD")]

@@ -2,9 +2,9 @@
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
-use tcpwhy_core::app::Protocol;
+use tcpwhy_core::app::{ErrorCode, Protocol};
 use tcpwhy_core::experiment::{Failure, Measured, OwnRequest, median_ns};
-use tcpwhy_core::model::units::duration;
+use tcpwhy_core::model::units::{self, duration};
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
     Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing,
@@ -27,6 +27,10 @@ pub struct Asked {
     pub sent: u64,
     /// Status of the last response.
     pub status: Option<u16>,
+    /// Status of the first response that has none of 2xx.
+    pub unsuccessful: Option<u16>,
+    /// `true` if further requests would have exceeded the budget.
+    pub is_short: bool,
     /// Target of a redirect, if the server sent one.
     pub location: Option<String>,
     /// Error of the last request that failed.
@@ -50,11 +54,18 @@ impl Asked {
             }
             let lookup_ns = if number == 0 { lookup_ns } else { 0 };
             if let Err(error) = asked.on_one(subject, lookup_ns) {
-                let is_over = error.is_timeout();
+                if matches!(error, ExchangeError::Budget(_)) && asked.is_answered() {
+                    asked.is_short = true;
+                    break;
+                }
+                let is_over = error.is_timeout() || matches!(error, ExchangeError::Budget(_));
                 asked.fail(error);
                 if is_over {
                     break;
                 }
+            }
+            if asked.is_short || asked.is_unwelcome() {
+                break;
             }
         }
         if asked.is_doubtful() && subject.target.scheme == Scheme::Http && speaks_tls(subject) {
@@ -69,7 +80,8 @@ impl Asked {
     fn is_doubtful(&self) -> bool {
         let is_closed = |error: &ExchangeError| match error {
             ExchangeError::Io { step, source, .. } => {
-                *step == Step::Answer && source.kind() == ErrorKind::ConnectionReset
+                let closes = [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof];
+                *step == Step::Answer && closes.contains(&source.kind())
             }
             error => matches!(error, ExchangeError::Response(_)),
         };
@@ -107,12 +119,18 @@ impl Asked {
             };
             before = kernel;
             self.measured.protocol = Protocol::Http1;
-            self.measured.requests.push(OwnRequest { window, ..with(set_up, &timing, &own) });
+            let error = ErrorCode::of_http(response.status);
+            let request = OwnRequest { window, error, ..with(set_up, &timing, &own) };
+            self.measured.requests.push(request);
             self.measured.software = response.server.or(self.measured.software.take());
             self.status = Some(response.status);
+            if !(200..300).contains(&response.status) {
+                self.unsuccessful.get_or_insert(response.status);
+            }
             self.location = response.location;
             set_up = OwnRequest::default();
-            if !response.keep_alive {
+            self.is_short = subject.budget.left_bytes() < exchange_bytes(subject, &timing);
+            if !response.keep_alive || self.is_short || self.is_unwelcome() {
                 break;
             }
         }
@@ -125,6 +143,7 @@ impl Asked {
             let failure = match (step, source.kind()) {
                 (Step::Connect, kind) if is_refused(kind) => Some(Failure::Refused { after_ns }),
                 (Step::Connect, ErrorKind::TimedOut) => Some(Failure::Unanswered { after_ns }),
+                (Step::Answer, ErrorKind::UnexpectedEof) => Some(Failure::Closed { after_ns }),
                 (_, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
                     Some(Failure::Reset { after_ns })
                 }
@@ -134,6 +153,19 @@ impl Asked {
             self.is_stuck |= *step == Step::Answer && error.is_timeout();
         }
         self.error = Some(error);
+    }
+
+    /// Returns whether the server has said that it gets too many requests (RFC 6585 §4) or cannot
+    /// answer more of them (RFC 9110 §15.6.4).
+    pub fn is_unwelcome(&self) -> bool {
+        matches!(self.status, Some(429 | 503))
+    }
+
+    /// Returns the largest number of bytes of a request and its answer.
+    pub fn exchange_bytes_max(&self, subject: &Subject) -> u64 {
+        let own = |it: &OwnRequest| it.wire_bytes;
+        let answer = self.measured.requests.iter().map(own).max().unwrap_or(0);
+        answer + subject.request.bytes(&subject.target).len() as u64
     }
 
     /// Returns whether any request was answered.
@@ -172,7 +204,9 @@ impl Asked {
         let location = self.location.as_deref();
         let location =
             location.map_or_else(String::new, |to| format!("; a redirect to {to}: not followed"));
-        format!("{status}{} requests, {latency}{location}", self.measured.requests.len())
+        let count = units::counted(self.measured.requests.len() as u64, "request", "requests");
+        let short = if self.is_short { "; more would exceed the budget" } else { "" };
+        format!("{status}{count}, {latency}{location}{short}")
     }
 }
 
@@ -195,6 +229,11 @@ pub struct Layers {
     pub transfer_ns: u64,
     /// From the request to the last byte of the response, on an open connection.
     pub request_ns: u64,
+}
+
+/// Returns the number of bytes of a request and its answer.
+fn exchange_bytes(subject: &Subject, timing: &Timing) -> u64 {
+    timing.wire_bytes + subject.request.bytes(&subject.target).len() as u64
 }
 
 fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {

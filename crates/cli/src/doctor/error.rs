@@ -18,6 +18,6 @@ pub enum DoctorError {
     NoAddress { host: String },
     #[error("{path}: cannot be read")]
     Body { path: String, source: io::Error },
-    #[error("{path}: the report cannot be kept there; name a directory that you may write to")]
+    #[error("{path}: the report cannot be kept there; name a directory of your own, or a new one")]
     Bundle { path: String, source: io::Error },
 }

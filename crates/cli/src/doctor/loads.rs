@@ -1,5 +1,5 @@
-//! Short loads with several connections: whether the server answers ten and a hundred clients as
-//! fast as one.
+//! A short load with several connections: whether the server answers ten clients as fast as one, and
+//! as many as `--load` names.
 
 use super::args::Doctor;
 use super::asked::Asked;
@@ -11,15 +11,25 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::shows_more;
 use tcpwhy_core::model::{Report, units};
-use tcpwhy_probe::Scheme;
+use tcpwhy_probe::budget::{Limits, NO_LIMIT};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
-use tcpwhy_probe::load::{Outcome, Plan, run as generate};
+use tcpwhy_probe::http::Request;
+use tcpwhy_probe::load::{Guard, Outcome, Plan, run as generate};
+use tcpwhy_probe::{Scheme, Target};
 
-/// Numbers of concurrent connections, one load for each.
-const CONNECTIONS: [usize; 3] = [1, 10, 100];
-/// Duration of each load. A dropped SYN is sent again after 1 s (RFC 6298 §2.1), so a shorter load
-/// would not show it.
-const LASTS: Duration = Duration::from_millis(1_300);
+/// Number of concurrent connections of the load that nobody asked for.
+const CONNECTIONS: u32 = 10;
+/// Its duration. A dropped SYN is sent again after 1 s (RFC 6298 §2.1), so a shorter load would not
+/// show it.
+const LASTS: Duration = Duration::from_secs(2);
+/// Its number of requests, which are spread over its time.
+const REQUESTS: u64 = 1_000;
+/// Bytes of these requests and their answers.
+const BYTES: u64 = 8 << 20;
+/// Latency under load, as a multiple of that of single requests, from which on the load is too
+/// large, if it is also this much longer, ns: shorter waits come from the scheduler of this host.
+const SLOW_TIMES: u64 = 3;
+const SLOW_NS_MIN: u64 = 5_000_000;
 /// Up to this many connections, all packets are captured without a budget: a sample of so few
 /// connections would be too small.
 const WHOLE_MAX: usize = 10;
@@ -34,6 +44,8 @@ pub struct Loaded {
     pub connections: usize,
     /// Number of requests answered.
     pub requests: u64,
+    /// Duration of the load, ns.
+    pub elapsed_ns: u64,
     /// Requests answered a second.
     pub requests_per_second: f64,
     /// Median latency, ns.
@@ -42,12 +54,58 @@ pub struct Loaded {
     pub p99_ns: u64,
     /// Number of failed requests.
     pub errors: u64,
+    /// The reason why the load ended before its time.
+    pub stopped: Option<Stopped>,
 }
 
-/// Describes what the load will send, for the announcement.
-pub fn announcement() -> String {
-    let each = units::duration(LASTS.as_nanos() as u64);
-    format!(", and as many as it answers on 1, 10 and 100 connections for {each} each (--no-load)")
+/// The reason why a load ended before its time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stopped {
+    /// `status`, `failure`, `latency` or `budget`.
+    pub reason: &'static str,
+    /// The reason as a sentence.
+    pub why: String,
+}
+
+/// Returns the numbers of concurrent connections, one load for each.
+fn sizes(wanted: &Doctor) -> Vec<u32> {
+    match wanted.load {
+        None => vec![CONNECTIONS],
+        // A small load shows what a large one would bury.
+        Some(more) if more > CONNECTIONS => vec![CONNECTIONS, more],
+        Some(few) => vec![few],
+    }
+}
+
+/// Returns the duration of each load.
+pub fn lasts(wanted: &Doctor) -> Duration {
+    match wanted.load {
+        None => LASTS,
+        Some(_) => Duration::from_secs(wanted.load_seconds.into()),
+    }
+}
+
+/// Returns the most that loads send; the receive buffer of a connection has `buffer_bytes`.
+pub fn limits(wanted: &Doctor, target: &Target, request: &Request, buffer_bytes: u64) -> Limits {
+    if wanted.no_load || target.scheme == Scheme::Tcp || !request.is_idempotent() {
+        return Limits::NOTHING;
+    }
+    let connections_at_once = sizes(wanted).into_iter().max().unwrap_or(CONNECTIONS).into();
+    match wanted.load {
+        None => Limits {
+            requests: REQUESTS,
+            // A server may close each connection after one answer.
+            connections: REQUESTS + connections_at_once,
+            connections_at_once,
+            bytes: BYTES + connections_at_once * buffer_bytes,
+        },
+        Some(_) => Limits {
+            requests: NO_LIMIT,
+            connections: NO_LIMIT,
+            connections_at_once,
+            bytes: NO_LIMIT,
+        },
+    }
 }
 
 /// The results of all loads.
@@ -57,8 +115,14 @@ pub struct Loads {
     pub measured: Vec<Loaded>,
     /// Reports on the packets of loads with more than one connection, by number of connections.
     pub reports: Vec<(u64, Report)>,
-    /// Number of requests sent between the loads.
-    pub between: u64,
+}
+
+impl Loads {
+    /// Records the reason for which no load is sent.
+    pub fn skipped(why: String, steps: &mut Steps) -> Loads {
+        steps.skipped("load", why);
+        Loads::default()
+    }
 }
 
 /// Runs loads with more and more connections, while all requests are answered and no fault appears
@@ -71,39 +135,36 @@ pub fn run(
     alone: Option<&Report>,
     steps: &mut Steps,
 ) -> Loads {
-    if wanted.no_load {
-        steps.skipped("load", "--no-load");
-        return Loads::default();
-    }
-    if subject.target.scheme == Scheme::Tcp || !asked.is_answered() || asked.error.is_some() {
-        steps.skipped("load", "what is not answered alone is not asked a hundred times");
-        return Loads::default();
-    }
-    if !subject.request.is_idempotent() {
-        steps.skipped("load", "requests of this method are not repeated; tcpwhy load does that");
-        return Loads::default();
+    if let Some(why) = unwanted(wanted, asked, subject) {
+        return Loads::skipped(why, steps);
     }
     let mut all = Loads::default();
     let subject = &Subject { timeout: subject.timeout.min(TIMEOUT), ..subject.clone() };
-    for connections in CONNECTIONS {
+    let sizes = sizes(wanted);
+    for &connections in &sizes {
+        let Some(plan) = plan(wanted, asked, subject, connections) else {
+            let size = units::bytes(asked.exchange_bytes_max(subject));
+            let why = format!("with {size} for each answer it would exceed the budget; see --load");
+            steps.skipped("load", why);
+            break;
+        };
         if !all.measured.is_empty() {
-            all.between += settle(subject);
+            settle(subject);
         }
         let began = Instant::now();
         // A load on one connection shows nothing that single requests do not.
         let alone = alone.filter(|_| connections > 1);
-        let tap = alone.and_then(|_| tap(subject.server, connections));
-        let plan = plan(wanted, subject, connections);
+        let tap = alone.and_then(|_| tap(subject.server, plan.connections));
         let outcome = generate(&plan, &AtomicBool::new(false), |_| ());
         let loaded = tap.map(|tap| tap.finish().report);
         let shows_more =
             alone.zip(loaded.as_ref()).is_some_and(|(alone, it)| shows_more(alone, it));
-        all.reports.extend(loaded.map(|it| (connections as u64, it)));
+        all.reports.extend(loaded.map(|it| (connections.into(), it)));
         match outcome {
             Ok(outcome) => {
-                let loaded = of(connections, &outcome);
+                let loaded = of(plan.connections, &outcome);
                 steps.done("load", began, words(&loaded));
-                let is_over = loaded.errors > 0;
+                let is_over = loaded.errors > 0 || loaded.stopped.is_some();
                 all.measured.push(loaded);
                 if is_over {
                     break;
@@ -111,8 +172,8 @@ pub fn run(
             }
             Err(error) => steps.failed("load", began, error.to_string()),
         }
-        if shows_more && Some(&connections) != CONNECTIONS.last() {
-            let fewer = units::counted(connections as u64, "connection", "connections");
+        if shows_more && Some(&connections) != sizes.last() {
+            let fewer = units::counted(connections.into(), "connection", "connections");
             steps.skipped("load", format!("{fewer} show a fault; more would meet it first"));
             break;
         }
@@ -120,26 +181,55 @@ pub fn run(
     all
 }
 
-/// Waits until the server has worked off the connections that the previous load left in its accept
-/// queue; otherwise the next load would begin with a full queue. Returns the number of requests
-/// that this took. The queue is first-in, first-out, so a response on a new connection comes after
-/// all others.
-fn settle(subject: &Subject) -> u64 {
-    // If the server no longer answers, the next load fails and reports it.
-    let Ok(mut connection) = Connection::open(subject, Settings::default()) else { return 0 };
-    let _ = connection.ask();
-    1
+/// Returns the reason for which no load is sent, if there is one.
+fn unwanted(wanted: &Doctor, asked: &Asked, subject: &Subject) -> Option<String> {
+    if wanted.no_load {
+        return Some("--no-load".to_owned());
+    }
+    if subject.target.scheme == Scheme::Tcp || !asked.is_answered() || asked.error.is_some() {
+        return Some("what is not answered alone is not asked many times".to_owned());
+    }
+    if !subject.request.is_idempotent() {
+        return Some("requests of this method are not repeated; tcpwhy load does that".to_owned());
+    }
+    let status = asked.unsuccessful.filter(|_| wanted.load.is_none())?;
+    Some(format!("the answer has status {status}, and a load follows 2xx only; see --load"))
 }
 
-fn plan(wanted: &Doctor, subject: &Subject, connections: usize) -> Plan {
-    Plan {
+/// Waits until the server has worked off the connections that the previous load left in its accept
+/// queue; otherwise the next load would begin with a full queue. The queue is first-in, first-out,
+/// so a response on a new connection comes after all others.
+fn settle(subject: &Subject) {
+    // If the server no longer answers, the next load fails and reports it.
+    if let Ok(mut connection) = Connection::open(subject, Settings::default()) {
+        let _ = connection.ask();
+    }
+}
+
+/// Returns the plan of a load; `None` if its answers are so large that each connection cannot have
+/// one within the budget.
+fn plan(wanted: &Doctor, asked: &Asked, subject: &Subject, connections: u32) -> Option<Plan> {
+    let single_ns = asked.layers().request_ns;
+    let slow_ns = (SLOW_TIMES * single_ns).max(single_ns + SLOW_NS_MIN);
+    let guard = Guard { status: asked.status?, slow_ns: wanted.load.is_none().then_some(slow_ns) };
+    let plan = Plan {
         request: subject.request.clone(),
-        connections,
-        duration: Some(LASTS),
+        connections: connections as usize,
+        duration: Some(lasts(wanted)),
         timeout: subject.timeout,
         tls: wanted.trust.tls(true),
+        guard: Some(guard),
+        budget: subject.budget.clone(),
         ..Plan::new(subject.target.clone(), vec![subject.server])
+    };
+    if wanted.load.is_some() {
+        return Some(plan);
     }
+    // Half of the bytes are left for receive buffers that grow.
+    let fitting = BYTES / 2 / asked.exchange_bytes_max(subject).max(1);
+    let requests = REQUESTS.min(fitting);
+    let spacing = LASTS.mul_f64(f64::from(connections) / requests.max(1) as f64);
+    (requests >= connections.into()).then_some(Plan { requests: Some(requests), spacing, ..plan })
 }
 
 /// Starts a capture of a load; `None` if the kernel refuses it.
@@ -155,10 +245,15 @@ fn of(connections: usize, outcome: &Outcome) -> Loaded {
     Loaded {
         connections,
         requests: outcome.requests,
+        elapsed_ns: outcome.elapsed_ns,
         requests_per_second: outcome.requests_per_second(),
         p50_ns: outcome.latency.quantile_ns(0.5),
         p99_ns: outcome.latency.quantile_ns(0.99),
         errors: outcome.error_count(),
+        stopped: outcome
+            .ended
+            .as_ref()
+            .map(|it| Stopped { reason: it.name(), why: it.to_string() }),
     }
 }
 
@@ -168,10 +263,13 @@ pub fn words(it: &Loaded) -> String {
         0 => String::new(),
         some => format!(", {}", units::counted(some, "failure", "failures")),
     };
+    let stopped = it.stopped.as_ref();
+    let stopped = stopped.map_or_else(String::new, |it| format!("; stopped: {}", it.why));
     format!(
-        "{}: {} requests/s, p50 {}, p99 {}{errors}",
+        "{}: {} in {}, p50 {}, p99 {}{errors}{stopped}",
         units::counted(it.connections as u64, "connection", "connections"),
-        units::count(it.requests_per_second as u64),
+        units::counted(it.requests, "request", "requests"),
+        units::duration(it.elapsed_ns),
         units::duration(it.p50_ns),
         units::duration(it.p99_ns),
     )

@@ -43,7 +43,12 @@ pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) -> Optio
         return None;
     };
     match at(subject.server.port()) {
-        Ok(all) => {
+        Ok(mut all) => {
+            // Full ports or tables of other namespaces have nothing to do with the target.
+            let client = socket(&there, own, subject.server);
+            let ends = [Some(server), client].map(|end| end.map(|it| &it.netns));
+            all.netns.retain(|it| ends.contains(&Some(&it.name)));
+            all.sockets.retain(|it| ends.contains(&Some(&it.netns)));
             state::weigh(report, &all);
             let count = all.sockets.len();
             steps.done("sockets", began, format!("the server is on this machine: {count} sockets"));

@@ -1,7 +1,7 @@
 //! `tcpwhy URL`: from the outside in and from the top to the bottom, to one verdict.
 //!
 //! ```text
-//! resolve ─► path ─► connect, TLS, requests alone ─► load ─► experiments ─► sockets ─► verdict
+//! resolve ─► path ─► connect, TLS, requests alone ─► experiments ─► load ─► sockets ─► verdict
 //!                    own traffic captured,                                  of the same machine
 //!                    or TCP_INFO of own sockets
 //! ```
@@ -14,6 +14,7 @@ mod local;
 mod names;
 mod steps;
 mod text;
+mod traffic;
 mod way;
 
 pub use args::{Doctor, EXAMPLES};
@@ -22,7 +23,7 @@ pub use error::DoctorError;
 use crate::error::Error;
 use crate::tap::{Tap, Tapped};
 use crate::{output, terminal};
-use asked::{Asked, CONNECTIONS, Layers, REQUESTS};
+use asked::{Asked, Layers};
 use loads::Loaded;
 use names::Resolved;
 use serde::Serialize;
@@ -35,14 +36,18 @@ use std::time::{Duration, Instant};
 use steps::{Step, Steps};
 use tcpwhy_core::experiment::{add_load, sentence, unresolved, weigh};
 use tcpwhy_core::model::experiment::Experiment;
-use tcpwhy_core::model::units::duration;
-use tcpwhy_core::model::{Class, Finding, Report};
+use tcpwhy_core::model::units::{bytes, counted, duration};
+use tcpwhy_core::model::{Cause, Class, Finding, Report};
 use tcpwhy_core::report::json;
+use tcpwhy_live::folder::Folder;
 use tcpwhy_live::host::Entry;
+use tcpwhy_probe::budget::{Budget, Limits, Spent};
 use tcpwhy_probe::dns;
-use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Others, Skipped, Subject, make};
+use tcpwhy_probe::experiment::{Bounds, Coin, ExchangeError, Kind, Others, Skipped, Subject, make};
+use tcpwhy_probe::http::Request;
 use tcpwhy_probe::tls::client_config;
 use tcpwhy_probe::{Scheme, Target};
+use traffic::{Amount, Traffic};
 
 /// Exit status if there is a fault.
 const EXIT_FAULTS: u8 = 1;
@@ -54,6 +59,7 @@ const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
 /// Largest number of pairs in one experiment. Eight pairs that agree are enough, as are twenty with
 /// three exceptions.
 const PAIRS_MAX: u64 = 24;
+const PAIRS_MIN: u64 = 8;
 /// From this request time on, ns, several pairs run at the same time: four clients do not disturb a
 /// server that answers so slowly.
 const LONG_NS: u64 = 20_000_000;
@@ -79,6 +85,9 @@ struct Walk<'a> {
     target: String,
     address: Option<String>,
     requests: u64,
+    /// The most that was to be sent, and what was sent.
+    budget: Amount<Limits>,
+    sent: Amount<Spent>,
     layers: Layers,
     loads: Vec<Loaded>,
     /// Audit entries that explain findings, if the server is on this machine.
@@ -92,42 +101,56 @@ struct Walk<'a> {
 /// # Errors The target is invalid or does not resolve, or the report cannot be written.
 pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let target = Target::parse(&asked_for.target).map_err(DoctorError::from)?;
+    if let Some(folder) = &asked_for.bundle {
+        // Before anything is sent, rather than when everything was measured.
+        keep(folder, &[])?;
+    }
     let mut steps = Steps::new(!asked_for.display.no_progress);
-    let (addresses, lookup_ns, named) = match names::resolve(&target, &mut steps)? {
+    let request = request(asked_for)?;
+    let kinds = asked_for.experiments(target.scheme == Scheme::Https);
+    let traffic = Traffic::new(asked_for, &target, &request, &kinds);
+    steps.announce(&traffic.announcement(asked_for, &target, &request.method));
+    let resolved = names::resolve(&target, &traffic.queries(), &mut steps)?;
+    let (addresses, lookup_ns, named) = match resolved {
         Resolved::Found { addresses, lookup_ns, findings } => (addresses, lookup_ns, findings),
         Resolved::Failed { lookup_ns, findings } => {
             let report = unresolved(lookup_ns, findings);
-            return tell_unresolved(asked_for, report, &target, steps.taken());
+            return tell_unresolved(asked_for, report, &target, &traffic, steps.taken());
         }
     };
-    let subject = subject(asked_for, target, addresses[0])?;
-    let kinds = asked_for.experiments(subject.tls.is_some());
-    steps.announce(&announcement(&subject, &kinds, !asked_for.no_load));
-    way::examine(asked_for, subject.server, &mut steps);
+    let subject = subject(asked_for, target, request, addresses[0], traffic.alone())?;
+    way::examine(asked_for, subject.server, traffic.probes(), &mut steps);
     let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
     let began = Instant::now();
     let asked = Asked::ask(&subject, lookup_ns);
     tell_asked(&asked, &subject, began, &mut steps);
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
     let alone = tapped.as_ref().map(|it| &it.report);
-    let loads = loads::run(asked_for, &asked, &subject, alone, &mut steps);
-    let others = others(asked_for, &subject, &addresses)?;
-    let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others);
-    let experiments = experiments(&asked, &subject, kinds, &others, &mut steps);
-    let loaded = loads.between + loads.measured.iter().map(|it| it.requests).sum::<u64>();
-    let requests = asked.sent + loaded + experiments.iter().map(|it| it.requests).sum::<u64>();
+    let others = others(asked_for, &subject, &addresses, traffic.queries())?;
+    let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others, &mut steps);
+    let usual_status = asked.status;
+    let changing = Subject { budget: traffic.experiments(), usual_status, ..subject.clone() };
+    let (experiments, refused) = experiments(&asked, &changing, kinds, &others, &mut steps);
+    let loading = Subject { budget: traffic.load(), ..subject.clone() };
+    let loads = match refused {
+        Some(why) => loads::Loads::skipped(why, &mut steps),
+        None => loads::run(asked_for, &asked, &loading, alone, &mut steps),
+    };
     let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &subject);
     for (connections, loaded) in loads.reports {
         add_load(&mut report, connections, loaded);
     }
     let is_answered = asked.is_answered();
-    let place = is_answered.then(|| local::weigh(&mut report, &subject, &mut steps)).flatten();
+    let seen = Subject { budget: traffic.sockets(), ..subject.clone() };
+    let place = is_answered.then(|| local::weigh(&mut report, &seen, &mut steps)).flatten();
     let host = place.map_or_else(Vec::new, |place| local::explain(&report, &place, &mut steps));
     let verdict = text::verdict(&report, &asked, &subject);
     let walk = Walk {
         target: subject.target.to_string(),
         address: Some(subject.server.to_string()),
-        requests,
+        requests: traffic.sent().target.requests,
+        budget: traffic.most(),
+        sent: traffic.sent(),
         layers: asked.layers(),
         loads: loads.measured,
         host,
@@ -135,8 +158,11 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         steps: steps.taken(),
     };
     tell(asked_for, &report, walk, &asked, packets.as_deref())?;
-    let has_faults = report.findings.iter().any(|it| it.cause.class() == Class::Fault);
-    Ok(match (has_faults, asked.is_answered()) {
+    // An error that answers the wrong protocol is no fault of the server.
+    let counts = |cause: Cause| is_answered || cause != Cause::ErrorResponses;
+    let mut faults = report.findings.iter().filter(|it| it.cause.class() == Class::Fault);
+    let has_faults = faults.any(|it| counts(it.cause));
+    Ok(match (has_faults, is_answered) {
         (true, _) => ExitCode::from(EXIT_FAULTS),
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(EXIT_UNEXAMINED),
@@ -148,6 +174,7 @@ fn tell_unresolved(
     asked_for: &Doctor,
     mut report: Report,
     target: &Target,
+    traffic: &Traffic,
     steps: &[Step],
 ) -> Result<ExitCode, Error> {
     report.asked.target = Some(target.to_string());
@@ -155,6 +182,8 @@ fn tell_unresolved(
         target: target.to_string(),
         address: None,
         requests: 0,
+        budget: traffic.most(),
+        sent: traffic.sent(),
         layers: Layers::default(),
         loads: Vec::new(),
         host: Vec::new(),
@@ -178,16 +207,19 @@ fn tell(
     let look = terminal::look(&asked_for.display, asked_for.all);
     let page = text::page(report, &beside.doctor, asked, &look);
     if let Some(folder) = &asked_for.bundle {
-        keep(folder, &document, &page, packets)?;
         let html = crate::page::of_packets(report, packets)?;
-        let path = folder.display().to_string();
-        fs::write(folder.join("report.html"), html)
-            .map_err(|source| DoctorError::Bundle { path, source })?;
+        let mut files = vec![
+            ("report.json", document.as_bytes()),
+            ("report.txt", page.as_bytes()),
+            ("report.html", html.as_bytes()),
+        ];
+        files.extend(packets.map(|packets| ("packets.pcapng", packets)));
+        keep(folder, &files)?;
     }
     output::print(if asked_for.json { &document } else { &page })
 }
 
-fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject, DoctorError> {
+fn request(asked: &Doctor) -> Result<Request, DoctorError> {
     let body = match asked.body.as_deref() {
         None => Vec::new(),
         Some(text) => match text.strip_prefix('@') {
@@ -196,29 +228,22 @@ fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject
                 .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
         },
     };
+    Ok(asked.request(body))
+}
+
+fn subject(
+    asked: &Doctor,
+    target: Target,
+    request: Request,
+    server: SocketAddr,
+    budget: Budget,
+) -> Result<Subject, DoctorError> {
     let tls = match target.scheme {
         Scheme::Https => Some(client_config(&asked.trust.tls(false))?),
         Scheme::Http | Scheme::Tcp => None,
     };
     let timeout = Duration::from_nanos(asked.timeout);
-    Ok(Subject { target, server, request: asked.request(body), tls, timeout })
-}
-
-/// Describes the largest amount of traffic that will be sent.
-fn announcement(subject: &Subject, kinds: &[Kind], loads: bool) -> String {
-    let at = subject.server;
-    if subject.target.scheme == Scheme::Tcp {
-        return format!("{at} is connected to {CONNECTIONS} times; no request is known to ask it");
-    }
-    let alone = (CONNECTIONS * REQUESTS) as u64;
-    let more: u64 = kinds.iter().map(most_requests).sum();
-    let method = &subject.request.method;
-    let load = if loads { loads::announcement() } else { String::new() };
-    format!("{at} is sent up to {alone} {method} requests alone, up to {more} in experiments{load}")
-}
-
-fn most_requests(kind: &Kind) -> u64 {
-    kind.requests_beside() + PAIRS_MAX * kind.requests_of_pair()
+    Ok(Subject { target, server, request, tls, timeout, budget, usual_status: None })
 }
 
 fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
@@ -238,9 +263,10 @@ fn end_tap(tap: Tap, steps: &mut Steps) -> Option<Tapped> {
         steps.failed("capture", began, error.to_string());
         return None;
     }
-    let packets: u64 = tapped.report.inputs.iter().map(|it| it.packets).sum();
-    let exchanges = tapped.report.totals.exchanges;
-    steps.done("capture", began, format!("{packets} packets, {exchanges} exchanges"));
+    let packets =
+        counted(tapped.report.inputs.iter().map(|it| it.packets).sum(), "packet", "packets");
+    let exchanges = counted(tapped.report.totals.exchanges, "exchange", "exchanges");
+    steps.done("capture", began, format!("{packets}, {exchanges}"));
     Some(tapped)
 }
 
@@ -272,12 +298,13 @@ fn others(
     asked_for: &Doctor,
     subject: &Subject,
     addresses: &[SocketAddr],
+    queries: Budget,
 ) -> Result<Others, DoctorError> {
     let family = addresses.iter().find(|it| it.is_ipv4() != subject.server.is_ipv4()).copied();
     let resolvers = dns::Config::system().map(|it| it.servers).unwrap_or_default();
     let is_tls = subject.tls.is_some();
     let resuming = is_tls.then(|| client_config(&asked_for.trust.tls(true))).transpose()?;
-    Ok(Others { family, resolvers, resuming })
+    Ok(Others { family, resolvers, resuming, queries })
 }
 
 /// Selects from the `wanted` experiments those that this target permits, and adds those that slow
@@ -288,8 +315,14 @@ fn worth_making(
     subject: &Subject,
     lookup_ns: u64,
     others: &Others,
+    steps: &mut Steps,
 ) -> Vec<Kind> {
     if wanted.is_empty() || subject.target.scheme == Scheme::Tcp {
+        return Vec::new();
+    }
+    if let (true, Some(status)) = (asked.is_unwelcome(), asked.status) {
+        let why = format!("with status {status} the server asks for fewer requests");
+        steps.skipped("experiments", why);
         return Vec::new();
     }
     if asked.is_stuck {
@@ -310,33 +343,62 @@ fn worth_making(
     kinds
 }
 
-/// Runs the experiments.
+/// Returns the largest number of pairs of an experiment that has this share of the budget, so that one
+/// that cannot tell leaves the others theirs.
+fn pairs_max(kind: Kind, share_bytes: u64, exchange_bytes: u64) -> u64 {
+    let pairs_bytes = share_bytes.saturating_sub(kind.requests_beside() * exchange_bytes);
+    let pair_bytes = kind.requests_of_pair() * exchange_bytes;
+    (pairs_bytes / pair_bytes.max(1)).clamp(PAIRS_MIN, PAIRS_MAX)
+}
+
+/// Runs the experiments. If the server begins to answer otherwise than before, nothing more is sent
+/// to it, and the reason is returned, too.
 fn experiments(
     asked: &Asked,
     subject: &Subject,
     kinds: Vec<Kind>,
     others: &Others,
     steps: &mut Steps,
-) -> Vec<Experiment> {
+) -> (Vec<Experiment>, Option<String>) {
     let mut coin = Coin::new(RandomState::new().hash_one(subject.server));
     let mut made = Vec::new();
-    for kind in kinds {
+    let exchange_bytes = asked.exchange_bytes_max(subject);
+    for (index, kind) in kinds.iter().copied().enumerate() {
         let began = Instant::now();
+        let pair_bytes = kind.requests_of_pair() * exchange_bytes;
+        let least_bytes = PAIRS_MIN * pair_bytes;
+        if kind != Kind::Resolver && subject.budget.left_bytes() < least_bytes {
+            let size = bytes(exchange_bytes);
+            let why = format!("with {size} for each answer it would exceed the budget");
+            steps.skipped(kind.name(), why);
+            continue;
+        }
         let floor_ns = FLOOR_NS.max(asked.layers().request_ns / FLOOR_PART);
         let until = began + EXPERIMENT_LASTS;
         let is_long = asked.layers().request_ns >= LONG_NS;
         let at_once = if is_long { PAIRS_AT_ONCE } else { 1 };
-        let bounds = Bounds { pairs_max: PAIRS_MAX, until, floor_ns, at_once };
+        let share_bytes = subject.budget.left_bytes() / (kinds.len() - index) as u64;
+        let pairs_max = pairs_max(kind, share_bytes, exchange_bytes);
+        let bounds = Bounds { pairs_max, until, floor_ns, at_once };
         match make(kind, subject, others, &bounds, &mut coin) {
             Ok(experiment) => {
                 steps.done(kind.name(), began, sentence(&experiment));
                 made.push(experiment);
             }
             Err(Skipped::DoesNotApply(why)) => steps.skipped(kind.name(), why),
-            Err(failed) => steps.failed(kind.name(), began, failed.to_string()),
+            Err(Skipped::Failed(ExchangeError::Budget(exceeded))) => {
+                steps.skipped(kind.name(), exceeded.to_string());
+            }
+            Err(failed) => {
+                let why = failed.to_string();
+                steps.failed(kind.name(), began, why.clone());
+                if matches!(failed, Skipped::Failed(ExchangeError::Status(_))) {
+                    return (made, Some(why));
+                }
+            }
         }
     }
-    made
+    (made, None)
 }
 
 /// Merges the report on packets (or on own sockets, if there are no packets) with findings about
@@ -359,15 +421,30 @@ fn diagnose(
     (report, packets)
 }
 
-/// Writes the bundle's files.
-fn keep(folder: &Path, json: &str, text: &str, packets: Option<&[u8]>) -> Result<(), DoctorError> {
-    let path = folder.display().to_string();
-    let refused = |source| DoctorError::Bundle { path: path.clone(), source };
-    fs::create_dir_all(folder).map_err(refused)?;
-    fs::write(folder.join("report.json"), json).map_err(refused)?;
-    fs::write(folder.join("report.txt"), text).map_err(refused)?;
-    if let Some(packets) = packets {
-        fs::write(folder.join("packets.pcapng"), packets).map_err(refused)?;
+/// Writes the bundle's files, which contain what was sent.
+fn keep(folder: &Path, files: &[(&str, &[u8])]) -> Result<(), DoctorError> {
+    let refused = |source| DoctorError::Bundle { path: folder.display().to_string(), source };
+    let private = Folder::open(folder).map_err(refused)?;
+    files.iter().try_for_each(|(name, bytes)| private.write(name, bytes)).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_that_cannot_tell_leave_the_others_enough() {
+        let kinds = [Kind::Quickack, Kind::Connection, Kind::Resumption];
+        for (exchange_bytes, first_pairs) in [(700, PAIRS_MAX), (40_000, PAIRS_MIN)] {
+            let mut left = 8 << 20;
+            for (index, kind) in kinds.into_iter().enumerate() {
+                let share = left / (kinds.len() - index) as u64;
+                let pairs = pairs_max(kind, share, exchange_bytes);
+                assert!(index > 0 || pairs == first_pairs, "{pairs}");
+                let requests = kind.requests_beside() + pairs * kind.requests_of_pair();
+                left -= requests * exchange_bytes;
+                assert!(pairs >= PAIRS_MIN);
+            }
+        }
     }
-    Ok(())
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tcpwhy_core::findings::arrange;
 use tcpwhy_core::model::{Cause, Class, Fact, Finding, Report, StateEvidence};
 use tcpwhy_probe::Target;
+use tcpwhy_probe::budget::Budget;
 use tcpwhy_probe::dns::{self, Config, Ended, Hosts, Judged, record_type};
 
 /// A look-up that takes longer than this, ns, is examined; it is the smallest cost that is
@@ -26,7 +27,11 @@ pub enum Resolved {
 /// Resolves the target's name.
 ///
 /// # Errors There is no such name, it has no address, or no name server can be queried.
-pub fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorError> {
+pub fn resolve(
+    target: &Target,
+    budget: &Budget,
+    steps: &mut Steps,
+) -> Result<Resolved, DoctorError> {
     let host = &target.host;
     if let Some(address) = target.address() {
         steps.skipped("name", format!("{address} is an address"));
@@ -40,7 +45,7 @@ pub fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorErr
         Ok(found) => found.collect(),
         Err(source) => {
             steps.failed("name", began, format!("{host} does not resolve"));
-            let findings = examine_failed(host, steps);
+            let findings = examine_failed(host, budget, steps);
             return match findings.is_empty() {
                 true => Err(DoctorError::Unresolved { host: host.clone(), source }),
                 false => Ok(Resolved::Failed { lookup_ns, findings }),
@@ -52,17 +57,17 @@ pub fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorErr
     }
     let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
     steps.done("name", began, format!("{host} is {}", shown.join(", ")));
-    let findings = examine(host, lookup_ns, steps);
+    let findings = examine(host, lookup_ns, budget, steps);
     Ok(Resolved::Found { addresses, lookup_ns, findings })
 }
 
 /// Returns the faults of the name servers after a look-up that was slow, or that succeeded although
 /// the first name server fails.
-fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
-    if lookup_ns < SLOW_NS && !first_server_fails(host) {
+fn examine(host: &str, lookup_ns: u64, budget: &Budget, steps: &mut Steps) -> Vec<Finding> {
+    if lookup_ns < SLOW_NS && !first_server_fails(host, budget) {
         return Vec::new();
     }
-    ask(host, steps).map_or_else(Vec::new, |asked| asked.findings)
+    ask(host, budget, steps).map_or_else(Vec::new, |asked| asked.findings)
 }
 
 /// Returns whether the first of several name servers answers with a failure such as SERVFAIL. In
@@ -70,7 +75,7 @@ fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
 /// look-up is still quick on a short path. One query is enough: a failure that came within a quick
 /// look-up comes equally quickly again, and the resolver did not wait for a server that is silent
 /// for longer.
-fn first_server_fails(host: &str) -> bool {
+fn first_server_fails(host: &str, budget: &Budget) -> bool {
     let Ok(config) = Config::system() else { return false };
     let &[first, _, ..] = config.servers.as_slice() else { return false };
     if !Hosts::system().addresses(host).is_empty() {
@@ -80,18 +85,18 @@ fn first_server_fails(host: &str) -> bool {
     else {
         return false;
     };
-    let query = dns::ask(first, &name, wanted, Duration::from_nanos(SLOW_NS));
+    let query = dns::ask(first, &name, wanted, Duration::from_nanos(SLOW_NS), budget);
     query.is_heard() && !query.is_usable()
 }
 
 /// Returns the faults of the name servers for a name without an address. There are none if the
 /// servers say that the name does not exist, or if this host reaches none of them.
-fn examine_failed(host: &str, steps: &mut Steps) -> Vec<Finding> {
+fn examine_failed(host: &str, budget: &Budget, steps: &mut Steps) -> Vec<Finding> {
     // No server has names below `invalid` (RFC 6761 §6.4).
     if host.trim_end_matches('.').rsplit('.').next() == Some("invalid") {
         return Vec::new();
     }
-    let Some(asked) = ask(host, steps) else { return Vec::new() };
+    let Some(asked) = ask(host, budget, steps) else { return Vec::new() };
     let is_answered = matches!(asked.ended, Ended::NoData | Ended::NotFound);
     let is_fault = |it: &Finding| it.cause.class() == Class::Fault;
     if is_answered || asked.is_unsent || !asked.findings.iter().any(is_fault) {
@@ -109,7 +114,7 @@ struct Asked {
     is_unsent: bool,
 }
 
-fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
+fn ask(host: &str, budget: &Budget, steps: &mut Steps) -> Option<Asked> {
     let began = Instant::now();
     let config = match Config::system() {
         Ok(config) => config,
@@ -119,14 +124,14 @@ fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
         }
     };
     let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(record_type).collect();
-    let mut survey = dns::survey(host, &types, &config, 1);
+    let mut survey = dns::survey(host, &types, &config, 1, budget);
     let expected = dns::expect(host, &types, &config, &survey.first());
     let mut judged = dns::judge(&config, &survey, &expected);
     let slow = |it: &&Judged| it.finding.cause == Cause::DnsSlow;
     let slow: Vec<_> = judged.iter().filter(slow).map(|it| it.finding.culprit.endpoint).collect();
     if !slow.is_empty() {
         // One late answer does not show that a resolver is slow.
-        survey.repeat(&types, &config, |server| slow.contains(&server.into()));
+        survey.repeat(&types, &config, budget, |server| slow.contains(&server.into()));
         judged = dns::judge(&config, &survey, &expected);
     }
     let causes: Vec<&str> = judged.iter().map(|it| it.finding.cause.id()).collect();

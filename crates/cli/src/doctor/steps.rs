@@ -1,8 +1,8 @@
 //! The steps of an examination, each with its result or the reason it was left out, printed as they
 //! happen.
 
+use crate::output;
 use serde::Serialize;
-use std::io::Write;
 use std::time::Instant;
 use tcpwhy_core::model::units;
 
@@ -31,9 +31,9 @@ impl Steps {
         Self { is_told, taken: Vec::new() }
     }
 
-    /// Announces the next step and the largest amount of traffic it sends.
+    /// Announces the largest amount of traffic that will be sent, also if steps are not printed.
     pub fn announce(&self, what: &str) {
-        self.tell(&format!("tcpwhy: {what}"));
+        output::note(&format!("tcpwhy: {what}"));
     }
 
     /// Records a step that began at `began` and succeeded.
@@ -73,8 +73,7 @@ impl Steps {
 
     fn tell(&self, line: &str) {
         if self.is_told {
-            // If nobody reads standard error any more, the examination goes on.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            output::note(line);
         }
     }
 }

@@ -18,7 +18,7 @@ const FINDINGS_MAX: usize = 3;
 pub fn page(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
     let mut page = Page::new(look);
     let software = asked.measured.software.as_deref().map(units::printable);
-    let facts = [walk.address.clone(), software, Some(sent(walk.requests))];
+    let facts = [walk.address.clone(), software, Some(sent(walk))];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     page.paragraph(Some(Paint::Bold), &units::printable(&walk.target), 0);
     page.paragraph(None, &facts.join(" · "), 2);
@@ -39,8 +39,9 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> Str
     text + &rest(report, walk, asked, look)
 }
 
-fn sent(requests: u64) -> String {
-    units::counted(requests, "request sent", "requests sent")
+fn sent(walk: &Walk<'_>) -> String {
+    let requests = units::counted(walk.requests, "request sent", "requests sent");
+    format!("{requests}, {} with the answers", units::bytes(walk.sent.target.bytes))
 }
 
 /// Renders the part below the verdict.
@@ -135,6 +136,7 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
                 "{at} takes the connection, and the TLS handshake has no end: {source}; is it a TLS port?"
             )
         }
+        ExchangeError::Status(_) => format!("{at}: {error}"),
         error if error.is_timeout() => format!(
             "{at} takes the connection, and the answer has no end within {timeout}; allow more with \
              --timeout"
@@ -142,6 +144,14 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
         ExchangeError::Io { source, .. } if source.kind() == ErrorKind::ConnectionReset => {
             format!(
                 "{at} resets the connection before its answer is complete; see the server's log"
+            )
+        }
+        ExchangeError::Io { step: Step::Answer, source, .. }
+            if source.kind() == ErrorKind::UnexpectedEof =>
+        {
+            format!(
+                "{at} closes the connection without an answer; check scheme and port, and see the \
+                 server's log"
             )
         }
         ExchangeError::Io { source, .. } => format!("{at}: the connection broke: {source}"),
@@ -152,6 +162,9 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
         ExchangeError::TlsPort => {
             format!("{at} speaks TLS and was asked in plain HTTP; write https://")
         }
-        ExchangeError::Endless => format!("{error}; name a resource that has an end"),
+        ExchangeError::Budget(exceeded) => format!(
+            "{at} does not end its answer within the budget of {}; name a smaller resource",
+            exceeded.limit()
+        ),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::model::units::{counted, duration};
+use tcpwhy_probe::budget::{Budget, Limits};
 use tcpwhy_probe::path::{PathEnd, Plan, Report, probe};
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
@@ -18,16 +19,13 @@ const LASTS: Duration = Duration::from_millis(2_500);
 /// Probes for each hop. Two are enough, since only the path is of interest here.
 const COUNT: u32 = 2;
 
-/// Finds the hops to `server`.
-pub fn examine(wanted: &Doctor, server: SocketAddr, steps: &mut Steps) {
-    if wanted.no_path {
-        return steps.skipped("path", "--no-path");
-    }
-    if server.ip().is_loopback() {
-        return steps.skipped("path", "the server is this host");
-    }
-    let began = Instant::now();
-    let plan = Plan {
+/// Returns the most that is sent to find the hops.
+pub fn limits(wanted: &Doctor) -> Limits {
+    if wanted.no_path { Limits::NOTHING } else { plan(Budget::none()).limits() }
+}
+
+fn plan(budget: Budget) -> Plan {
+    Plan {
         count: COUNT,
         interval: Duration::from_millis(10),
         wait: Duration::from_millis(400),
@@ -38,7 +36,20 @@ pub fn examine(wanted: &Doctor, server: SocketAddr, steps: &mut Steps) {
         request: false,
         tls: TlsOptions::default(),
         family: None,
-    };
+        budget,
+    }
+}
+
+/// Finds the hops to `server`.
+pub fn examine(wanted: &Doctor, server: SocketAddr, budget: Budget, steps: &mut Steps) {
+    if wanted.no_path {
+        return steps.skipped("path", "--no-path");
+    }
+    if server.ip().is_loopback() {
+        return steps.skipped("path", "the server is this host");
+    }
+    let began = Instant::now();
+    let plan = plan(budget);
     let target = Target {
         scheme: Scheme::Tcp,
         host: server.ip().to_string(),

@@ -39,7 +39,7 @@ impl Screen {
         if self.lines > 0 {
             // Moves the cursor to the first line of the text and erases everything below (ECMA-48
             // CPL, ED).
-            output::print(&format!("\x1b[{}F\x1b[J", self.lines))?;
+            output::print_unchanged(&format!("\x1b[{}F\x1b[J", self.lines))?;
             self.lines = 0;
         }
         Ok(())

@@ -34,6 +34,10 @@ fn headline(report: &Report) -> String {
         lines.map(|line| line.packets).sum::<u64>()
     };
     let hurts = match of(Harm::Hurts) {
+        // Counters do not say which connection a drop belongs to.
+        0 if !report.hooks_missing.is_empty() => {
+            "whether a drop hurt a connection is not known: the counters show none".to_owned()
+        }
         0 => "no drop hurt a connection".to_owned(),
         packets => format!("{} that hurt", counted(packets, "drop", "drops")),
     };
@@ -188,4 +192,30 @@ fn flow(drops: &tcpwhy_live::drops::FlowDrops) -> String {
     }
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     format!("{protocol}{source} → {destination} ×{}{kinds}", count(drops.packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tcpwhy_live::hooks::{HookKind, Lack, Unavailable};
+
+    #[test]
+    fn without_hooks_it_is_not_said_that_no_drop_hurt_a_connection() {
+        let mut report = Report {
+            duration_ns: 2_000_000_000,
+            hooks_missing: Vec::new(),
+            uncounted: 0,
+            netns: Vec::new(),
+            drops: Vec::new(),
+        };
+        let none = "no drop hurt a connection";
+        let look = Look { width: 200, ..Look::default() };
+        assert!(render(&report, &look).contains(none));
+        report.hooks_missing = vec![Unavailable { hook: HookKind::Drop, lack: Lack::NotBuilt }];
+        for text in [render(&report, &look), running(&report, Duration::ZERO, &look)] {
+            assert!(!text.contains(none) && text.contains("is not known"), "{text}");
+            let why = "built without kernel hooks (clang was missing";
+            assert!(text.contains(why) && text.contains("install clang"), "{text}");
+        }
+    }
 }

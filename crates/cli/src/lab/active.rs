@@ -67,7 +67,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
                 let own = judged[before..].iter().filter(|it| counts(it) && !it.is_right);
                 let wrong: Vec<_> = own.map(wrong).collect();
                 let verdict = if wrong.is_empty() { "ok".to_owned() } else { wrong.join("; ") };
-                eprintln!("{label:<40} {verdict}");
+                output::note(&format!("{label:<40} {verdict}"));
             }
         }
     }

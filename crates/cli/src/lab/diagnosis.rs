@@ -95,5 +95,6 @@ fn wanted() -> Wanted {
         threads: workers::available(),
         vantages: Some(1),
         why: None,
+        check: false,
     }
 }

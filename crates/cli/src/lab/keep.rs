@@ -39,7 +39,7 @@ fn up(stage: &Stage, case: &str) {
         out.flush()
     });
     if let Err(error) = announced {
-        eprintln!("tcpwhy: the stage cannot be kept: {error}");
+        crate::output::note(&format!("tcpwhy: the stage cannot be kept: {error}"));
         cleanup::end(1);
     }
 }

@@ -117,6 +117,7 @@ fn diagnose(path: &Path) -> Result<Answers, Error> {
         threads: 1,
         vantages: Some(1),
         why: None,
+        check: true,
     };
     let again = || sources::open(&[path]);
     let answer = analysis::analyse(again()?, &again, wanted, |_| {}, &AtomicBool::new(false))?;

@@ -149,15 +149,17 @@ fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     // Each of several causes is predicted as if it alone were removed, and at its own server.
     let is_alone = outcome.causes().len() == 1;
     let is_of_all = finding.affected.of_exchanges == outcome.labels().exchanges;
-    if then.max_ns == 0 || !is_alone || !is_of_all || !outcome.is_all_gone() {
+    if then.most.max_ns == 0 || !is_alone || !is_of_all || !outcome.is_all_gone() {
         return;
     }
     let now = &outcome.result.healthy.latency_ns;
-    let pairs = [("p50", then.p50_ns, now.p50_ns), ("p99", then.p99_ns, now.p99_ns)];
-    let lines = pairs.map(|(name, predicted_ns, measured_ns)| {
-        let [predicted, measured] = [predicted_ns, measured_ns].map(units::duration);
-        let off = (predicted_ns as f64 / measured_ns.max(1) as f64 - 1.0) * 100.0;
-        format!("{name} {predicted} predicted, {measured} measured ({off:+.0} %)")
+    let pairs = [
+        ("p50", then.least.p50_ns, then.most.p50_ns, now.p50_ns),
+        ("p99", then.least.p99_ns, then.most.p99_ns, now.p99_ns),
+    ];
+    let lines = pairs.map(|(name, least_ns, most_ns, measured_ns)| {
+        let (predicted, measured) = (units::range(least_ns, most_ns), units::duration(measured_ns));
+        format!("{name} {predicted} predicted, {measured} measured")
     });
     page.listed("prediction", &lines);
 }

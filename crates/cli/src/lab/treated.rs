@@ -14,6 +14,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
+use tcpwhy_core::findings::prediction;
 use tcpwhy_core::model::units;
 use tcpwhy_core::report::{left, right};
 use tcpwhy_lab::run::uncaptured;
@@ -85,7 +86,8 @@ fn begin(case: &Case, ends: &Ends, journal: &Path) -> Result<Running, LabError> 
         running.0.push(child);
     }
     for (child, treat) in running.0.iter_mut().zip(of(case)) {
-        let said = child.stdout.take().map(BufReader::new);
+        // The pipe stays open: without a reader the treatment would end.
+        let said = child.stdout.as_mut().map(BufReader::new);
         let mut lines = said.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
         // The line that `tcpwhy treat` prints last before it waits.
         if !lines.any(|line| line.trim_start().starts_with("undo ")) {
@@ -121,6 +123,11 @@ struct Row {
     predicted_mean_ns: Option<u64>,
     treated: Labels,
     fixed: Labels,
+}
+
+/// Returns the ends of a predicted mean.
+fn ends_ns(likely_ns: u64) -> (u64, u64) {
+    prediction::ends_ns(likely_ns, 0)
 }
 
 impl Row {
@@ -174,6 +181,7 @@ impl Row {
             "commands": commands(self.case),
             "before": end(&self.before),
             "predicted_mean_ns": self.predicted_mean_ns,
+            "predicted_ends_ns": self.predicted_mean_ns.map(ends_ns),
             "treated": end(&self.treated),
             "fixed": end(&self.fixed),
             "cured_share": self.cured(),
@@ -264,7 +272,7 @@ fn render(as_json: bool, rows: &[Row], not_run: &[(&Task, Error)]) -> Result<Str
         "{}{}{}{}{}{}\n",
         left("mean of a request", columns + 4),
         right("before", 10),
-        right("predicted", 11),
+        right("predicted", 14),
         right("treated", 11),
         right("fixed", 11),
         right("cured", 8)
@@ -287,12 +295,13 @@ fn render(as_json: bool, rows: &[Row], not_run: &[(&Task, Error)]) -> Result<Str
 
 fn line(row: &Row, columns: usize) -> String {
     let mean = |labels: &Labels| units::duration(mean_ns(labels) as u64);
-    let predicted = row.predicted_mean_ns.map_or("–".to_owned(), units::duration);
+    let predicted = row.predicted_mean_ns.map(ends_ns);
+    let predicted = predicted.map_or("–".to_owned(), |(least, most)| units::range(least, most));
     let mut line = format!(
         "{}{}{}{}{}{} %",
         left(&format!("{}-{}", row.case.name, row.seed), columns),
         right(&mean(&row.before), 10),
-        right(&predicted, 11),
+        right(&predicted, 14),
         right(&mean(&row.treated), 11),
         right(&mean(&row.fixed), 11),
         right(&format!("{:.0}", 100.0 * row.cured()), 6),

@@ -5,7 +5,7 @@ use super::{Temporary, live, treated};
 use crate::error::Error;
 use crate::output;
 use clap::{Args, ValueHint};
-use std::io::Write;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -197,15 +197,13 @@ impl Progress {
         let took = self.begun.elapsed();
         let left = took.mul_f64((self.tasks - *done) as f64 / *done as f64);
         if self.wanted {
-            // If nobody reads standard error any more, the verification goes on.
-            let _ = writeln!(
-                std::io::stderr(),
+            output::note(&format!(
                 "{:>4}/{} {:<40} {verdict}  ({} left)",
                 *done,
                 self.tasks,
                 format!("{}-{}", task.case.name, task.seed),
                 shown_duration(left),
-            );
+            ));
         }
     }
 }

@@ -98,7 +98,7 @@ fn nothing(plan: &Plan, outcome: &Outcome) -> String {
 /// of the 99th percentile that would disappear without it.
 fn explains(report: &Report) -> Option<(&Finding, f64)> {
     let part = |finding: &Finding| {
-        let (now, then) = (finding.latency.p99_ns, finding.counterfactual.p99_ns);
+        let (now, then) = (finding.latency.p99_ns, finding.counterfactual.likely.p99_ns);
         if finding.lost_ns == 0 { 0.0 } else { 1.0 - then as f64 / now.max(1) as f64 }
     };
     let parts = report.findings.iter().map(|it| (it, part(it)));

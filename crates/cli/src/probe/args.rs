@@ -4,6 +4,7 @@ use crate::args::{Display, Trust, parse_duration};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 use tcpwhy_probe::Target;
+use tcpwhy_probe::budget::Budget;
 use tcpwhy_probe::path::{Family, Method, Plan};
 
 pub const EXAMPLES: &str = "\
@@ -16,7 +17,7 @@ Examples:
   tcpwhy probe https://example.com/ --json | jq .path.hops
 
 Sends at most COUNT echo requests, COUNT SYNs, COUNT connections without a byte, MAX_HOPS × COUNT probes
-of hops, 40 packets for the path MTU, and one GET. All probes of hops have the same addresses and ports,
+of hops, 40 packets for the path MTU, and one GET, of whose answer it reads 16 MiB. All probes of hops have the same addresses and ports,
 so that routers with equal paths choose one.
 
 Exit status: 0 no fault, 1 faults found, 2 the name does not resolve, or no packet can be sent.";
@@ -110,7 +111,7 @@ impl Probe {
             (_, true) => Some(Family::V6),
             _ => None,
         };
-        Plan {
+        let plan = Plan {
             count: self.count,
             interval: self.interval,
             wait: self.wait,
@@ -121,7 +122,9 @@ impl Probe {
             request: !self.no_request,
             tls: self.trust.tls(true),
             family,
-        }
+            budget: Budget::none(),
+        };
+        Plan { budget: Budget::new(plan.limits()), ..plan }
     }
 }
 

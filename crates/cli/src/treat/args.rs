@@ -25,11 +25,13 @@ Examples:
   sudo tcpwhy treat undo --all                     restore what was there
 
 The settings from before are recorded on disk (/var/lib/tcpwhy/treat) before anything is changed. The change
-is undone at Ctrl-C, SIGTERM, a closed terminal and the end of --for, and at once if latency
-becomes worse (--guard). After `kill -9` it stays until `tcpwhy treat undo`.
+is undone at Ctrl-C, SIGTERM, a closed terminal or pipe and the end of --for, and at once if latency
+becomes worse (--guard). After `kill -9` it stays until `tcpwhy treat undo`. What another program has
+changed meanwhile is left as it is, and stays in the journal.
 
-Exit status: 0 done, and not slower; 1 slower, or undone by the guard, or something could not be
-restored; 2 nothing was changed.";
+Exit status: 0 done, and not slower (where the slow end became faster and typical requests slower,
+the mean request decides); 1 slower, or undone by the guard or after a failure, or something could
+not be restored or was changed by others; 2 nothing was changed.";
 
 /// Arguments of `tcpwhy treat`.
 #[derive(Debug, Args)]
@@ -207,6 +209,10 @@ pub enum TreatCommand {
         /// All treatments
         #[arg(long, conflicts_with = "id")]
         all: bool,
+
+        /// Also forget what cannot be restored, or was changed by others: it stays as it is now
+        #[arg(long)]
+        forget: bool,
 
         /// Print it as JSON (docs/treat.schema.json)
         #[arg(long)]

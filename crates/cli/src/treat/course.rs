@@ -10,12 +10,14 @@ use crate::{output, terminal};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tcpwhy_core::compare::{Comparison, Outcome};
+use tcpwhy_core::compare::Comparison;
 use tcpwhy_core::report::Look;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::Peer;
 use tcpwhy_live::sys::process;
-use tcpwhy_live::treat::{Asked, HostPlan, HostTreatment, Record, TreatError, Treatment, Undone};
+use tcpwhy_live::treat::{
+    Asked, HostPlan, HostTreatment, Newcomers, Record, TreatError, Treatment, Undone,
+};
 
 /// Interval at which signals and new sockets are checked.
 const STEP: Duration = Duration::from_millis(50);
@@ -39,14 +41,19 @@ pub enum Active {
 /// How a treatment ended.
 #[derive(Debug, Clone, Default)]
 pub struct End {
-    /// The result of the undo; `None` if the change is kept.
+    /// The result of the undo; `None` if the change is kept. Where another process undid it, the
+    /// result of looking whether all is as before.
     pub undone: Option<Undone>,
     /// The reason, if the guard caused the undo.
     pub alarm: Option<String>,
+    /// The failure, if it led to the undo.
+    pub trouble: Option<String>,
     /// `true` if another process undid the treatment.
     pub by_other: bool,
     /// Counts of the requests of `--load`.
     pub sent: Option<Sent>,
+    /// How connections were treated that opened later; `None`: no sockets are treated.
+    pub newcomers: Option<Newcomers>,
 }
 
 impl Place {
@@ -69,6 +76,7 @@ impl Place {
 }
 
 impl Active {
+    /// Treats what is new; `false` if another process has undone the treatment.
     fn tend(&mut self) -> Result<bool, TreatError> {
         match self {
             Self::Sockets(treatment) => treatment.tend(),
@@ -98,7 +106,7 @@ impl Active {
         }
     }
 
-    fn undo(self) -> Result<Undone, TreatError> {
+    fn undo(self) -> Undone {
         match self {
             Self::Sockets(treatment) => treatment.undo(),
             Self::Host(treatment, _) => treatment.undo(),
@@ -134,30 +142,47 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
         if ending.load(Ordering::Relaxed) {
             return Err(Error::NotTreated);
         }
-        meters.begin_after();
+        meters.end_before();
         say(text::before(meters.before(), &look))?;
+    }
+    // From here on a change exists that has to be undone in any case.
+    process::outlast_signals();
+    if ending.load(Ordering::Relaxed) {
+        return Err(Error::NotTreated);
     }
     let began = Instant::now();
     let mut active = begin(subject)?;
-    say(text::changed(&active, began.elapsed(), course, &look))?;
-    let followed = follow(course, &mut active, meters.as_mut(), ending, &look);
-    // From here on a change exists that has to be undone in any case.
-    process::outlast_signals();
-    let (compared, alarm, by_other) = followed?;
+    if let Some(meters) = &mut meters {
+        meters.begin_after();
+    }
+    let followed = say(text::changed(&active, began.elapsed(), course, &look))
+        .and_then(|()| follow(course, &mut active, meters.as_mut(), ending, &look));
     let record = active.record().clone();
-    let counts = match &active {
-        Active::Sockets(treatment) => Some(treatment.counts().clone()),
-        Active::Host(..) => None,
+    let (counts, newcomers) = match &active {
+        Active::Sockets(treatment) => {
+            (Some(treatment.counts().clone()), Some(treatment.newcomers().clone()))
+        }
+        Active::Host(..) => (None, None),
     };
-    let is_kept = course.keep && alarm.is_none() && !ending.load(Ordering::Relaxed);
-    let mut end = End { alarm, by_other, ..End::default() };
-    if by_other {
-        drop(active);
-    } else if is_kept {
+    let is_kept = course.keep
+        && !ending.load(Ordering::Relaxed)
+        && followed.as_ref().is_ok_and(|(_, alarm, by_other)| alarm.is_none() && !by_other);
+    let mut end = End { newcomers, ..End::default() };
+    if is_kept {
         active.keep()?;
     } else {
-        end.undone = Some(active.undo()?);
+        end.undone = Some(active.undo());
     }
+    let compared = match followed {
+        Ok((compared, alarm, by_other)) => {
+            (end.alarm, end.by_other) = (alarm, by_other);
+            compared
+        }
+        Err(error) => {
+            end.trouble = Some(error.sentences());
+            None
+        }
+    };
     end.sent = own_load.map(OwnLoad::end).transpose()?;
     if course.json {
         let value = json::treated(&record, counts.as_ref(), compared.as_ref(), &end);
@@ -169,9 +194,9 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
 }
 
 fn status(compared: Option<&Comparison>, end: &End) -> ExitCode {
-    let is_worse = compared.is_some_and(|it| it.outcome() == Outcome::Worse);
-    let is_left = end.undone.as_ref().is_some_and(|undone| !undone.failed.is_empty());
-    let is_bad = is_worse || is_left || end.alarm.is_some();
+    let is_worse = compared.is_some_and(Comparison::does_harm);
+    let is_left = end.undone.as_ref().is_some_and(|undone| !undone.is_whole());
+    let is_bad = is_worse || is_left || end.alarm.is_some() || end.trouble.is_some();
     if is_bad { ExitCode::from(EXIT_WORSE) } else { ExitCode::SUCCESS }
 }
 
@@ -191,7 +216,8 @@ fn follow(
     let end = course.duration.map(Duration::from_nanos);
     let mut cut = Instant::now();
     let (mut compared, mut is_judged) = (None, false);
-    while !ending.load(Ordering::Relaxed) {
+    // A closed terminal or pipe ends it too: nobody can stop it there any more.
+    while !ending.load(Ordering::Relaxed) && output::has_reader() {
         let passed = began.elapsed();
         if !active.tend()? {
             return Ok((compared, None, true));

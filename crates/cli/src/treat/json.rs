@@ -6,7 +6,7 @@ use tcpwhy_core::compare::Comparison;
 use tcpwhy_core::report::comparison;
 use tcpwhy_live::treat::record::SocketChange;
 use tcpwhy_live::treat::{
-    self, Asked, Change, Counts, HostPlan, Record, Records, TreatError, Undone, What,
+    self, Asked, Change, Counts, HostPlan, Newcomers, Record, Records, TreatError, Undone, What,
 };
 
 const SCHEMA_VERSION: u32 = 1;
@@ -72,7 +72,9 @@ pub fn treated(
             "treatment": treatment(record),
             "counts": counts.map(self::counts),
             "comparison": compared.map(|it| comparison::to_json(it, TOOL_VERSION)),
+            "newcomers": end.newcomers.as_ref().map(newcomers),
             "guard": end.alarm,
+            "trouble": end.trouble,
             "kept": end.undone.is_none() && !end.by_other,
             "undone": end.undone,
             "undone_by_other": end.by_other,
@@ -101,6 +103,13 @@ fn treatment(record: &Record) -> Value {
         "since": record.since,
         "changes": record.changes,
     })
+}
+
+fn newcomers(newcomers: &Newcomers) -> Value {
+    match newcomers {
+        Newcomers::Hook => json!({ "by": "hook", "because": null }),
+        Newcomers::Listing(why) => json!({ "by": "listing", "because": why }),
+    }
 }
 
 fn counts(counts: &Counts) -> Value {

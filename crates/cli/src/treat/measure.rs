@@ -23,7 +23,8 @@ const BUDGET: f64 = 0.2;
 /// chance, and a very harmful change leaves few exchanges.
 const EXCHANGES_MIN: u64 = 5;
 /// Faults that a client sees as errors.
-const ERRORS: [&str; 4] = ["reset", "idle_reset", "refused", "accept_queue_overflow"];
+const ERRORS: [&str; 6] =
+    ["reset", "idle_reset", "refused", "no_answer", "error_responses", "accept_queue_overflow"];
 
 /// The connections that are measured.
 pub struct Place {
@@ -112,11 +113,17 @@ impl Meters {
         self.sliding.cut();
     }
 
-    /// Ends the measurement before the change. What follows is after it.
-    pub fn begin_after(&mut self) {
+    /// Ends the measurement before the change.
+    pub fn end_before(&mut self) {
         self.capture.drain(&mut self.block);
         self.sliding.take(&self.block);
         self.before = Some(Measured::of("before", &self.sliding.whole(&[])));
+    }
+
+    /// Begins the measurement after the change. Packets that were captured while the change was
+    /// made, which may take seconds on a busy host, count on neither side.
+    pub fn begin_after(&mut self) {
+        self.capture.drain(&mut self.block);
         self.sliding = sliding(self.intervals);
     }
 

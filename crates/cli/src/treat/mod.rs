@@ -15,7 +15,8 @@ use crate::{output, terminal};
 use args::{Defence, OnHost, Sockets, TreatCommand, buffers};
 use course::{Active, Place, Subject};
 use std::process::ExitCode;
-use tcpwhy_live::treat::{self, HostPlan, Journal, Setting, TreatError};
+use tcpwhy_live::sys::process;
+use tcpwhy_live::treat::{self, HostPlan, Journal, Records, Setting, TreatError};
 
 /// Exit status if something could not be restored, or if the change did harm.
 const EXIT_WORSE: u8 = 1;
@@ -24,7 +25,18 @@ const EXIT_WORSE: u8 = 1;
 ///
 /// # Errors Nothing could be changed, or the journal cannot be used.
 pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
-    match &asked.command {
+    match done(&asked.command) {
+        // Something was changed, and not all of it is undone.
+        Err(error @ Error::Treat(TreatError::Half { .. })) => {
+            output::note(&error.sentences());
+            Ok(ExitCode::from(EXIT_WORSE))
+        }
+        other => other,
+    }
+}
+
+fn done(command: &TreatCommand) -> Result<ExitCode, Error> {
+    match command {
         TreatCommand::Nodelay(sockets) => sockets_of(sockets, Setting::Nodelay),
         TreatCommand::Quickack(sockets) if sockets.course.keep => Err(Error::QuickackKept),
         TreatCommand::Quickack(sockets) => sockets_of(sockets, Setting::Quickack),
@@ -84,8 +96,7 @@ pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
             on_host(plan, *port, host)
         }
         TreatCommand::Status { json, display } => {
-            let journal = journal();
-            let records = journal.read()?;
+            let records = all_records()?;
             if *json {
                 output::print(&(serde_json::to_string_pretty(&json::status(&records))? + "\n"))?;
             } else {
@@ -94,10 +105,28 @@ pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
             let is_whole = records.garbage.is_empty();
             Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WORSE) })
         }
-        TreatCommand::Undo { id, json, display, .. } => {
-            undo(*id, *json, &terminal::look(display, false))
+        TreatCommand::Undo { id, forget, json, display, .. } => {
+            undo(*id, *forget, *json, &terminal::look(display, false))
         }
     }
+}
+
+/// Returns this user's treatments, and those of root.
+fn all_records() -> Result<Records, TreatError> {
+    let own = journal();
+    let mut records = own.read()?;
+    let of_root = Journal::of_root();
+    let is_named = std::env::var_os(treat::DIRECTORY_VARIABLE).is_some();
+    if !is_named && of_root.directory() != own.directory() {
+        match of_root.read() {
+            Ok(of_root) => {
+                records.records.extend(of_root.records);
+                records.garbage.extend(of_root.garbage);
+            }
+            Err(error) => records.garbage.push(error),
+        }
+    }
+    Ok(records)
 }
 
 fn journal() -> Journal {
@@ -107,8 +136,9 @@ fn journal() -> Journal {
 fn sockets_of(sockets: &Sockets, setting: Setting) -> Result<ExitCode, Error> {
     let course = &sockets.course;
     let asked = sockets.asked(setting);
+    // What makes it impossible is said before anything is measured.
+    let (changes, counts) = treat::plan_sockets(&asked)?;
     if course.dry_run {
-        let (changes, counts) = treat::plan_sockets(&asked)?;
         let text = match course.json {
             true => {
                 serde_json::to_string_pretty(&json::plan_sockets(&asked, &changes, &counts))? + "\n"
@@ -143,9 +173,11 @@ fn on_host(plan: HostPlan, port: Option<u16>, host: &OnHost) -> Result<ExitCode,
 
 fn undo(
     id: Option<u32>,
+    is_forgotten: bool,
     as_json: bool,
     look: &tcpwhy_core::report::Look,
 ) -> Result<ExitCode, Error> {
+    process::outlast_signals();
     let journal = journal();
     let records = journal.read()?;
     let ids: Vec<u32> = match id {
@@ -155,15 +187,19 @@ fn undo(
     let mut all = Vec::new();
     for id in ids {
         let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
-        all.push((record, treat::undo(&journal, id)?));
+        let undone = treat::undo(&journal, id)?;
+        if is_forgotten && !undone.is_whole() {
+            treat::forget(&journal, id)?;
+        }
+        all.push((record, undone));
     }
     let garbage = if id.is_none() { records.garbage.as_slice() } else { &[] };
     let text = match as_json {
         true => serde_json::to_string_pretty(&json::undone(&all, garbage))? + "\n",
-        false => text::undone(&all, garbage, look),
+        false => text::undone(&all, garbage, is_forgotten, look),
     };
     output::print(&text)?;
-    let is_whole = garbage.is_empty() && all.iter().all(|(_, undone)| undone.failed.is_empty());
+    let is_whole = garbage.is_empty() && all.iter().all(|(_, undone)| undone.is_whole());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WORSE) })
 }
 

@@ -172,7 +172,7 @@ pub fn verdict(compared: Option<&Comparison>, limits: &[String], look: &Look) ->
     };
     page.labelled("after", &run(Some(&compared.after)));
     page.gap();
-    let paint = if compared.is_worse() { Paint::Fault } else { Paint::Bold };
+    let paint = if compared.does_harm() { Paint::Fault } else { Paint::Bold };
     page.paragraph(Some(paint), &comparison::sentence(compared), 0);
     let mut text = page.finish();
     text += &comparison::tables(compared, look);
@@ -185,6 +185,9 @@ pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> 
     if let Some(why) = &end.alarm {
         page.warning(&format!("undone by the guard: {why}"));
     }
+    if let Some(why) = &end.trouble {
+        page.warning(&format!("undone after a failure: {why}"));
+    }
     if let Some(new) = counts.map(|counts| counts.changed_new).filter(|&new| new > 0) {
         let new = counted(new, "connection that opened", "connections that opened");
         page.labelled("treated", &format!("{new} meanwhile"));
@@ -194,8 +197,11 @@ pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> 
         page.labelled("load", &format!("{answered} answered, {} failed", count(sent.failed)));
     }
     match &end.undone {
-        Some(undone) => state_undone(&mut page, &record.what, undone),
-        None if end.by_other => page.labelled("ended", "another process undid it"),
+        Some(undone) if end.by_other => {
+            page.labelled("ended", "another process undid it");
+            state_left(&mut page, undone, false);
+        }
+        Some(undone) => state_undone(&mut page, &record.what, undone, false),
         None => {
             page.labelled(
                 "kept",
@@ -210,29 +216,33 @@ pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> 
     page.finish()
 }
 
-fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone) {
+fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone, is_forgotten: bool) {
+    let is_sockets = matches!(what, What::Sockets { .. });
+    let others = undone.changed_meanwhile.len() as u64;
     let mut parts = Vec::new();
-    let is_empty = undone.restored == 0 && undone.gone == 0 && undone.changed_meanwhile == 0;
-    if is_empty && undone.failed.is_empty() {
+    if undone.restored + undone.gone + others == 0 && undone.failed.is_empty() {
         parts.push("nothing is left to restore: the sockets have closed".into());
     }
     if undone.restored > 0 {
-        let noun = match what {
-            What::Sockets { .. } => counted(undone.restored, "socket", "sockets"),
-            _ => counted(undone.restored, "thing", "things"),
+        let noun = match is_sockets {
+            true => counted(undone.restored, "socket", "sockets"),
+            false => counted(undone.restored, "thing", "things"),
         };
         parts.push(format!("{noun} restored"));
     }
-    if undone.was_reboot {
+    if undone.was_reboot && undone.gone > 0 {
         parts.push(format!("{} gone: the system was started again since", count(undone.gone)));
-    } else if undone.gone > 0 {
+    } else if undone.gone > 0 && is_sockets {
         parts.push(format!("{} closed since", count(undone.gone)));
+    } else if undone.gone > 0 {
+        let names = printable(&undone.gone_objects.join(", "));
+        parts.push(format!("{} gone since: {names}", count(undone.gone)));
     }
-    if undone.changed_meanwhile > 0 {
-        parts.push(format!(
-            "{} changed by others meanwhile: left alone",
-            count(undone.changed_meanwhile)
-        ));
+    if others > 0 {
+        parts.push(format!("{} changed by others meanwhile: left alone", count(others)));
+    }
+    if !undone.failed.is_empty() {
+        parts.push(format!("{} not restored", count(undone.failed.len() as u64)));
     }
     if undone.syns_dropped > 0 {
         let syns = counted(undone.syns_dropped, "SYN was", "SYNs were");
@@ -242,17 +252,48 @@ fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone) {
         parts.push("done by the process that treated, which has ended".into());
     }
     page.labelled("undone", &parts.join(" · "));
+    state_left(page, undone, is_forgotten);
+}
+
+/// Says what is left of a treatment.
+fn state_left(page: &mut Page<'_>, undone: &Undone, is_forgotten: bool) {
+    let where_to = if is_forgotten { "forgotten" } else { "still in the journal" };
     for failed in &undone.failed {
-        page.warning(&format!("not restored, and still in the journal: {}", printable(failed)));
+        page.warning(&format!("not restored, and {where_to}: {}", printable(failed)));
+    }
+    for changed in undone.changed_meanwhile.iter().take(GROUPS_MAX) {
+        page.warning(&format!("{where_to}: {}", printable(&changed.words())));
+    }
+    let omitted = undone.changed_meanwhile.len().saturating_sub(GROUPS_MAX);
+    if omitted > 0 {
+        page.warning(&format!("{} more (--json lists all)", count(omitted as u64)));
+    }
+    if let Some(why) = &undone.journal {
+        page.warning(&format!("the journal does not show it: {}", printable(why)));
+    }
+    if !undone.is_whole() && !is_forgotten {
+        let id = undone.id;
+        page.labelled(
+            "then",
+            &format!(
+                "sudo tcpwhy treat undo {id} restores what is as the treatment set it; with \
+                 --forget it also ends the record"
+            ),
+        );
     }
 }
 
 /// Renders the result of `tcpwhy treat undo`.
-pub fn undone(all: &[(Record, Undone)], garbage: &[treat::TreatError], look: &Look) -> String {
+pub fn undone(
+    all: &[(Record, Undone)],
+    garbage: &[treat::TreatError],
+    is_forgotten: bool,
+    look: &Look,
+) -> String {
     let mut page = Page::new(look);
     for (record, undone) in all {
         page.line(&look.paint(Paint::Bold, &title(record)));
-        state_undone(&mut page, &record.what, undone);
+        state_undone(&mut page, &record.what, undone, is_forgotten);
     }
     for problem in garbage {
         page.warning(&problem.to_string());
@@ -295,17 +336,23 @@ fn title(record: &Record) -> String {
 }
 
 fn state(record: &Record) -> String {
+    let files = treat::files_left(record);
     if !treat::is_of_this_boot(record) {
-        return "gone: the system was started again since; undo forgets it".into();
+        return match files.as_slice() {
+            [] => "gone: the system was started again since; undo forgets it".into(),
+            some => format!(
+                "left behind: the system was started again since, and {} is still changed",
+                printable(&some.join(", "))
+            ),
+        };
     }
+    let pid = record.by.process.pid;
     match record.state {
         State::Kept => "kept".into(),
         State::Running if treat::is_running(record) => {
-            format!("running: process {} undoes it when it ends", record.by.pid)
+            format!("running: process {pid} undoes it when it ends")
         }
-        State::Running => {
-            format!("left behind: process {} was killed before it could undo it", record.by.pid)
-        }
+        State::Running => format!("left behind: process {pid} has ended without restoring it"),
     }
 }
 

@@ -4,7 +4,6 @@ use super::files::{Files, frames};
 use super::lines::Saved;
 use crate::page;
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use tcpwhy_core::capture::{Encoder, Frame, LinkType};
 use tcpwhy_core::model::{Cause, Finding, Report, Role};
@@ -105,12 +104,12 @@ fn cut_out(
     let begin = first.saturating_sub(BEFORE_FRAMES);
     files.read_again(begin, READ_BYTES_MAX, again)?;
     let name = format!("finding-{first:012}-{cause}");
-    let packets = files.folder().join(format!("{name}.pcapng"));
-    let page = files.folder().join(format!("{name}.html"));
-    fs::write(&packets, &encoder.bytes)?;
-    let drawn = page::of_capture(&format!("{name}.pcapng"), &encoder.bytes);
-    fs::write(&page, drawn.map_err(io::Error::other)?)?;
-    Ok(Some([packets, page].map(|path| path.display().to_string())))
+    let (packets, page) = (format!("{name}.pcapng"), format!("{name}.html"));
+    let folder = files.folder();
+    folder.write(&packets, &encoder.bytes)?;
+    let drawn = page::of_capture(&packets, &encoder.bytes).map_err(io::Error::other)?;
+    folder.write(&page, drawn.as_bytes())?;
+    Ok(Some([packets, page].map(|name| folder.path().join(name).display().to_string())))
 }
 
 /// Returns the times of the first and the last frame of the evidence, if the ring still has both.

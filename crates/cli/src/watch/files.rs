@@ -4,15 +4,17 @@
 //! greatest number up to N, and there it is frame N − number + 1.
 
 use crate::error::Error;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{self, Block, Encoder, LinkType};
 use tcpwhy_core::filter::utc;
 
+use tcpwhy_live::folder::Folder;
 use tcpwhy_live::sys::process;
 
 /// Prefix of the names of the ring's files.
@@ -25,7 +27,7 @@ const STRIDE: u64 = 256 << 10;
 
 /// A ring of pcapng files.
 pub struct Files {
-    folder: PathBuf,
+    folder: Folder,
     /// The lock of the folder, held until this value is dropped.
     _lock: File,
     interface: String,
@@ -43,7 +45,7 @@ pub struct Files {
 
 /// A file of the ring.
 struct Kept {
-    path: PathBuf,
+    name: OsString,
     /// Numbers of frames with the offsets of their blocks; empty for files of earlier runs.
     places: Vec<(u64, u64)>,
     bytes: u64,
@@ -52,31 +54,26 @@ struct Kept {
 impl Files {
     /// Opens a ring in `folder`, which is created if it does not exist.
     ///
-    /// # Errors The folder cannot be written to, or another watch writes to it.
+    /// # Errors The folder cannot be written to or is not private, or another watch writes to it.
     pub fn open(folder: &Path, interface: &str, bounds: (u64, u16)) -> Result<Self, Error> {
         let path = folder.display().to_string();
         let refused = |source| Error::Folder { path: path.clone(), source };
-        fs::create_dir_all(folder).map_err(refused)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(folder.join(".tcpwhy-watch.lock"))
-            .map_err(refused)?;
+        let folder = Folder::open(folder).map_err(refused)?;
+        let lock = folder.lock_file(".tcpwhy-watch.lock").map_err(refused)?;
         match process::lock_file(lock.as_fd()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(Error::FolderInUse { path });
             }
             result => result.map_err(refused)?,
         }
-        let names = fs::read_dir(folder).map_err(refused)?.flatten().map(|entry| entry.path());
-        let mut earlier: Vec<PathBuf> = names.filter(|path| is_of_ring(path)).collect();
+        let mut earlier = folder.own_files().map_err(refused)?;
+        earlier.retain(|name| is_of_ring(name));
         earlier.sort();
-        let kept = |path| Kept { path, places: Vec::new(), bytes: 0 };
+        let kept = |name| Kept { name, places: Vec::new(), bytes: 0 };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let run = utc(now.map_or(0, |now| now.as_nanos() as u64)).replace([':', '-'], "");
         Ok(Self {
-            folder: folder.to_owned(),
+            folder,
             _lock: lock,
             interface: interface.to_owned(),
             file_bytes: bounds.0,
@@ -90,7 +87,7 @@ impl Files {
     }
 
     /// Returns the folder of the files.
-    pub fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
@@ -104,14 +101,14 @@ impl Files {
         let had_failed = self.failed.is_some();
         match self.write(block, first) {
             Ok(()) => {
-                let path = self.folder.display();
+                let path = self.folder.path().display();
                 let text = format!("packets are kept in {path} again");
                 self.failed.take().map(|_| text)
             }
             Err(error) => {
                 self.failed = Some(Instant::now());
                 self.current = None;
-                let path = self.folder.display();
+                let path = self.folder.path().display();
                 let text = format!(
                     "packets cannot be kept in {path} ({error}); watching goes on without, and \
                      writing is tried again every {} s",
@@ -148,22 +145,22 @@ impl Files {
     fn begin(&mut self, first: u64) -> io::Result<()> {
         while self.files.len() >= self.files_max {
             let oldest = self.files.remove(0);
-            match fs::remove_file(&oldest.path) {
+            match self.folder.remove(&oldest.name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        let path = self.folder.join(format!("{PREFIX}{}-{first:012}{SUFFIX}", self.run));
-        let mut file = File::create(&path)?;
+        let name = OsString::from(format!("{PREFIX}{}-{first:012}{SUFFIX}", self.run));
+        let mut file = self.folder.create(&name)?;
         self.encoder.bytes.clear();
         let comment = format!("tcpwhy watch; the first frame has number {first} there");
         self.encoder.header(LinkType::LINUX_SLL2, &self.interface, &comment);
         if let Err(error) = file.write_all(&self.encoder.bytes) {
-            let _ = fs::remove_file(&path);
+            let _ = self.folder.remove(&name);
             return Err(error);
         }
         let bytes = self.encoder.bytes.len() as u64;
-        self.files.push(Kept { path, places: vec![(first, bytes)], bytes });
+        self.files.push(Kept { name, places: vec![(first, bytes)], bytes });
         self.current = Some(file);
         Ok(())
     }
@@ -190,7 +187,7 @@ impl Files {
                 }
                 left -= length;
                 let mut bytes = vec![0; length as usize];
-                File::open(&file.path)?.read_exact_at(&mut bytes, offset)?;
+                self.folder.read(&file.name)?.read_exact_at(&mut bytes, offset)?;
                 if !take(&bytes, number) {
                     return Ok(());
                 }
@@ -201,8 +198,8 @@ impl Files {
 }
 
 /// Returns whether a file belongs to a ring, of this run or an earlier one.
-fn is_of_ring(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+fn is_of_ring(name: &OsStr) -> bool {
+    let name = name.to_str().unwrap_or_default();
     let middle = name.strip_prefix(PREFIX).and_then(|name| name.strip_suffix(SUFFIX));
     let parts = middle.and_then(|middle| middle.split_once('-'));
     parts.is_some_and(|(run, number)| {
@@ -218,6 +215,8 @@ pub fn frames(bytes: &[u8], number: u64) -> impl Iterator<Item = tcpwhy_core::ca
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::PathBuf;
     use tcpwhy_core::capture::{FrameEntry, FrameId};
 
     /// A temporary folder, removed when dropped.
@@ -260,7 +259,7 @@ mod tests {
             assert_eq!(files.take(&block(1 + 10 * round, 10)), None);
         }
         let names = || fs::read_dir(&folder.0).expect("a folder").flatten();
-        assert_eq!(names().filter(|it| is_of_ring(&it.path())).count(), 3);
+        assert_eq!(names().filter(|it| is_of_ring(&it.file_name())).count(), 3);
         let mut numbers = Vec::new();
         let read = files.read_again(455, 1 << 20, |bytes, number| {
             numbers.extend(frames(bytes, number).map(|it| (it.id.number(), it.time_ns)));

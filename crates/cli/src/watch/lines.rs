@@ -30,6 +30,8 @@ pub struct Cost {
     pub open_connections: u64,
     /// Files with the packets around findings.
     pub saved: Vec<Saved>,
+    /// The reason, if kernel hooks are missing.
+    pub hooks_missing: Option<String>,
 }
 
 /// One of the slowest exchanges.
@@ -170,6 +172,9 @@ fn limits(report: &Report, cost: &Cost) -> Vec<String> {
     if cost.dropped_packets > 0 {
         let packets = counted(cost.dropped_packets, "packet", "packets");
         parts.push(format!("{packets} lost by this capture"));
+    }
+    if cost.hooks_missing.is_some() {
+        parts.push("without kernel hooks".to_owned());
     }
     parts
 }
@@ -347,6 +352,7 @@ pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
 mod tests {
     use super::*;
     use tcpwhy_core::wire::Endpoint;
+    use tcpwhy_live::hooks::Lack;
 
     fn cost() -> Cost {
         Cost {
@@ -358,7 +364,19 @@ mod tests {
             own_cpu_share: 0.0,
             open_connections: 0,
             saved: Vec::new(),
+            hooks_missing: None,
         }
+    }
+
+    #[test]
+    fn each_line_of_a_watch_says_that_kernel_hooks_are_missing() {
+        let report = Report::default();
+        let with = (text(&report, &cost()), json(&report, &cost()).expect("JSON"));
+        assert!(!with.0.contains("hooks") && with.1.contains("\"hooks_missing\":null"), "{with:?}");
+        let why = Lack::NotBuilt.to_string();
+        let cost = Cost { hooks_missing: Some(why.clone()), ..cost() };
+        let (text, json) = (text(&report, &cost), json(&report, &cost).expect("JSON"));
+        assert!(text.contains("without kernel hooks") && json.contains(&why), "{text}\n{json}");
     }
 
     #[test]

@@ -5,16 +5,14 @@
 //! each interval is scaled up. The number of series is bounded.
 
 mod otlp;
+mod server;
 
 pub use otlp::Push;
+pub use server::Server;
 
 use super::lines::Cost;
-use crate::error::Error;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt::Write;
 use std::time::Duration;
 use tcpwhy_core::model::{EndpointReport, Report};
 
@@ -27,9 +25,8 @@ const BUCKETS: [f64; 15] = [
 const SERIES_MAX: usize = 100;
 /// Number of endpoints with quantiles.
 const ENDPOINTS_MAX: usize = 20;
-/// Maximum length of a request, and time limit for receiving it.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for a whole exchange with a client that reads metrics, or with a collector.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Counters since the watch began.
 #[derive(Default)]
@@ -241,71 +238,6 @@ impl Page {
     }
 }
 
-/// An HTTP server that serves one page.
-pub struct Server {
-    listener: Option<TcpListener>,
-    page: Arc<Mutex<String>>,
-}
-
-impl Server {
-    /// Listens; [`begin`](Self::begin) starts to answer.
-    ///
-    /// # Errors The address is not one of this machine, or it is in use.
-    pub fn listen(address: SocketAddr) -> Result<Self, Error> {
-        let listener = TcpListener::bind(address);
-        let listener = listener.map_err(|source| Error::Metrics { address, source })?;
-        Ok(Self { listener: Some(listener), page: Arc::default() })
-    }
-
-    /// Starts a thread that answers one request at a time.
-    pub fn begin(&mut self) {
-        let (listener, page) = (self.listener.take(), Arc::clone(&self.page));
-        let Some(listener) = listener else { return };
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                match stream {
-                    Ok(stream) => {
-                        let page = page.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                        // A client that closes the connection early is no error.
-                        let _ = answer(stream, &page);
-                    }
-                    // Usually no file descriptors are left, which is temporary.
-                    Err(_) => std::thread::sleep(PATIENCE),
-                }
-            }
-        });
-    }
-
-    /// Replaces the page.
-    pub fn show(&self, page: String) {
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
-    }
-}
-
-/// Reads a request to the end of its header and answers it (RFC 9112).
-fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
-        match stream.read(&mut buffer)? {
-            0 => break,
-            read => request.extend_from_slice(&buffer[..read]),
-        }
-    }
-    let (status, body) = match request.starts_with(b"GET /metrics") {
-        true => ("200 OK", page),
-        false => ("404 Not Found", "the metrics are at /metrics\n"),
-    };
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n{body}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,22 +249,5 @@ mod tests {
         counter.set(8.0, 1.0);
         counter.set(12.0, 4.0);
         assert_eq!(counter.total, 18.0);
-    }
-
-    #[test]
-    fn the_page_is_served_under_its_path_only() {
-        let mut server = Server::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = server.listener.as_ref().unwrap().local_addr().unwrap();
-        server.begin();
-        server.show("tcpwhy_sampled_share 1\n".into());
-        let ask = |path: &str| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
-            text
-        };
-        assert!(ask("/metrics").ends_with("\r\n\r\ntcpwhy_sampled_share 1\n"));
-        assert!(ask("/").starts_with("HTTP/1.1 404"));
     }
 }

@@ -6,6 +6,7 @@ mod cuts;
 mod files;
 mod lines;
 mod metrics;
+mod ports;
 mod screen;
 mod state;
 mod tap;
@@ -15,17 +16,18 @@ mod watcher;
 pub use args::{EXAMPLES, Watch};
 
 use crate::error::Error;
-use crate::sandbox::{self, Watching};
+use crate::sandbox;
 use crate::terminal;
 use files::Files;
 use metrics::{Push, Server};
 use state::Reader;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use tap::Tap;
 use target::Target;
 use tcpwhy_core::model::Class;
 use tcpwhy_live::capture::{Capture, Wanted};
-use tcpwhy_live::privileges::{self, Capability};
+use tcpwhy_live::privileges;
 use tcpwhy_live::sys::process;
 use watcher::Watcher;
 
@@ -61,15 +63,12 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let push = asked.otlp.as_deref().map(Push::to).transpose()?;
     let state = Reader::new(target.netns.clone(), asked.budget.0, asked.pid);
     let tap = Tap::new(&target.netns, &asked.interface, capture.means());
-    privileges::keep_only(&needed(asked))?;
+    privileges::keep_only(&[])?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
     let mut watcher = Watcher::new(asked, target, capture, state, tap, look);
+    sandbox::confine_watch(files.as_ref().map(|it| it.folder().as_fd()));
     watcher.keep(files);
-    sandbox::confine_watch(&Watching {
-        folder: asked.write.as_deref(),
-        looks_into_process: asked.pid.is_some(),
-    });
     watcher.tell_metrics(server, push);
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
@@ -84,17 +83,4 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     }
     let has_faults = whole.findings.iter().any(|it| it.cause.class() == Class::Fault);
     Ok(ExitCode::from(u8::from(has_faults)))
-}
-
-/// Returns the capabilities that are needed after the capture is open.
-fn needed(asked: &Watch) -> Vec<Capability> {
-    let mut needed = Vec::new();
-    if asked.pid.is_some() {
-        // The sockets of the process are read repeatedly.
-        needed.extend([Capability::SysPtrace, Capability::DacReadSearch]);
-    }
-    if asked.write.is_some() {
-        needed.push(Capability::DacOverride);
-    }
-    needed
 }

@@ -1,14 +1,11 @@
 //! What is watched: a network namespace, and the ports of a process in it.
 
 use super::args::Watch;
+use super::ports::Followed;
 use crate::error::Error;
-use std::time::{Duration, Instant};
 use tcpwhy_core::filter::{Ends, Values};
 use tcpwhy_live::netns::Netns;
-use tcpwhy_live::process::{Ports, container_process};
-
-/// Interval at which the ports of a process are read again.
-const AGAIN: Duration = Duration::from_secs(1);
+use tcpwhy_live::process::container_process;
 
 /// The target of a watch.
 pub struct Target {
@@ -16,10 +13,9 @@ pub struct Target {
     pub netns: Netns,
     /// The object whose end ends the watch.
     watched: Watched,
-    ports: Option<Ports>,
+    ports: Option<Followed>,
     /// Terms of `--filter`.
     ends: Vec<Ends>,
-    read: Instant,
 }
 
 enum Watched {
@@ -50,11 +46,11 @@ impl Target {
             _ => (Netns::own(), Watched::Own),
         };
         let ports = match asked.pid {
-            Some(pid) => Some(Ports::open(pid, &netns)?),
+            Some(pid) => Some(Followed::begin(pid, &netns)?),
             None => None,
         };
         let ends = asked.filter.as_ref().map(|filter| filter.ends().to_vec()).unwrap_or_default();
-        Ok(Self { netns, watched, ports, ends, read: Instant::now() })
+        Ok(Self { netns, watched, ports, ends })
     }
 
     /// Returns the ends that packets have to match now.
@@ -67,15 +63,9 @@ impl Target {
         ends
     }
 
-    /// Reads the ports of a watched process again from time to time; returns whether they have
-    /// changed.
+    /// Returns whether the ports of a watched process have changed since the last call.
     pub fn has_other_ports(&mut self) -> bool {
-        let Some(ports) = &mut self.ports else { return false };
-        if self.read.elapsed() < AGAIN {
-            return false;
-        }
-        self.read = Instant::now();
-        ports.read_again()
+        self.ports.as_mut().is_some_and(Followed::has_changed)
     }
 
     /// Returns the reason if the target no longer exists.

@@ -290,7 +290,7 @@ impl<'a> Watcher<'a> {
         // Older notes are in the log already.
         const NOTES_MAX: usize = 100;
         if !matches!(self.output, Output::Screen(_)) {
-            eprintln!("tcpwhy: {text}");
+            output::note(&format!("tcpwhy: {text}"));
         }
         self.notes.truncate(NOTES_MAX - 1);
         self.notes.insert(0, text);
@@ -341,7 +341,7 @@ impl<'a> Watcher<'a> {
         self.counters.take(&self.sliding.whole(inputs), 1.0 / share);
         let metrics = self.counters.metrics(window, cost, share);
         if let Some(server) = &self.server {
-            server.show(metrics::page(&metrics));
+            server.show(&metrics::page(&metrics));
         }
         let failed = self.push.as_ref().and_then(|push| push.push(&metrics));
         failed.into_iter().for_each(|why| self.note(why));
@@ -402,6 +402,7 @@ impl<'a> Watcher<'a> {
             own_cpu_share: share,
             open_connections: self.sliding.open_connections() as u64,
             saved: self.cuts.saved().to_vec(),
+            hooks_missing: self.state.hooks_missing().map(str::to_owned),
         }
     }
 
@@ -423,16 +424,18 @@ impl<'a> Watcher<'a> {
         let cost = self.cost(true);
         if let Output::Screen(screen) = self.output {
             drop(screen);
-            self.notes.iter().rev().for_each(|note| eprintln!("tcpwhy: {note}"));
+            self.notes.iter().rev().for_each(|note| output::note(&format!("tcpwhy: {note}")));
             self.output = Output::Lines;
         }
         if let Some(why) = &self.ended {
-            eprintln!("tcpwhy: {why}; this is what was seen until then");
+            output::note(&format!("tcpwhy: {why}; this is what was seen until then"));
         }
         let is_above = self.asked.budget.0.is_some_and(|budget| self.own_cpu_share > budget);
         if is_above && self.capture.share() == Share::LEAST {
             let least = Share::LEAST.scale();
-            eprintln!("tcpwhy: even one connection of {least} costs more than --budget");
+            output::note(&format!(
+                "tcpwhy: even one connection of {least} costs more than --budget"
+            ));
         }
         if self.asked.json {
             output::print(&lines::json(&report, &cost)?)?;

@@ -1,6 +1,7 @@
 //! DNS messages (RFC 1035 §4): masks names label by label, and addresses; removes other data.
 
 use super::Names;
+use super::mask::blank_text;
 use crate::wire::dns_message::qtype;
 
 const HEADER_BYTES: usize = 12;
@@ -20,6 +21,9 @@ pub(super) fn mask(bytes: &mut [u8], names: &Names) {
     message.sections();
     let at = message.at.min(message.bytes.len());
     bytes[at..].fill(0);
+    // A datagram of another protocol may begin with text.
+    let header = HEADER_BYTES.min(bytes.len());
+    blank_text(&mut bytes[..header]);
 }
 
 struct Message<'a> {
@@ -41,6 +45,7 @@ impl Message<'_> {
         for _ in 0..questions {
             self.name()?;
             self.word(self.at + 2)?;
+            blank_text(&mut self.bytes[self.at..self.at + 4]);
             self.at += 4;
         }
         (0..records).try_for_each(|_| self.record())
@@ -50,6 +55,7 @@ impl Message<'_> {
         self.name()?;
         let kind = self.word(self.at)?;
         let length = usize::from(self.word(self.at + RECORD_BYTES - 2)?);
+        blank_text(&mut self.bytes[self.at..self.at + RECORD_BYTES]);
         self.at += RECORD_BYTES;
         let end = self.at + length;
         self.bytes.get(self.at..end)?;
@@ -76,6 +82,7 @@ impl Message<'_> {
     /// Masks `count` names in a record's data after `skipped` bytes. The rest becomes zero.
     fn data_names(&mut self, end: usize, skipped: usize, count: usize) {
         let is_whole = self.at + skipped <= end && {
+            blank_text(&mut self.bytes[self.at..self.at + skipped]);
             self.at += skipped;
             (0..count).all(|_| self.name().is_some() && self.at <= end)
         };

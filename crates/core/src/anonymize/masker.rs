@@ -4,9 +4,11 @@
 //! Bytes that no parser reads become filler. Bytes that a parser reads are gathered into units (a
 //! line, the beginning of a message) and masked by protocol.
 
+use super::mask::{self, Place};
+use super::mysql::Commands;
 use super::plan::Plan;
-use super::{Names, mask};
-use crate::app::{Framer, KnownHeaders, Part, Protocol, Side, sender_side};
+use super::{Names, redis};
+use crate::app::{Framer, KnownHeaders, Part, Protocol, Side, chunk_size, sender_side};
 
 /// Maximum size of a line or beginning of a message that is gathered: DNS messages have up to 64
 /// KiB.
@@ -23,8 +25,8 @@ pub(super) struct Masker {
     knows_roles: bool,
     server_ports: [u16; 2],
     directions: [MaskedDirection; 2],
-    /// The client's last command in MySQL.
-    last_command: u8,
+    /// What tells how packets of MySQL are read.
+    commands: Commands,
     /// Number of HTTP/2 header blocks replaced by filler.
     pub filled_headers: u64,
 }
@@ -39,8 +41,12 @@ struct MaskedDirection {
     framing: Vec<u8>,
     /// Number of following bytes that are kept although no parser reads them.
     kept: usize,
+    /// Position of the header in progress, which began after other bytes.
+    header_at: Option<u64>,
     /// The last line announced a bulk string (Redis).
     after_size: bool,
+    /// Number of words of the command so far (Redis).
+    words: u8,
 }
 
 /// Consecutive bytes of one side.
@@ -62,7 +68,7 @@ impl Masker {
             knows_roles: !mid_stream,
             server_ports,
             directions: Default::default(),
-            last_command: 0,
+            commands: Commands::default(),
             filled_headers: 0,
         }
     }
@@ -112,6 +118,7 @@ impl Masker {
             let direction = &mut self.directions[side as usize];
             direction.gathered.clear();
             direction.kept = 0;
+            direction.header_at = None;
         }
     }
 
@@ -137,6 +144,9 @@ impl Masker {
             (_, Part::Unknown) => {
                 direction.gathered.clear();
                 direction.kept = 0;
+                if let Some(begin) = direction.header_at.take() {
+                    plan.cut(begin.max(place.saturating_sub(FRAMING_KEPT as u64)));
+                }
             }
             (Part::Unknown | Part::Undecided, Part::Undecided) => direction.gather(place, piece),
             (Part::Unknown | Part::Undecided, _) => {
@@ -144,18 +154,24 @@ impl Masker {
                 self.begin(side, protocol, plan);
             }
             (Part::Framing, _) => {
-                plan.add(place, piece);
+                let begin = *direction.header_at.get_or_insert(place);
                 direction.frame(protocol, piece);
+                // As long as the header is short it is masked as a whole.
+                let length = ((place - begin) as usize + piece.len()).min(direction.framing.len());
+                let mut header = direction.framing[direction.framing.len() - length..].to_vec();
+                mask::blank_text(&mut header);
+                let end = place + piece.len() as u64;
+                plan.cut(end - length as u64);
+                plan.add(end - length as u64, &header);
+                if next != Part::Framing {
+                    direction.header_at = None;
+                }
             }
             (Part::Line, _) => {
                 direction.gather(place, piece);
                 if piece.ends_with(b"\n") {
-                    let is_word = direction.after_size;
-                    let line = &mut direction.gathered;
-                    direction.after_size =
-                        side == Side::Client && !is_word && line.starts_with(b"$");
-                    mask::line(protocol, side, is_word, line, names);
-                    plan.add(direction.gathered_at, line);
+                    direction.line(protocol, side, next, names);
+                    plan.add(direction.gathered_at, &direction.gathered);
                     direction.gathered.clear();
                 }
             }
@@ -182,7 +198,15 @@ impl Masker {
         };
         let framing: Vec<u8> =
             direction.gathered.drain(..framing.min(direction.gathered.len())).collect();
-        plan.add(direction.gathered_at, &framing);
+        let mut shown = framing.clone();
+        match protocol {
+            // The preface of HTTP/2 and the CONNECT of MQTT are constants, which the framer has
+            // compared.
+            Protocol::Http2 | Protocol::Mqtt => {}
+            Protocol::Amqp => mask::amqp_beginning(&mut shown),
+            _ => mask::blank_text(&mut shown),
+        }
+        plan.add(direction.gathered_at, &shown);
         direction.gathered_at += framing.len() as u64;
         direction.frame(protocol, &framing);
     }
@@ -191,7 +215,7 @@ impl Masker {
         let direction = &mut self.directions[side as usize];
         let mut head = std::mem::take(&mut direction.gathered);
         self.filled_headers += u64::from(protocol == Protocol::Http2);
-        mask::head(protocol, side, &direction.framing, &mut self.last_command, &mut head, names);
+        mask::head(protocol, side, &direction.framing, &mut self.commands, &mut head, names);
         plan.add(direction.gathered_at, &head);
     }
 
@@ -207,7 +231,13 @@ impl Masker {
         let is_over = !matches!(self.framer.part(side), Part::Body(_));
         let direction = &mut self.directions[side as usize];
         let kept = direction.kept.min(piece.len());
-        plan.add(place, &piece[..kept]);
+        match protocol {
+            Protocol::Http2 => {
+                let begin = mask::PREFACE_END.len().saturating_sub(direction.kept);
+                plan.add(place, &mask::PREFACE_END[begin..begin + kept]);
+            }
+            _ => plan.add(place, &piece[..kept]),
+        }
         direction.kept -= kept;
         direction.after_size = false;
         match protocol {
@@ -220,8 +250,7 @@ impl Masker {
             Protocol::Redis => {
                 direction.gather(place, piece);
                 if is_over {
-                    if direction.gathered.len() <= WORD_MAX
-                        && mask::is_redis_word(&direction.gathered)
+                    if direction.gathered.len() <= WORD_MAX && redis::is_option(&direction.gathered)
                     {
                         plan.add(direction.gathered_at, &direction.gathered);
                     }
@@ -240,6 +269,22 @@ impl MaskedDirection {
         }
         let room = GATHERED_MAX.saturating_sub(self.gathered.len());
         self.gathered.extend_from_slice(&piece[..piece.len().min(room)]);
+    }
+
+    /// Masks the gathered line. `next` is the meaning of the byte after it.
+    fn line(&mut self, protocol: Protocol, side: Side, next: Part, names: &Names) {
+        let line = &mut self.gathered;
+        let word = self.after_size.then_some(self.words);
+        let begins = word.is_none() && line.starts_with(b"*");
+        self.words = if begins { 0 } else { self.words.saturating_add(word.is_some().into()) };
+        self.after_size = side == Side::Client && word.is_none() && line.starts_with(b"$");
+        // The size is that of the body that follows with its line end, or 0.
+        let is_chunk_size = protocol == Protocol::Http1
+            && chunk_size(line).is_some_and(|size| match next {
+                Part::Body(bytes) => bytes == size.saturating_add(2),
+                _ => size == 0,
+            });
+        mask::line(protocol, side, Place { word, is_chunk_size }, line, names);
     }
 
     fn frame(&mut self, protocol: Protocol, bytes: &[u8]) {

@@ -12,15 +12,17 @@
 
 mod dns;
 mod frame;
+mod http;
 mod mask;
 mod masker;
+mod mysql;
 mod names;
 mod plan;
+mod redis;
 mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use mask::is_known_software;
 pub use names::Names;
 
 use crate::capture::Frame;

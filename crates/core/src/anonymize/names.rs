@@ -6,6 +6,7 @@
 //! are changed in the same way. The keyed function is SipHash-2-4 (J.-P. Aumasson, D. Bernstein,
 //! 2012).
 
+use crate::app::{ends_at, is_listed, is_plain, words};
 use crate::wire::IPV4_MAPPED;
 
 /// The kind of name, so that the same bytes have different pseudonyms in different kinds.
@@ -143,6 +144,51 @@ impl Names {
         }
     }
 
+    /// Replaces the parts of a path by pseudonyms: plain words by plain words and values by values,
+    /// so that kinds of requests remain distinct. Versions, short words of compounds and endings of
+    /// files are kept.
+    pub fn path(&self, path: &mut [u8]) {
+        path.split_mut(|&byte| byte == b'/').for_each(|part| self.part(part));
+    }
+
+    fn part(&self, part: &mut [u8]) {
+        let stem = ends_at(part);
+        if !is_plain(part) {
+            self.words(&mut part[..stem]);
+            // By chance the pseudonym looks like a word.
+            while is_plain(part) {
+                self.words(&mut part[..stem]);
+            }
+            return;
+        }
+        let all: Vec<_> = words(&part[..stem]).collect();
+        for word in all {
+            self.word(&mut part[word]);
+        }
+    }
+
+    /// Replaces a plain word by another one. [`words`](Self::words) permutes the words of one shape,
+    /// so different words remain different if it is repeated until a plain one comes.
+    fn word(&self, word: &mut [u8]) {
+        const REPEATS_MAX: usize = 1 << 14;
+        if is_listed(word) {
+            return;
+        }
+        let original = word.to_vec();
+        for _ in 0..REPEATS_MAX {
+            self.words(word);
+            if word == original {
+                break;
+            }
+            if is_plain(word) {
+                return;
+            }
+        }
+        // No other word has this shape.
+        word.copy_from_slice(&original);
+        self.words(word);
+    }
+
     /// Returns SipHash-2-4 of `data`.
     fn keyed(&self, data: &[u8]) -> u64 {
         let [k0, k1] = self.key;
@@ -258,6 +304,27 @@ mod tests {
         let link = u128::from("fe80::1".parse::<Ipv6Addr>().unwrap());
         assert_eq!(names().ipv6(link) >> 118, link >> 118);
         assert_ne!(names().ipv6(link), link);
+    }
+
+    #[test]
+    fn words_of_a_path_remain_words_and_values_values() {
+        let path =
+            "/api/v1/users/Tr0ub4dor/getUserById/logo-of-alice.png/authentication/xkqz/a.5200";
+        let mut text = path.as_bytes().to_vec();
+        names().path(&mut text);
+        let text = String::from_utf8(text).unwrap();
+        for (old, new) in path.split('/').zip(text.split('/')) {
+            assert_eq!(is_plain(old.as_bytes()), is_plain(new.as_bytes()), "{old} {new}");
+            assert!(old != new || matches!(old, "" | "api" | "v1"), "{old}");
+        }
+        let words = ["users", "orders", "items", "login", "search", "names", "pages", "files"];
+        let mut pseudonyms = words.map(|word| {
+            let mut word = word.as_bytes().to_vec();
+            names().path(&mut word);
+            word
+        });
+        pseudonyms.sort();
+        assert!(pseudonyms.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
     #[test]

@@ -27,6 +27,18 @@ impl Plan {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Removes the bytes from `position` on.
+    pub fn cut(&mut self, position: u64) {
+        while let Some(&(begin, at)) = self.pieces.last() {
+            let kept = position.saturating_sub(begin).min((self.bytes.len() - at) as u64) as usize;
+            self.bytes.truncate(at + kept);
+            if kept > 0 {
+                return;
+            }
+            self.pieces.pop();
+        }
+    }
+
     /// Overwrites `payload` with the bytes at `position` and after it.
     pub fn write(&self, position: u64, payload: &mut [u8]) {
         payload.fill(FILLER);
@@ -64,5 +76,21 @@ mod tests {
         };
         assert_eq!(at(0, 14), "...abcd..xyz..");
         assert_eq!((at(5, 5), at(10, 1), at(20, 2)), ("cd..x".into(), "y".into(), "..".into()));
+    }
+
+    #[test]
+    fn a_plan_is_cut_at_any_position() {
+        for cut in 0..14 {
+            let mut plan = Plan::default();
+            plan.add(3, b"abcd");
+            plan.add(9, b"xyz");
+            plan.cut(cut);
+            let mut payload = vec![7; 14];
+            plan.write(0, &mut payload);
+            let whole = "...abcd..xyz..";
+            let left = format!("{:.<14}", &whole[..cut as usize]);
+            assert_eq!(String::from_utf8(payload).unwrap(), left);
+            plan.add(20, b"e");
+        }
     }
 }

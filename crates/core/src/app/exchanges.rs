@@ -1,8 +1,11 @@
 //! Puts the marks that parsers report into a well-formed order.
 
-use super::kind::{LABEL_BYTES, Label};
+use super::error_code::ErrorCode;
+use super::kind::Label;
 use super::known::KnownHeaders;
 use super::mark::{Mark, Side};
+use super::sniff::begins_amqp_method;
+use super::software::name_of;
 use super::tls;
 use crate::queue::Queue;
 
@@ -12,11 +15,17 @@ const WAITING_MAX: usize = 4096;
 /// First byte of a TLS handshake record; no request of another protocol begins with it.
 const CLIENT_HELLO_RECORD: u8 = 22;
 
+/// First byte of a command of Redis, which may get no response.
+const COMMAND_ARRAY: u8 = b'*';
+
+/// First byte of a heartbeat of AMQP.
+const HEARTBEAT_FRAME: u8 = 8;
+
 /// First byte of a short HTTP/2 frame; few other greetings begin with it.
 const SETTINGS_FRAME: u8 = 0;
 
 /// The parser cannot interpret the bytes any more.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Lost;
 
 /// Facts about a request that its response's framing needs (RFC 9112 §6.3).
@@ -28,6 +37,8 @@ impl RequestFlags {
     pub const HEAD: Self = Self(1);
     /// A successful response turns the connection into a tunnel.
     pub const CONNECT: Self = Self(2);
+    /// The request expects 100 Continue before its body.
+    pub const EXPECT: Self = Self(4);
 }
 
 /// Progress of a TLS handshake as reported in marks.
@@ -60,6 +71,9 @@ pub(super) struct Exchanges {
     /// The pushed bytes come in the middle of a message of the other side, see
     /// [`super::Framer::set_overlapping`].
     pub overlapping: bool,
+    /// The pushed bytes come too late to be sent for what was received last, see
+    /// [`super::Framer::set_late`].
+    pub late: bool,
     /// About the current push: `is_in_exchange` if a part of it belongs to an exchange, `set_aside`
     /// if a part belongs to none.
     pub is_in_exchange: bool,
@@ -90,9 +104,19 @@ impl Exchanges {
         }
     }
 
+    /// Returns whether the start of the message of `from` was marked before its protocol is known.
+    pub fn has_anticipated(&self, from: Side) -> bool {
+        self.anticipated == Some(from)
+    }
+
     /// Drops the anticipated start: the message belongs to no known protocol.
     pub fn forget_anticipated(&mut self) {
         self.anticipated = None;
+    }
+
+    /// Returns whether the header of the final response to the newest request has come.
+    pub fn is_finally_answered(&self) -> bool {
+        self.waiting.is_empty() && (!self.responding || self.response_header_given)
     }
 
     /// Returns the bytes of heap memory in use.
@@ -174,8 +198,9 @@ impl<'a> Feed<'a> {
         match (from, self.rest()) {
             (Side::Client, [CLIENT_HELLO_RECORD, ..]) => self.handshake_start(),
             // This is a message, or data for which nothing waits: the sniffer decides.
-            (Side::Server, [SETTINGS_FRAME, ..]) => {}
-            (_, bytes) if tls::begins_with_alert(bytes) => {}
+            (Side::Server, [SETTINGS_FRAME, ..]) | (Side::Client, [COMMAND_ARRAY, ..]) => {}
+            (_, [HEARTBEAT_FRAME, ..]) => {}
+            (_, bytes) if tls::begins_with_alert(bytes) || begins_amqp_method(bytes) => {}
             _ => {
                 self.turn(from);
                 self.exchanges.anticipated = Some(from);
@@ -243,6 +268,14 @@ impl<'a> Feed<'a> {
     pub fn request_flags(&mut self, flags: RequestFlags) {
         if let Some(newest) = self.exchanges.waiting.back_mut() {
             *newest = flags;
+        }
+    }
+
+    /// Adds to the flags of the newest request that it expects 100 Continue.
+    pub fn request_expects(&mut self) {
+        let newest = self.exchanges.waiting.back_mut();
+        if let Some(plain) = newest.filter(|flags| **flags == RequestFlags::default()) {
+            *plain = RequestFlags::EXPECT;
         }
     }
 
@@ -316,6 +349,20 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// Marks an error that the response in progress reports.
+    pub fn error(&mut self, code: ErrorCode) {
+        if self.exchanges.responding {
+            self.mark(Mark::Error(code));
+        }
+    }
+
+    /// Marks an error that ends the TLS handshake.
+    pub fn handshake_error(&mut self, code: ErrorCode) {
+        if self.exchanges.handshake == Handshake::Started {
+            self.mark(Mark::Error(code));
+        }
+    }
+
     pub fn response_end(&mut self) {
         if self.exchanges.responding {
             self.exchanges.responding = false;
@@ -357,18 +404,4 @@ impl<'a> Feed<'a> {
         }
         self.mark(Mark::Desync);
     }
-}
-
-/// Returns the name in `software`; `None` if it is not text.
-pub(super) fn name_of(software: &[u8]) -> Option<&str> {
-    std::str::from_utf8(software).ok().map(|software| cut(software.trim()))
-}
-
-/// Returns at most [`LABEL_BYTES`] of `text`.
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(LABEL_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

@@ -1,5 +1,6 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
+use super::amqp::Amqp;
 use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
 use super::frames::{Frames, is_keepalive};
@@ -7,9 +8,9 @@ use super::http::Http;
 use super::known::KnownHeaders;
 use super::mark::{Mark, Protocol, Side};
 use super::memcached;
-use super::mysql::Mysql;
+use super::mysql::{Mysql, only_report_progress};
 use super::packets::Packets;
-use super::postgres::Postgres;
+use super::postgres::{Postgres, only_asynchronous};
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::{self, Tls};
@@ -25,6 +26,10 @@ pub(super) enum Next {
     Turns,
     /// The connection changes to WebSocket.
     WebSocket,
+    /// No byte after the message in progress belongs to an exchange.
+    Aside,
+    /// The connection changes to HTTP/2, whose stream 1 is the request.
+    Http2,
     /// The connection becomes a tunnel: the protocol of the following bytes has to be recognised
     /// anew.
     Tunnel,
@@ -52,6 +57,8 @@ pub(crate) enum Part {
 enum Machine {
     Sniff(Box<Sniffer>),
     Turns,
+    /// Neither side asks for anything: replication, events, routes.
+    Aside,
     Http(Http),
     Tls(Box<Tls>),
     Frames(Box<Frames>),
@@ -59,6 +66,7 @@ enum Machine {
     Postgres(Box<Packets<Postgres>>),
     Mysql(Box<Packets<Mysql>>),
     Dns(Box<Packets<Dns>>),
+    Amqp(Box<Packets<Amqp>>),
 }
 
 impl Machine {
@@ -71,7 +79,8 @@ impl Machine {
             Self::Postgres(postgres) => postgres.feed(from, feed),
             Self::Mysql(mysql) => mysql.feed(from, feed),
             Self::Dns(dns) => dns.feed(from, feed),
-            Self::Sniff(_) | Self::Turns => Ok(Next::Turns),
+            Self::Amqp(amqp) => amqp.feed(from, feed),
+            Self::Sniff(_) | Self::Turns | Self::Aside => Ok(Next::Turns),
         }
     }
 
@@ -79,7 +88,7 @@ impl Machine {
     /// whose size is bounded.
     fn heap_bytes(&self) -> usize {
         match self {
-            Self::Turns => 0,
+            Self::Turns | Self::Aside => 0,
             Self::Sniff(it) => size_of_val(&**it),
             Self::Http(it) => it.heap_bytes(),
             Self::Tls(it) => size_of_val(&**it),
@@ -88,6 +97,7 @@ impl Machine {
             Self::Postgres(it) => size_of_val(&**it),
             Self::Mysql(it) => size_of_val(&**it),
             Self::Dns(it) => size_of_val(&**it),
+            Self::Amqp(it) => size_of_val(&**it),
         }
     }
 
@@ -97,6 +107,7 @@ impl Machine {
             Self::Postgres(postgres) => postgres.gap(from, feed),
             Self::Mysql(mysql) => mysql.gap(from, feed),
             Self::Dns(dns) => dns.gap(from, feed),
+            Self::Amqp(amqp) => amqp.gap(from, feed),
             Self::Frames(frames) => frames.gap(from),
             Self::Tls(tls) => tls.gap(from),
             _ => Err(Lost),
@@ -173,13 +184,14 @@ impl Framer {
         let is_head = match &self.machine {
             _ if self.skip[from as usize] > 0 => return Part::Body(self.skip[from as usize]),
             Machine::Sniff(_) => return Part::Undecided,
-            Machine::Turns => return Part::Unknown,
+            Machine::Turns | Machine::Aside => return Part::Unknown,
             Machine::Http(_) | Machine::Redis(_) => return Part::Line,
             Machine::Tls(it) => it.is_reading(from),
             Machine::Frames(it) => it.is_reading(from),
             Machine::Postgres(it) => it.is_in_head(from),
             Machine::Mysql(it) => it.is_in_head(from),
             Machine::Dns(it) => it.is_in_head(from),
+            Machine::Amqp(it) => it.is_in_head(from),
         };
         if is_head { Part::Head } else { Part::Framing }
     }
@@ -224,11 +236,31 @@ impl Framer {
         }
     }
 
+    /// Returns whether the server sends messages that nothing requests, which the client may
+    /// acknowledge by messages that get no response.
+    pub fn has_events(&self) -> bool {
+        matches!(&self.machine, Machine::Frames(frames) if frames.has_events())
+    }
+
+    /// Returns whether the first `RequestStart` of the next push ends the exchanges before it: their
+    /// protocol does not show where a response ends. If the message in progress has yet to show its
+    /// protocol, its own start is marked already: the next one is that of a pipelined request.
+    pub fn ends_exchanges(&self) -> bool {
+        self.is_open_ended() && !self.exchanges.has_anticipated(Side::Client)
+    }
+
     /// Sets whether the following pushes come in the middle of a message of the other side, which
     /// does not stop for them. If their protocol is unknown, they begin and end no message.
     #[inline]
     pub fn set_overlapping(&mut self, overlapping: bool) {
         self.exchanges.overlapping = overlapping;
+    }
+
+    /// Sets whether the following pushes come later than their sender would send what it sends by
+    /// itself as soon as it has received the peer's data, such as session tickets.
+    #[inline]
+    pub fn set_late(&mut self, late: bool) {
+        self.exchanges.late = late;
     }
 
     /// Returns whether the last push belongs to no exchange: nothing requested it and nothing waits
@@ -238,11 +270,18 @@ impl Framer {
     }
 
     /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
-    /// connection open.
+    /// connection open or report progress.
     #[inline]
     pub fn only_keeps_alive(&self, from: Side, bytes: &[u8]) -> bool {
         self.skip[from as usize] == 0
-            && matches!(&self.machine, Machine::Frames(frames) if frames.only_keeps_alive(from, bytes))
+            && match &self.machine {
+                Machine::Frames(frames) => frames.only_keeps_alive(from, bytes),
+                Machine::Mysql(mysql) => mysql.is_between(from) && only_report_progress(bytes),
+                Machine::Postgres(postgres) => {
+                    postgres.is_between(from) && only_asynchronous(bytes)
+                }
+                _ => false,
+            }
     }
 
     /// Returns whether the client is known not to wait for some of the data that the server sends.
@@ -433,6 +472,7 @@ impl Framer {
                     self.last = Some(from);
                     return;
                 }
+                Machine::Aside => return feed.aside(),
                 Machine::Sniff(sniffer) if gap || sniffer.from != from => {
                     self.exchanges.forget_anticipated();
                     self.become_turns();
@@ -448,6 +488,13 @@ impl Framer {
             };
             let moved = feed.pos > pos || skipped > 0;
             pos = feed.pos;
+            let owed = &mut self.skip[Side::Client as usize];
+            if from == Side::Server
+                && let Machine::Http(http) = &mut self.machine
+                && http.refuses_body(*owed, feed.exchanges)
+            {
+                *owed = 0;
+            }
             match next {
                 Ok(Next::Skip(bytes)) => self.skip[side] = bytes,
                 Ok(Next::More) if moved => {}
@@ -455,6 +502,15 @@ impl Framer {
                 Ok(Next::WebSocket) => {
                     self.become_turns();
                     self.machine = Machine::Frames(Box::new(Frames::web_socket()));
+                }
+                Ok(Next::Aside) => {
+                    self.become_turns();
+                    self.machine = Machine::Aside;
+                }
+                Ok(Next::Http2) => {
+                    self.become_turns();
+                    self.protocol = Protocol::Http2;
+                    self.machine = Machine::Frames(Box::new(Frames::upgraded_http2()));
                 }
                 Ok(Next::Tunnel) => {
                     self.become_turns();
@@ -498,7 +554,9 @@ impl Framer {
             self.machine = Machine::Sniff(Box::new(sniffer));
             return;
         };
-        self.machine = self.machine_for(protocol, &sniffer, known);
+        let message = pos.checked_sub(sniffer.prefix().len()).and_then(|begin| bytes.get(begin..));
+        let message = message.unwrap_or(sniffer.prefix());
+        self.machine = self.machine_for(protocol, &sniffer, message, known);
         if matches!(self.machine, Machine::Turns) {
             self.exchanges.forget_anticipated();
             let exchanges = &mut self.exchanges;
@@ -518,7 +576,14 @@ impl Framer {
         self.run(from, sniffer.prefix(), 0, Some(pinned), known, on);
     }
 
-    fn machine_for(&self, protocol: Protocol, sniffer: &Sniffer, known: &KnownHeaders) -> Machine {
+    /// Returns the parser of `protocol`, which begins with `message`, as far as it is in this push.
+    fn machine_for(
+        &self,
+        protocol: Protocol,
+        sniffer: &Sniffer,
+        message: &[u8],
+        known: &KnownHeaders,
+    ) -> Machine {
         match protocol {
             Protocol::Http1 => Machine::Http(Http::after(known)),
             Protocol::Tls => {
@@ -528,13 +593,14 @@ impl Framer {
             }
             Protocol::Http2 => Machine::Frames(Box::new(Frames::http2())),
             Protocol::Mqtt => Machine::Frames(Box::new(Frames::mqtt())),
-            Protocol::Redis => Machine::Redis(Box::default()),
+            Protocol::Redis => Machine::Redis(Box::new(Redis::new(message))),
             Protocol::Postgres => {
                 let is_startup = sniffer.prefix().first() == Some(&0);
                 Machine::Postgres(Box::new(Packets::new(Postgres::new(!is_startup))))
             }
             Protocol::Mysql => Machine::Mysql(Box::default()),
             Protocol::Dns => Machine::Dns(Box::default()),
+            Protocol::Amqp => Machine::Amqp(Box::default()),
             Protocol::Turns => Machine::Turns,
         }
     }

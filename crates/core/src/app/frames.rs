@@ -5,6 +5,7 @@
 //!
 //! Headers are not decompressed (RFC 7541): the kind of request remains unknown.
 
+use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
@@ -87,6 +88,12 @@ impl Frames {
         Self::new(Format::Http2)
     }
 
+    /// Begins after the server's `101 Switching Protocols`; the client's preface follows, and its
+    /// request is stream 1 (RFC 7540 §3.2).
+    pub fn upgraded_http2() -> Self {
+        Self { streams: Streams::upgraded(), ..Self::new(Format::Http2) }
+    }
+
     /// Begins after the server's `101 Switching Protocols`.
     pub fn web_socket() -> Self {
         Self { begun: true, ..Self::new(Format::WebSocket) }
@@ -100,6 +107,11 @@ impl Frames {
     /// Returns whether the end of a response is known only from the next request.
     pub fn is_open_ended(&self) -> bool {
         self.format != Format::Mqtt
+    }
+
+    /// Returns whether either side sends messages when it has some (RFC 6455 §1.2).
+    pub fn has_events(&self) -> bool {
+        self.format == Format::WebSocket
     }
 
     /// Returns the bytes of heap memory in use, without a frame that is being read.
@@ -226,15 +238,20 @@ impl Frames {
         if taken.len() < lacks {
             return None;
         }
-        self.finish_reading(true)
+        self.finish_reading(true, &mut |code| feed.error(code))
     }
 
     /// Evaluates the gathered bytes, if they are complete. Returns the number of bytes of the frame
     /// after the wanted part.
-    fn finish_reading(&mut self, is_whole: bool) -> Option<u64> {
+    fn finish_reading(
+        &mut self,
+        is_whole: bool,
+        on_error: &mut dyn FnMut(ErrorCode),
+    ) -> Option<u64> {
         let Reading { frame, bytes, wanted } = self.reading.take()?;
         let payload = Some(&bytes[..]).filter(|_| is_whole);
-        self.readers[Side::Server as usize].ends_response |= self.streams.read(&frame, payload);
+        self.readers[Side::Server as usize].ends_response |=
+            self.streams.read(&frame, payload, on_error);
         Some(u64::from(frame.payload_bytes) - wanted as u64)
     }
 
@@ -244,7 +261,7 @@ impl Frames {
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
         let reading = self.reading.as_ref().filter(|_| from == Side::Server).ok_or(Lost)?;
         let lacks = (reading.wanted - reading.bytes.len()) as u64;
-        let rest = self.finish_reading(false).ok_or(Lost)?;
+        let rest = self.finish_reading(false, &mut |_| {}).ok_or(Lost)?;
         Ok(Next::Skip(lacks + rest))
     }
 }

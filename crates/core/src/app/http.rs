@@ -1,8 +1,20 @@
 //! HTTP/1.x (RFC 9112): pipelined requests, responses matched first in, first out.
 //!
 //! Read first: RFC 9112 §6.3 (message body length) and RFC 9110 §15.2 (interim responses).
+//!
+//! ```text
+//! Start ─► StartLine ─► Fields ─┬─► Body ──────────────────────────────┬─► Start
+//!                               ├─► ChunkSize ⇄ Chunk, then Trailers ──┤
+//!                               └─► (no body: RFC 9112 §6.3) ──────────┤
+//!           a request that expects 100 Continue, and whose body has    │
+//!           not begun when its final response comes (RFC 9110 §10.1.1) │
+//!             Body, ChunkSize ─► Refused ─┬─ a request follows ────────┘
+//!                                         └─ other bytes: the body after all
+//! ```
+//! 101 Switching Protocols ends HTTP/1.x in both directions (RFC 9110 §15.2.2), as does a 2xx
+//! response to CONNECT (§9.3.6). No message of the other direction changes any other state.
 
-use super::exchanges::{Exchanges, Feed, Lost, RequestFlags, name_of};
+use super::exchanges::{Exchanges, Feed, Lost, RequestFlags};
 use super::framer::Next;
 use super::http_header::{Field, Header, chunk_size, is_method_byte, request_line, status_line};
 use super::kind::http_kind;
@@ -10,7 +22,8 @@ use super::known::{Known, KnownHeaders, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
 use super::mark::{Extent, Mark, Side, Stated};
-use super::sniff::begins_http;
+use super::sniff::{begins_http, may_begin_request};
+use super::software::name_of;
 use std::ops::Range;
 
 /// Both directions of a connection that speaks HTTP/1.x.
@@ -48,6 +61,8 @@ enum State {
     /// The end of a chunk and its line end, which the framer skips.
     Chunk,
     Trailers,
+    /// The next request, or a body that the server did not ask for.
+    Refused,
 }
 
 impl Http {
@@ -111,6 +126,24 @@ impl Http {
         Some(mark)
     }
 
+    /// Processes the final response to a request that expects 100 Continue. Returns whether no byte
+    /// of the request's body has come, of which `owed` bytes are still missing: the client need not
+    /// send it (RFC 9110 §10.1.1).
+    pub fn refuses_body(&mut self, owed: u64, exchanges: &Exchanges) -> bool {
+        let client = &mut self.readers[Side::Client as usize];
+        let Some(Unfinished { lines, header }) = client.unfinished.as_deref() else { return false };
+        let untouched = match client.state {
+            State::Body => header.content_length.known() == Some(owed),
+            State::ChunkSize => !lines.is_in_pieces(),
+            _ => false,
+        };
+        if !(untouched && header.expects_continue && exchanges.is_finally_answered()) {
+            return false;
+        }
+        client.state = State::Refused;
+        true
+    }
+
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
@@ -123,6 +156,7 @@ impl Http {
                     Next::More
                 }
                 _ if feed.rest().is_empty() => return Ok(Next::More),
+                State::Refused => reader.after_refusal(from, feed),
                 State::Start => match reader.repeated(from, feed) {
                     Some(next) => next,
                     None => reader.start(from, feed)?,
@@ -184,6 +218,25 @@ impl MessageReader {
         self.unfinished = None;
         self.state = State::StartLine;
         Ok(Next::More)
+    }
+
+    /// Decides what follows a request whose body the server did not ask for.
+    fn after_refusal(&mut self, from: Side, feed: &mut Feed<'_>) -> Next {
+        if may_begin_request(feed.rest()) {
+            return self.message_end(from, feed);
+        }
+        let header = self.unfinished.as_ref().map(|unfinished| unfinished.header);
+        self.body(&header.unwrap_or_default())
+    }
+
+    /// Begins the body of a request, which is not empty.
+    fn body(&mut self, header: &Header) -> Next {
+        if header.chunked {
+            self.state = State::ChunkSize;
+            return Next::More;
+        }
+        self.state = State::Body;
+        Next::Skip(header.content_length.known().unwrap_or(0))
     }
 
     /// Returns whether a line began in an earlier push.
@@ -278,6 +331,7 @@ impl MessageReader {
             State::ChunkSize => match chunk_size(line).ok_or(Lost)? {
                 0 => self.state = State::Trailers,
                 size => {
+                    header.expects_continue = false;
                     self.state = State::Chunk;
                     return Ok(Next::Skip(size + 2));
                 }
@@ -294,9 +348,22 @@ impl MessageReader {
         let length = match from {
             Side::Client => {
                 feed.request_header_end(header.expects_continue);
-                Some(header.content_length.known().unwrap_or(0))
+                let length = header.content_length.known().unwrap_or(0);
+                if header.expects_continue && (length > 0 || header.chunked) {
+                    let header = *header;
+                    feed.request_expects();
+                    let unfinished = Unfinished { header, ..Unfinished::default() };
+                    self.unfinished = Some(Box::new(unfinished));
+                    return self.body(&header);
+                }
+                Some(length)
             }
             Side::Server => {
+                if header.status == 101 && header.is_h2c {
+                    // The request is answered on stream 1 (RFC 7540 §3.2).
+                    feed.interim(header.status);
+                    return Next::Http2;
+                }
                 if header.status != 101 && header.status < 200 {
                     feed.interim(header.status);
                     self.state = State::Start;

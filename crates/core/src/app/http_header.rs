@@ -19,6 +19,8 @@ pub(super) struct Header {
     pub is_event_stream: bool,
     /// `true` for `Upgrade: websocket`.
     pub is_web_socket: bool,
+    /// `true` for `Upgrade: h2c` (RFC 7540 §3.2).
+    pub is_h2c: bool,
 }
 
 /// An optional length in the space of a `u64`: there are two for every open connection.
@@ -103,6 +105,7 @@ impl Header {
             }
             Some(b'u') if is(line, b"Upgrade") => {
                 self.is_web_socket = value(7).eq_ignore_ascii_case(b"websocket");
+                self.is_h2c = value(7).eq_ignore_ascii_case(b"h2c");
                 Field::Other
             }
             Some(b't') if is(line, b"Transfer-Encoding") => {
@@ -142,7 +145,7 @@ pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Returns the status code of a status line (RFC 9112 §4).
 #[inline]
-pub(super) fn status_line(line: &[u8]) -> Option<u16> {
+pub(crate) fn status_line(line: &[u8]) -> Option<u16> {
     let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', _, b' ', digits @ ..] = line else {
         return None;
     };

@@ -1,5 +1,7 @@
 //! Labels of requests: the kind of request, without its values.
 
+use super::listed::METHODS;
+use super::words::{ends_at, is_plain};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -133,11 +135,16 @@ impl Hash for Label {
     }
 }
 
+/// Shown in place of a method, a command or a verb that is not listed.
+pub(super) const OTHER: &[u8] = b"{other}";
+/// Shown in place of a part of a path that is a value.
+const VALUE: &[u8] = b"{id}";
+
 /// Returns the label `GET /items/{id}` for a method and a request target (RFC 9112 §3.2); the
 /// complete target if `values` is set.
 pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
     let mut kind = Label::default();
-    kind.push(method);
+    kind.push(if values || METHODS.has(method) { method } else { OTHER });
     if values {
         kind.push(b" ");
         kind.push(target);
@@ -151,33 +158,6 @@ pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
     push_path(&mut kind, path_of(target));
     kind
 }
-
-/// Classes of bytes in a path.
-mod class {
-    /// `0` to `9`.
-    pub const DIGIT: u8 = 1;
-    /// `@`.
-    pub const AT: u8 = 2;
-    /// `/`.
-    pub const SLASH: u8 = 4;
-    /// The end of the path: query, parameters, fragment.
-    pub const END: u8 = 8;
-}
-
-const CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    let mut digit = b'0';
-    while digit <= b'9' {
-        classes[digit as usize] = class::DIGIT;
-        digit += 1;
-    }
-    classes[b'@' as usize] = class::AT;
-    classes[b'/' as usize] = class::SLASH;
-    classes[b'?' as usize] = class::END;
-    classes[b';' as usize] = class::END;
-    classes[b'#' as usize] = class::END;
-    classes
-};
 
 /// Returns the target from its path on, including what follows the path, without scheme and
 /// authority.
@@ -194,69 +174,96 @@ fn path_of(target: &[u8]) -> &[u8] {
     rest.iter().position(|&byte| byte == b'/').map_or(b"/", |slash| &rest[slash..])
 }
 
-/// Appends the path at the beginning of `target`. Words are copied in one piece, values replaced
-/// one by one.
+/// Appends the path at the beginning of `target`, with its values replaced.
 fn push_path(kind: &mut Label, target: &[u8]) {
-    let (mut words_at, mut part_at, mut seen) = (0, 0, 0);
-    for at in 0..=target.len() {
-        let class = target.get(at).map_or(class::END, |&byte| CLASSES[usize::from(byte)]);
-        seen |= class;
-        if class & (class::SLASH | class::END) == 0 {
-            continue;
+    let end = memchr::memchr3(b'?', b';', b'#', target).unwrap_or(target.len());
+    let path = &target[..end];
+    // `OPTIONS *` asks for no path.
+    if path == b"*" {
+        kind.push(path);
+        return;
+    }
+    for (number, part) in path.split(|&byte| byte == b'/').enumerate() {
+        if number > 0 {
+            kind.push(b"/");
         }
-        let part = &target[part_at..at];
-        if may_be_value(seen, part) {
-            kind.push(&target[words_at..part_at]);
-            push_part(kind, part);
-            words_at = at;
+        if is_plain(part) {
+            kind.push(part);
+        } else {
+            kind.push(VALUE);
+            kind.push(&part[ends_at(part)..]);
         }
-        if class & class::END != 0 {
-            kind.push(&target[words_at..at]);
-            return;
-        }
-        (part_at, seen) = (at + 1, 0);
     }
 }
 
-fn push_part(kind: &mut Label, part: &[u8]) {
-    let dot = memchr::memrchr(b'.', part).filter(|&dot| dot > 0);
-    let (stem, extension) = part.split_at(dot.unwrap_or(part.len()));
-    let names_a_type = (2..=6).contains(&extension.len());
-    if is_value(part) {
-        kind.push(b"{id}");
-    } else if names_a_type && is_value(stem) {
-        kind.push(b"{id}");
-        kind.push(extension);
-    } else {
-        kind.push(part);
+/// Maximum length of a host with its port: a name (RFC 1035 §2.3.4), a colon, and a number.
+const HOST_BYTES_MAX: usize = 261;
+
+/// Returns where a redirect leads (`Location`, RFC 9110 §10.2.2) as it is shown: the host, and the
+/// path with its values replaced. User, password, query and fragment are not shown.
+pub fn redirect(location: &[u8]) -> String {
+    let end = memchr::memchr3(b'?', b';', b'#', location).unwrap_or(location.len());
+    let target = &location[..end];
+    let scheme = target.windows(3).position(|window| window == b"://");
+    let authority = scheme.map(|at| at + 3).or(target.starts_with(b"//").then_some(2));
+    let mut shown = String::new();
+    let Some(begin) = authority else {
+        push_shown_path(&mut shown, target);
+        return shown;
+    };
+    let is_of_http =
+        |it: &[u8]| [&b"http"[..], b"https"].iter().any(|one| it.eq_ignore_ascii_case(one));
+    match scheme.map(|at| &target[..at]) {
+        Some(scheme) if is_of_http(scheme) => {
+            shown.push_str(&String::from_utf8_lossy(scheme).to_ascii_lowercase());
+            shown.push(':');
+        }
+        Some(_) => shown.push_str("{other}:"),
+        None => {}
     }
+    let rest = &target[begin..];
+    let slash = memchr::memchr(b'/', rest).unwrap_or(rest.len());
+    let host = &rest[..slash];
+    let host = memchr::memrchr(b'@', host).map_or(host, |at| &host[at + 1..]);
+    let is_of_host = |byte: &u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(byte);
+    let host = Some(host).filter(|it| it.len() <= HOST_BYTES_MAX && it.iter().all(is_of_host));
+    shown.push_str("//");
+    shown.push_str(&String::from_utf8_lossy(host.unwrap_or(VALUE)));
+    push_shown_path(&mut shown, &rest[slash..]);
+    shown
 }
 
-/// Number of hexadecimal digits from which on a part is a value.
-const HASH_MIN: usize = 8;
-
-/// Returns whether [`is_value`] can be true of a part that contains the classes `seen`, with or
-/// without its extension.
-#[inline]
-fn may_be_value(seen: u8, part: &[u8]) -> bool {
-    seen & (class::DIGIT | class::AT) != 0 || part.len() >= HASH_MIN
+/// Appends a path with its values replaced.
+fn push_shown_path(shown: &mut String, path: &[u8]) {
+    let mut label = Label::default();
+    push_path(&mut label, path);
+    shown.push_str(&label);
 }
 
-/// Returns whether a path part is a value, not a word: a number, a UUID, 8 or more hexadecimal
-/// digits, a long token with digits in it, or an address.
-fn is_value(part: &[u8]) -> bool {
-    const TOKEN_MIN: usize = 20;
-    const WORDS_MAX: usize = 40;
-    let (mut digits, mut hexadecimal, mut dashes, mut is_address) = (0, 0, 0, false);
-    for byte in part {
-        digits += usize::from(byte.is_ascii_digit());
-        hexadecimal += usize::from(byte.is_ascii_hexdigit());
-        dashes += usize::from(*byte == b'-');
-        is_address |= *byte == b'@';
+#[cfg(test)]
+mod tests {
+    use super::redirect;
+
+    #[test]
+    fn a_redirect_shows_its_host_and_the_words_of_its_path() {
+        for (location, shown) in [
+            ("/login", "/login"),
+            ("/login/4711?next=%2Fsecret#there", "/login/{id}"),
+            (
+                "HTTPS://user:word@login.example:8443/v1/zQ9x7/start",
+                "https://login.example:8443/v1/{id}/start",
+            ),
+            ("https://[2001:db8::1]/", "https://[2001:db8::1]/"),
+            ("http://host.example?token=x", "http://host.example"),
+            ("//host.example/login", "//host.example/login"),
+            ("zQ9x7://zQ9x7 k/login", "{other}://{id}/login"),
+            ("zQ9x7", "{id}"),
+            ("//", "//"),
+            ("", ""),
+        ] {
+            assert_eq!(redirect(location.as_bytes()), shown, "{location}");
+        }
+        let long = format!("http://{}/", "a".repeat(300));
+        assert_eq!(redirect(long.as_bytes()), "http://{id}/");
     }
-    let number = digits > 0 && digits == part.len();
-    let uuid = part.len() == 36 && dashes == 4 && hexadecimal == 32;
-    let hash = part.len() >= HASH_MIN && hexadecimal == part.len();
-    let token = part.len() >= TOKEN_MIN && digits >= 2 || part.len() >= WORDS_MAX;
-    number || uuid || hash || token || is_address
 }

@@ -1,5 +1,6 @@
 //! The marks that framers report.
 
+use super::error_code::ErrorCode;
 use super::kind::Label;
 
 /// The side that sent the bytes. The client is the side that sent the SYN.
@@ -55,6 +56,24 @@ pub enum Protocol {
     Http2,
     /// MQTT 3.1 to 5.0.
     Mqtt,
+    /// AMQP 0-9-1.
+    Amqp,
+}
+
+impl Protocol {
+    /// All protocols.
+    pub const ALL: [Self; 10] = [
+        Self::Turns,
+        Self::Http1,
+        Self::Tls,
+        Self::Redis,
+        Self::Postgres,
+        Self::Mysql,
+        Self::Dns,
+        Self::Http2,
+        Self::Mqtt,
+        Self::Amqp,
+    ];
 }
 
 /// The ends of the parts of a message, in bytes from its first byte.
@@ -109,6 +128,9 @@ pub enum Mark<'a> {
         /// The status code (HTTP), or 0.
         status: u16,
     },
+    /// The response in progress, or a message of the TLS handshake in progress, reports an error.
+    /// The codes of HTTP/1 are those of `ResponseHeaderEnd` and `Response`.
+    Error(ErrorCode),
     /// The response is complete. It is never marked if the protocol does not show it (turns): the
     /// response then ends with its last byte before the next request.
     ResponseEnd,

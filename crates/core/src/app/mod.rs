@@ -15,7 +15,8 @@
 //! 1. A request is `RequestStart`, then at most one `Kind` and at most one `RequestHeaderEnd`,
 //!    then `RequestEnd`. Requests do not overlap: before the next `RequestStart` comes the
 //!    `RequestEnd` of the one before. Only at the end of the capture may a request lack its end.
-//! 2. A response is `ResponseStart`, at most one `ResponseHeaderEnd`, at most one `ResponseEnd`.
+//! 2. A response is `ResponseStart`, at most one `ResponseHeaderEnd`, at most one `ResponseEnd`;
+//!    `Error` may come between them. (That of a TLS handshake comes without a response.)
 //!    Responses do not overlap: `ResponseStart` answers the oldest unanswered request, and a
 //!    response without `ResponseEnd` ends with the last server byte before the next one's start.
 //!    A `ResponseStart` with no unanswered request begins an unsolicited message of the server.
@@ -29,8 +30,13 @@
 //! 7. `Request` and `Response` replace all marks of a message, in order and at their positions.
 //! 8. Marks do not depend on how the bytes are divided into pushes: the same bytes have the same
 //!    marks at the same positions of the stream.
+//! 9. Where the protocol does not show the end of a request, bytes of the client continue it until
+//!    the server answers. So a second `RequestStart` in one push, or without an answer in between,
+//!    is that of a pipelined request: the ends of both are known.
 
+mod amqp;
 mod dns;
+mod error_code;
 mod exchanges;
 mod framer;
 mod frames;
@@ -42,26 +48,38 @@ mod kind;
 mod known;
 mod line_ends;
 mod lines;
+mod listed;
 mod mark;
 mod memcached;
 mod mysql;
 mod packets;
 mod postgres;
+mod query_attributes;
 mod redis;
 mod sender_side;
 mod sniff;
+mod software;
 mod sql;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod words;
 
+pub(crate) use amqp::skeleton as amqp_skeleton;
+pub use error_code::ErrorCode;
+pub(crate) use error_code::redis_code;
 pub use framer::Framer;
 pub(crate) use framer::Part;
 pub(crate) use hello::skeleton as hello_skeleton;
-pub(crate) use http_header::{chunk_size, is_method_byte};
-pub use kind::{LABEL_BYTES, Label};
+pub(crate) use http_header::{chunk_size, is_method_byte, status_line};
+pub use kind::{LABEL_BYTES, Label, redirect};
 pub use known::KnownHeaders;
+pub(crate) use listed::{LINE_TOKENS, METHODS, REDIS_COMMANDS, REDIS_SUBCOMMANDS};
 pub use mark::{Extent, Mark, Protocol, Side, Stated};
+pub(crate) use postgres::CANCEL;
 pub use sender_side::sender_side;
+pub(crate) use software::known_products;
+pub use software::name_of as software_name;
 pub(crate) use sql::verb_range;
+pub(crate) use words::{ends_at, is_listed, is_plain, words};

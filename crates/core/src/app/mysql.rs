@@ -2,13 +2,28 @@
 //!
 //! Read first: MySQL source documentation, "Client/Server Protocol", "Command Phase" and
 //! "Text Resultset". The server greets; greeting and authentication are the exchange `connect`.
-//! After that each command is a request, and its response ends with OK, ERR or the EOF that closes
-//! its last result set. Unsupported features (compression, replication) become turns of direction.
+//! After that each command is a request, and its response is one of these; OK, EOF and ERR end it
+//! unless they announce more results:
+//!
+//! ```text
+//! response  = ERR | OK | result *(result) | prepared | statistics | fields | fetched | INFILE … OK
+//! result    = count definitions [EOF] *row EOF      (without EOF: CLIENT_DEPRECATE_EOF)
+//!           | count definitions EOF                 with SERVER_STATUS_CURSOR_EXISTS: no rows
+//!           | count [EOF] *row EOF                  MariaDB: the client has the definitions
+//! fetched   = *row EOF                              COM_STMT_FETCH: rows of a cursor
+//! progress  = ERR with the number 0xffff            MariaDB: comes before a response, ends nothing
+//! ```
+//!
+//! (MariaDB: "Result Set Packets", "Progress Reporting", "Connection" with the extended
+//! capabilities.) A replica asks for the binary log and then for nothing more. With compression,
+//! exchanges are turns of direction.
 
+use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
 use super::packets::{Rules, Shape};
+use super::query_attributes::{length_encoded, statement};
 use super::sql::verb;
 use std::collections::VecDeque;
 
@@ -20,10 +35,18 @@ const LENGTH_MAX: u64 = 0xff_ffff;
 /// Maximum number of commands that a client sends ahead of their responses.
 const COMMANDS_MAX: usize = 64;
 
+/// A client that does not set this is one of MariaDB, with extended capabilities.
+const CLIENT_MYSQL: u32 = 1;
 const CLIENT_COMPRESS: u32 = 1 << 5;
 const CLIENT_SSL: u32 = 1 << 11;
 const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
+const CLIENT_QUERY_ATTRIBUTES: u32 = 1 << 27;
+/// Extended capability: a result set need not repeat its definitions.
+const MARIADB_CACHE_METADATA: u32 = 1 << 4;
 const SERVER_MORE_RESULTS_EXISTS: u16 = 1 << 3;
+const SERVER_STATUS_CURSOR_EXISTS: u16 = 1 << 6;
+/// Number of an ERR packet that reports progress (MariaDB).
+const PROGRESS: u16 = 0xffff;
 
 mod command {
     pub const QUIT: u8 = 0x01;
@@ -38,6 +61,8 @@ mod command {
     pub const STMT_CLOSE: u8 = 0x19;
     pub const STMT_FETCH: u8 = 0x1c;
     pub const BINLOG_DUMP_GTID: u8 = 0x1e;
+    /// MariaDB executes a statement with several rows of parameters.
+    pub const STMT_BULK_EXECUTE: u8 = 0xfa;
 }
 
 /// First bytes of the server's packets.
@@ -76,6 +101,12 @@ enum Reply {
 pub(super) struct Mysql {
     phase: Phase,
     deprecate_eof: bool,
+    query_attributes: bool,
+    caches_metadata: bool,
+    /// The response in progress has asked the client for more: a file, or another authentication.
+    client_continues: bool,
+    /// The client has asked for the binary log.
+    replicates: bool,
     commands: VecDeque<u8>,
     reply: Reply,
     /// The current packet of each side.
@@ -98,6 +129,10 @@ impl Default for Mysql {
         Self {
             phase: Phase::default(),
             deprecate_eof: false,
+            query_attributes: false,
+            caches_metadata: false,
+            client_continues: false,
+            replicates: false,
             commands: VecDeque::new(),
             reply: Reply::First,
             packets: Default::default(),
@@ -111,6 +146,10 @@ impl Mysql {
     fn login(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
         let flags = head.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or(Lost)?;
         self.deprecate_eof = flags & CLIENT_DEPRECATE_EOF != 0;
+        self.query_attributes = flags & CLIENT_QUERY_ATTRIBUTES != 0;
+        let extended = head.get(28..).and_then(<[u8]>::first_chunk).copied();
+        let extended = extended.filter(|_| flags & CLIENT_MYSQL == 0).map(u32::from_le_bytes);
+        self.caches_metadata = extended.is_some_and(|it| it & MARIADB_CACHE_METADATA != 0);
         self.encrypts = flags & CLIENT_SSL != 0 && head.len() == 32 && self.packets[0].length == 32;
         if self.encrypts {
             // An SSLRequest has no response: a ClientHello follows, and the login inside TLS.
@@ -125,19 +164,30 @@ impl Mysql {
     }
 
     fn command(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
-        let (&command, statement) = head.split_first().ok_or(Lost)?;
+        let (&command, body) = head.split_first().ok_or(Lost)?;
         match command {
             // These have no response.
             command::QUIT | command::STMT_SEND_LONG_DATA | command::STMT_CLOSE => return Ok(()),
-            command::BINLOG_DUMP | command::BINLOG_DUMP_GTID => return Err(Lost),
-            _ if command > 0x20 || self.commands.len() >= COMMANDS_MAX => return Err(Lost),
+            command::BINLOG_DUMP | command::BINLOG_DUMP_GTID => {
+                self.replicates = true;
+                feed.aside();
+                return Ok(());
+            }
+            _ if command > 0x20 && command != command::STMT_BULK_EXECUTE
+                || self.commands.len() >= COMMANDS_MAX =>
+            {
+                return Err(Lost);
+            }
             _ => {}
         }
         feed.request_start();
         match command {
-            command::QUERY => feed.kind(&verb(statement)),
+            command::QUERY if self.query_attributes => {
+                feed.kind(&verb(statement(body).unwrap_or_default()));
+            }
+            command::QUERY => feed.kind(&verb(body)),
             command::STMT_PREPARE => feed.kind(&"PREPARE".into()),
-            command::STMT_EXECUTE => feed.kind(&"EXECUTE".into()),
+            command::STMT_EXECUTE | command::STMT_BULK_EXECUTE => feed.kind(&"EXECUTE".into()),
             command::STMT_FETCH => feed.kind(&"FETCH".into()),
             0x02 => feed.kind(&"INIT_DB".into()),
             0x0e => feed.kind(&"PING".into()),
@@ -149,13 +199,16 @@ impl Mysql {
         Ok(())
     }
 
-    fn authentication_reply(&mut self, first: u8, feed: &mut Feed<'_>) {
+    fn authentication_reply(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
+        let &first = head.first().ok_or(Lost)?;
         self.begin_response(feed);
+        note_error(head, feed);
         // Other packets ask the client for more data.
         self.ends = matches!(first, reply::OK | reply::ERR);
         if self.ends {
             self.phase = Phase::Commands;
         }
+        Ok(())
     }
 
     fn begin_response(&mut self, feed: &mut Feed<'_>) {
@@ -167,13 +220,22 @@ impl Mysql {
     fn reply(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
         let &first = head.first().ok_or(Lost)?;
         let length = self.packets[1].length;
+        if error_number(head) == Some(PROGRESS) {
+            feed.aside();
+            return Ok(());
+        }
         let command = *self.commands.front().ok_or(Lost)?;
         self.begin_response(feed);
+        self.client_continues = false;
+        note_error(head, feed);
         let is_eof =
             first == reply::EOF && length < if self.deprecate_eof { LENGTH_MAX } else { 9 };
         self.reply = match self.reply {
             _ if first == reply::ERR => return self.last(false),
-            Reply::First if command == command::CHANGE_USER && first != reply::OK => Reply::First,
+            Reply::First if command == command::CHANGE_USER && first != reply::OK => {
+                self.client_continues = true;
+                Reply::First
+            }
             Reply::First if command == command::STMT_PREPARE => return self.prepared(head),
             Reply::First if command == command::STATISTICS => return self.last(false),
             Reply::First if matches!(command, command::FIELD_LIST | command::STMT_FETCH) => {
@@ -184,20 +246,38 @@ impl Mysql {
             }
             // OK: affected rows and last insert id come before the status flags.
             Reply::First if first == reply::OK => return self.last(more_results(&head[1..])),
-            Reply::First if is_eof => return self.last(more_status(head.get(3..))),
+            Reply::First if is_eof => {
+                return self.last(has(head.get(3..), SERVER_MORE_RESULTS_EXISTS));
+            }
             // The client sends a file; OK or ERR follows.
-            Reply::First if first == reply::LOCAL_INFILE => Reply::First,
+            Reply::First if first == reply::LOCAL_INFILE => {
+                self.client_continues = true;
+                Reply::First
+            }
             Reply::First => {
-                let columns = length_encoded(head).ok_or(Lost)?.0;
-                Reply::Definitions(columns + u64::from(!self.deprecate_eof), true)
+                let (columns, rest) = length_encoded(head).ok_or(Lost)?;
+                let has_definitions = !(self.caches_metadata && rest.first() == Some(&0));
+                let definitions = if has_definitions { columns } else { 0 };
+                match definitions + u64::from(!self.deprecate_eof) {
+                    0 => Reply::Rows,
+                    packets => Reply::Definitions(packets, true),
+                }
             }
             Reply::Definitions(left, rows) if left > 1 => Reply::Definitions(left - 1, rows),
+            // The rows of a cursor come with COM_STMT_FETCH.
+            Reply::Definitions(_, true)
+                if is_eof && has(head.get(3..), SERVER_STATUS_CURSOR_EXISTS) =>
+            {
+                return self.last(false);
+            }
             Reply::Definitions(_, true) => Reply::Rows,
             Reply::Definitions(_, false) => return self.last(false),
             Reply::Rows if is_eof && self.deprecate_eof => {
                 return self.last(more_results(&head[1..]));
             }
-            Reply::Rows if is_eof => return self.last(more_status(head.get(3..))),
+            Reply::Rows if is_eof => {
+                return self.last(has(head.get(3..), SERVER_MORE_RESULTS_EXISTS));
+            }
             Reply::Rows => Reply::Rows,
         };
         Ok(())
@@ -261,15 +341,16 @@ impl Rules for Mysql {
         match (from, self.phase) {
             (Side::Server, Phase::Greeting) => {
                 self.phase = if first == reply::ERR { Phase::Commands } else { Phase::Login };
+                note_error(head, feed);
                 self.ends = true;
             }
             (Side::Client, Phase::Greeting) | (Side::Server, Phase::Login) => return Err(Lost),
             (Side::Client, Phase::Login) => self.login(head, feed)?,
             // The client replies to the server's requests, or sends a file for LOAD DATA LOCAL.
             (Side::Client, Phase::Authentication) => {}
-            (Side::Client, _) if self.commands.len() == 1 && feed.is_responding() => {}
+            (Side::Client, _) if self.client_continues => {}
             (Side::Client, _) => self.command(head, feed)?,
-            (Side::Server, Phase::Authentication) => self.authentication_reply(first, feed),
+            (Side::Server, Phase::Authentication) => self.authentication_reply(head, feed)?,
             (Side::Server, Phase::Commands)
                 if first == reply::MORE_DATA && self.commands.is_empty() =>
             {
@@ -287,6 +368,7 @@ impl Rules for Mysql {
         }
         match from {
             Side::Client if std::mem::take(&mut self.encrypts) => return Ok(Next::Tunnel),
+            Side::Client if self.replicates => return Ok(Next::Aside),
             Side::Client if packet.is_command => {
                 self.packets[0].is_command = false;
                 feed.request_end();
@@ -298,29 +380,45 @@ impl Rules for Mysql {
     }
 }
 
+/// Returns the number of an ERR packet.
+fn error_number(head: &[u8]) -> Option<u16> {
+    match *head {
+        [reply::ERR, low, high, ..] => Some(u16::from_le_bytes([low, high])),
+        _ => None,
+    }
+}
+
+/// Returns whether `bytes`, with which a packet of the server begins, are complete reports of
+/// progress (MariaDB).
+pub(super) fn only_report_progress(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let [l0, l1, l2, _sequence, payload @ ..] = rest {
+        let length = u32::from_le_bytes([*l0, *l1, *l2, 0]) as usize;
+        let Some((packet, next)) = payload.split_at_checked(length) else { return false };
+        if error_number(packet) != Some(PROGRESS) {
+            return false;
+        }
+        rest = next;
+    }
+    !bytes.is_empty() && rest.is_empty()
+}
+
+/// Marks the error of a packet of the server, if it is an ERR packet.
+fn note_error(head: &[u8], feed: &mut Feed<'_>) {
+    if let Some(number) = error_number(head).filter(|number| *number != PROGRESS) {
+        feed.error(ErrorCode::Mysql(number));
+    }
+}
+
 /// Returns whether an OK packet, after its first byte, announces another result set.
 fn more_results(body: &[u8]) -> bool {
-    let past = |bytes: &[u8]| length_encoded(bytes).map(|(_, length)| length);
-    let first = past(body);
-    let both = first.and_then(|first| Some(first + past(body.get(first..)?)?));
-    both.is_some_and(|both| more_status(body.get(both..)))
+    let behind = |bytes| length_encoded(bytes).map(|(_, rest)| rest);
+    let status = behind(body).and_then(behind);
+    has(status, SERVER_MORE_RESULTS_EXISTS)
 }
 
-fn more_status(status: Option<&[u8]>) -> bool {
+/// Returns whether the status flags at the beginning of `status` contain `flag`.
+fn has(status: Option<&[u8]>, flag: u16) -> bool {
     let flags = status.and_then(<[u8]>::first_chunk).map(|flags| u16::from_le_bytes(*flags));
-    flags.is_some_and(|flags| flags & SERVER_MORE_RESULTS_EXISTS != 0)
-}
-
-/// Reads a length-encoded integer; returns it with its size in bytes.
-fn length_encoded(bytes: &[u8]) -> Option<(u64, usize)> {
-    let size = match *bytes.first()? {
-        value @ 0..=0xfa => return Some((u64::from(value), 1)),
-        0xfc => 2,
-        0xfd => 3,
-        0xfe => 8,
-        _ => return None,
-    };
-    let value = bytes.get(1..=size)?;
-    let fold = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
-    Some((value.iter().rev().fold(0, fold), size + 1))
+    flags.is_some_and(|flags| flags & flag != 0)
 }

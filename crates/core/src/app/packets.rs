@@ -118,6 +118,12 @@ impl<R: Rules> Packets<R> {
         matches!(self.readers[from as usize].state, State::Head)
     }
 
+    /// Returns whether the next byte of `from` begins a message.
+    pub fn is_between(&self, from: Side) -> bool {
+        let reader = &self.readers[from as usize];
+        reader.have == 0 && matches!(reader.state, State::Header)
+    }
+
     /// Processes missing bytes, which are harmless if the length of the message is known.
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];

@@ -2,16 +2,33 @@
 //!
 //! Read first: PostgreSQL documentation, chapter "Frontend/Backend Protocol", "Message Flow".
 //! A request is a simple query, or the messages of the extended protocol up to Sync; its response
-//! ends with ReadyForQuery. Start-up with its authentication is one exchange.
+//! ends with ReadyForQuery. Start-up with its authentication is one exchange:
+//!
+//! ```text
+//! response     = *message ReadyForQuery         ("Message Flow", "Simple Query")
+//! asynchronous = NoticeResponse | NotificationResponse | ParameterStatus
+//! ```
+//!
+//! An asynchronous message may come at any time ("Asynchronous Operations"): it begins no response,
+//! and without a request it belongs to no exchange. After CopyBothResponse both sides stream
+//! ("Streaming Replication Protocol"), and nothing is a request any more.
 
+use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
 use super::packets::{Rules, Shape};
 use super::sql::verb;
 
+/// Types of messages that a server may send at any time ("Asynchronous Operations"): NoticeResponse,
+/// NotificationResponse and ParameterStatus.
+const ASYNCHRONOUS: [u8; 3] = [b'N', b'A', b'S'];
+
 /// Number of bytes of a statement in which the verb is searched for.
 const STATEMENT_PEEK: usize = 192;
+/// Number of bytes of an ErrorResponse in which the SQLSTATE is searched for: severities come
+/// before it, the message after it.
+const ERROR_PEEK: usize = 64;
 const MESSAGE_MAX: u32 = 1 << 30;
 
 const PROTOCOL_3: u32 = 3 << 16;
@@ -19,9 +36,17 @@ const CANCEL_REQUEST: u32 = 1234 << 16 | 5678;
 const SSL_REQUEST: u32 = 1234 << 16 | 5679;
 const GSSENC_REQUEST: u32 = 1234 << 16 | 5680;
 
+/// Kind of a request to cancel another one: the server closes without a reply.
+pub const CANCEL: &str = "cancel";
+
+/// Returns whether the code of a start-up packet is a version of the protocol.
+pub(super) fn is_version_3(code: u32) -> bool {
+    code & 0xffff_0000 == PROTOCOL_3
+}
+
 /// Returns whether the code of a start-up packet exists; minor versions vary.
 pub(super) fn is_startup_code(code: u32) -> bool {
-    code & 0xffff_0000 == PROTOCOL_3 || (CANCEL_REQUEST..=GSSENC_REQUEST).contains(&code)
+    is_version_3(code) || (CANCEL_REQUEST..=GSSENC_REQUEST).contains(&code)
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +57,21 @@ enum Phase {
     /// The server's next message is one byte, which states whether it encrypts.
     Encryption,
     Messages,
+}
+
+/// Returns whether `bytes`, with which a message of the server begins, are complete asynchronous
+/// messages.
+pub(super) fn only_asynchronous(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let [kind, tail @ ..] = rest {
+        let length = tail.first_chunk().map(|it| u32::from_be_bytes(*it) as usize);
+        let next = length.filter(|length| *length >= 4).and_then(|length| tail.get(length..));
+        match next {
+            Some(next) if ASYNCHRONOUS.contains(kind) => rest = next,
+            _ => return false,
+        }
+    }
+    !bytes.is_empty()
 }
 
 /// State of one connection.
@@ -83,12 +123,16 @@ impl Postgres {
 
     fn server_begin(&mut self, first: u8, feed: &mut Feed<'_>) {
         // NoticeResponse, NotificationResponse and ParameterStatus may come at any time.
-        if !matches!(first, b'N' | b'A' | b'S') && !feed.is_responding() {
-            if self.flushed {
-                feed.request_end();
-            }
-            feed.response_start();
+        if feed.is_responding() {
+            return;
         }
+        if ASYNCHRONOUS.contains(&first) {
+            return feed.aside();
+        }
+        if self.flushed {
+            feed.request_end();
+        }
+        feed.response_start();
     }
 }
 
@@ -115,8 +159,8 @@ impl Rules for Postgres {
         match *header {
             [l1, l2, l3, l4, c1, c2, c3, c4] => {
                 self.types[from as usize] = 0;
-                feed.kind(&"startup".into());
                 let code = u32::from_be_bytes([c1, c2, c3, c4]);
+                feed.kind(&if code == CANCEL_REQUEST { CANCEL } else { "startup" }.into());
                 self.startup(u32::from_be_bytes([l1, l2, l3, l4]), code)
             }
             [kind, l1, l2, l3, l4] => {
@@ -124,8 +168,11 @@ impl Rules for Postgres {
                 if !kind.is_ascii_alphanumeric() || !(4..=MESSAGE_MAX).contains(&length) {
                     return Err(Lost);
                 }
-                let has_statement = from == Side::Client && matches!(kind, b'Q' | b'P');
-                let peek = if has_statement { STATEMENT_PEEK } else { 0 };
+                let peek = match (from, kind) {
+                    (Side::Client, b'Q' | b'P') => STATEMENT_PEEK,
+                    (Side::Server, b'E') => ERROR_PEEK,
+                    _ => 0,
+                };
                 Ok(Shape { length: u64::from(length - 4), peek })
             }
             _ => Ok(Shape { length: 0, peek: 0 }),
@@ -133,6 +180,10 @@ impl Rules for Postgres {
     }
 
     fn head(&mut self, from: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
+        if from == Side::Server {
+            feed.error(ErrorCode::of_postgres(head));
+            return Ok(());
+        }
         let statement = match self.types[from as usize] {
             // Parse begins with the name of the prepared statement.
             b'P' => head.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default(),
@@ -153,6 +204,10 @@ impl Rules for Postgres {
                 self.phase = Phase::Startup;
             }
             (Side::Server, b'G') => self.copies_in = true,
+            (Side::Server, b'W') => {
+                feed.response_end();
+                return Ok(Next::Aside);
+            }
             (Side::Server, b'Z') => {
                 self.copies_in = false;
                 feed.response_end();
@@ -162,7 +217,9 @@ impl Rules for Postgres {
                 feed.kind(&"FUNCTION".into());
                 feed.request_end();
             }
-            (Side::Client, b'B' | b'E') => feed.kind(&"EXECUTE".into()),
+            (Side::Client, b'B') => feed.kind(&"EXECUTE".into()),
+            // Without Bind it goes on with the rows of an open portal.
+            (Side::Client, b'E') => feed.kind(&"FETCH".into()),
             (Side::Client, b'H') => self.flushed = true,
             (Side::Client, b'S') => {
                 self.in_batch = false;

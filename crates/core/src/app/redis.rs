@@ -3,10 +3,12 @@
 //! Values are counted, not nested: each value is one expected part, and an aggregate adds the
 //! number of its parts.
 
+use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::kind::Label;
+use super::kind::{Label, OTHER};
 use super::lines::Lines;
+use super::listed::{REDIS_COMMANDS, REDIS_SUBCOMMANDS};
 use super::mark::Side;
 use std::collections::VecDeque;
 
@@ -29,85 +31,217 @@ const BLOCKING: [&[u8]; 8] =
 /// Commands that wait only if the word `BLOCK` comes before the streams' names.
 const BLOCKING_IF_ASKED: [&[u8]; 2] = [b"XREAD", b"XREADGROUP"];
 
-/// Maximum number of unanswered waiting commands on one connection.
-const WAITING_MAX: usize = 64;
+/// Number of bytes and of words at the beginning of a command in which is looked for what makes it
+/// wait: options come before the streams' names.
+const LOOKED_AT_BYTES: usize = 512;
+const LOOKED_AT_WORDS: usize = 12;
 
-/// First words of push messages that answer a request (redis.io, "Pub/Sub", RESP3).
-const CONFIRMATIONS: [&[u8]; 6] =
-    [b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe"];
+/// Commands that are confirmed by one message for each channel that they name (redis.io, "Pub/Sub").
+const SUBSCRIBING: [&[u8]; 6] =
+    [b"SUBSCRIBE", b"PSUBSCRIBE", b"SSUBSCRIBE", b"UNSUBSCRIBE", b"PUNSUBSCRIBE", b"SUNSUBSCRIBE"];
+
+/// First words of published messages, which answer nothing (redis.io, "Pub/Sub").
+const PUBLISHED: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
+
+/// Maximum number of unanswered commands on one connection that are answered in another way than by
+/// one response.
+const PENDING_MAX: usize = 64;
 
 /// Both directions of a connection that speaks RESP.
 #[derive(Clone, Default)]
 pub(super) struct Redis {
     readers: [CommandReader; 2],
-    waiting: WaitingCommands,
+    replies: Replies,
 }
 
-/// Requests that wait for data, by their number, and the counts of all requests sent and answered.
+/// What a command asks its server to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// One response.
+    Response,
+    /// A response once there is data: the wait is not latency.
+    Wait,
+    /// This number of confirmations; the first is the response.
+    Confirmations(u64),
+    /// A response, and then a line for each command of any client (redis.io, "MONITOR").
+    Monitor,
+    /// No response to this command and the next (redis.io, "CLIENT REPLY").
+    Skip,
+    /// No response to this command and those after it (redis.io, "CLIENT REPLY").
+    Off,
+    /// A response, to this command and those after it (redis.io, "CLIENT REPLY").
+    On,
+    /// The stream of changes, which its receiver acknowledges now and then (redis.io,
+    /// "Replication"). No message of either side is a request from then on.
+    Replication,
+}
+
+/// Requests that are not answered by just one response, by their number, and the counts of all
+/// requests sent and answered.
 #[derive(Clone, Default)]
-struct WaitingCommands {
+struct Replies {
     sent: u64,
     answered: u64,
-    open: VecDeque<u64>,
+    pending: VecDeque<Pending>,
+    /// Commands get no response.
+    off: bool,
+    /// The next command gets no response.
+    skips: bool,
+    /// The server sends published messages as arrays (RESP2).
+    subscribed: bool,
+    /// The server sends the commands of other clients.
+    monitors: bool,
+    /// What the first command asks for, if more of it was read than the parser gets.
+    first: Option<Asks>,
 }
 
-impl WaitingCommands {
-    /// Records a request. Returns whether it waits for data.
-    fn ask(&mut self, waits: bool) -> bool {
-        let is_kept = waits && self.open.len() < WAITING_MAX;
-        if is_kept {
-            self.open.push_back(self.sent);
-        }
-        self.sent += 1;
-        is_kept
-    }
+#[derive(Clone, Copy)]
+struct Pending {
+    number: u64,
+    /// Number of messages that confirm a subscription and have not come; 0 if the request waits for
+    /// data.
+    confirmations: u64,
+    /// The first of these has come.
+    confirmed: bool,
+}
 
-    /// Records a response. Returns whether it answers a request that waits for data.
-    fn answer(&mut self) -> bool {
-        // A response without a request answers a request from before the capture.
-        if self.answered == self.sent {
+impl Replies {
+    /// Records a request that `asks`. Returns whether it is part of an exchange.
+    fn ask(&mut self, asks: Asks) -> bool {
+        let is_skipped = std::mem::take(&mut self.skips);
+        match asks {
+            Asks::Skip => self.skips = true,
+            Asks::Off => self.off = true,
+            Asks::On => self.off = false,
+            _ => {}
+        }
+        if asks == Asks::Skip || self.off || is_skipped {
             return false;
         }
-        let is_awaited = self.open.front() == Some(&self.answered);
-        if is_awaited {
-            self.open.pop_front();
+        let confirmations = if let Asks::Confirmations(count) = asks { count } else { 0 };
+        let is_kept =
+            matches!(asks, Asks::Wait | Asks::Confirmations(_)) && self.pending.len() < PENDING_MAX;
+        if is_kept {
+            let number = self.sent;
+            self.pending.push_back(Pending { number, confirmations, confirmed: false });
+        }
+        self.monitors |= asks == Asks::Monitor;
+        self.sent += 1;
+        !(is_kept && asks == Asks::Wait)
+    }
+
+    /// Records the server's message that begins with `bytes`. Returns whether it is the response of
+    /// an exchange.
+    fn answer(&mut self, bytes: &[u8]) -> bool {
+        let is_push = bytes.first() == Some(&b'>');
+        if is_push || bytes.first() == Some(&b'*') {
+            let word = words(bytes).next().unwrap_or_default();
+            let confirms = is_among(word, &SUBSCRIBING);
+            if confirms && let Some(is_first) = self.confirm() {
+                self.subscribed |= !is_push;
+                return is_first;
+            }
+            if is_push || self.subscribed && (confirms || is_among(word, &PUBLISHED)) {
+                return false;
+            }
+        }
+        if self.monitors && matches!(bytes, [b'+', b'0'..=b'9', ..]) {
+            return false;
+        }
+        // A response without a request answers a request from before the capture.
+        if self.answered == self.sent {
+            return true;
+        }
+        let front = self.pending.front().copied().filter(|it| it.number == self.answered);
+        if front.is_some() {
+            self.pending.pop_front();
         }
         self.answered += 1;
-        is_awaited
+        front.is_none_or(|it| it.confirmations > 0 && !it.confirmed)
+    }
+
+    /// Records a confirmation. Returns whether it is the first for its request, `None` if no request
+    /// awaits one.
+    fn confirm(&mut self) -> Option<bool> {
+        let pending = self.pending.front_mut()?;
+        if pending.number != self.answered || pending.confirmations == 0 {
+            return None;
+        }
+        let is_first = !std::mem::replace(&mut pending.confirmed, true);
+        pending.confirmations -= 1;
+        if pending.confirmations == 0 {
+            self.pending.pop_front();
+            self.answered += 1;
+        }
+        Some(is_first)
     }
 }
 
-/// Returns the words of a command at the beginning of `bytes`, as far as they were captured: bulk
-/// strings in an array or push.
+/// Returns the first words of a command or message at the beginning of `bytes`, as far as they were
+/// captured: bulk strings in an array or push, or an inline command.
 fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut lines = bytes.split(|&byte| byte == b'\n');
-    lines.next();
-    let is_size = |line: &&[u8]| line.first() == Some(&b'$');
+    let begin = &bytes[..bytes.len().min(LOOKED_AT_BYTES)];
+    let is_inline = !matches!(begin.first(), Some(b'*' | b'>'));
+    let mut lines = begin.split(|&byte| byte == b'\n');
+    let first = lines.next().filter(|_| is_inline).unwrap_or_default();
+    let inline = first.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let is_size = move |line: &&[u8]| !is_inline && line.first() == Some(&b'$');
     let mut lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    std::iter::from_fn(move || {
+    let bulk = std::iter::from_fn(move || {
         lines.next().filter(is_size)?;
         lines.next()
-    })
+    });
+    inline.chain(bulk).take(LOOKED_AT_WORDS)
 }
 
 fn is_among(word: &[u8], list: &[&[u8]]) -> bool {
     list.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Returns whether the command at the beginning of `bytes` waits for data.
-fn asks_to_wait(bytes: &[u8]) -> bool {
+/// Returns what the command at the beginning of `bytes` asks for.
+fn asks(bytes: &[u8]) -> Asks {
     let mut words = words(bytes);
-    let Some(command) = words.next() else { return false };
+    let Some(command) = words.next() else { return Asks::Response };
+    if is_among(command, &BLOCKING) {
+        return Asks::Wait;
+    }
     if is_among(command, &BLOCKING_IF_ASKED) {
         let mut options = words.take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
-        return options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+        let waits = options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+        return if waits { Asks::Wait } else { Asks::Response };
     }
-    is_among(command, &BLOCKING)
+    if is_among(command, &SUBSCRIBING) {
+        return Asks::Confirmations(size(bytes).saturating_sub(1).max(1));
+    }
+    let is =
+        |word: Option<&[u8]>, text: &[u8]| word.is_some_and(|it| it.eq_ignore_ascii_case(text));
+    let command = Some(command);
+    if is(command, b"MONITOR") {
+        Asks::Monitor
+    } else if is(command, b"PSYNC")
+        || is(command, b"SYNC")
+        || is(command, b"REPLCONF") && is(words.next(), b"ACK")
+    {
+        Asks::Replication
+    } else if is(command, b"CLIENT") && is(words.next(), b"REPLY") {
+        match words.next() {
+            mode if is(mode, b"OFF") => Asks::Off,
+            mode if is(mode, b"SKIP") => Asks::Skip,
+            mode if is(mode, b"ON") => Asks::On,
+            _ => Asks::Response,
+        }
+    } else {
+        Asks::Response
+    }
 }
 
-/// Returns whether the push at the beginning of `bytes` confirms a subscription.
-fn confirms(bytes: &[u8]) -> bool {
-    words(bytes).next().is_some_and(|word| is_among(word, &CONFIRMATIONS))
+/// Returns the number of words of the command at the beginning of `bytes`.
+fn size(bytes: &[u8]) -> u64 {
+    let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    match line {
+        [b'*', digits @ ..] => number(digits).ok().flatten().unwrap_or(0),
+        _ => words(bytes).count() as u64,
+    }
 }
 
 #[derive(Clone, Default)]
@@ -120,8 +254,8 @@ struct CommandReader {
     words: u64,
     /// The command, while its subcommand is awaited.
     command: Option<Box<Label>>,
-    /// The message belongs to no exchange: it is out-of-band data (RESP3 push) that answers
-    /// nothing, or a waiting request or its response.
+    /// The message belongs to no exchange: it is a published message, or a request that waits for
+    /// data or gets no response, or the response to such a request.
     is_aside: bool,
 }
 
@@ -137,6 +271,12 @@ enum State {
 }
 
 impl Redis {
+    /// Begins with a command, of which `begin` is what is known.
+    pub fn new(begin: &[u8]) -> Self {
+        let first = begin.starts_with(b"*").then(|| asks(begin));
+        Self { replies: Replies { first, ..Replies::default() }, ..Self::default() }
+    }
+
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let reader = &mut self.readers[from as usize];
@@ -149,7 +289,9 @@ impl Redis {
                 return Ok(Next::More);
             };
             if reader.state == State::Start {
-                reader.start(from, first, &mut self.waiting, feed)?;
+                if !reader.start(from, first, &mut self.replies, feed)? {
+                    return Ok(Next::Aside);
+                }
                 continue;
             }
             let Some(line) = reader.lines.next(feed.rest(), &mut feed.pos)? else {
@@ -186,24 +328,30 @@ impl Redis {
 }
 
 impl CommandReader {
+    /// Begins a message. Returns `false` if no later message of either side is part of an exchange.
     fn start(
         &mut self,
         from: Side,
         first: u8,
-        waiting: &mut WaitingCommands,
+        replies: &mut Replies,
         feed: &mut Feed<'_>,
-    ) -> Result<(), Lost> {
-        let is_push = first == b'>' && !(feed.has_begun() && confirms(feed.rest()));
-        match from {
+    ) -> Result<bool, Lost> {
+        self.is_aside = match from {
             Side::Client if first.is_ascii_control() => return Err(Lost),
             Side::Client => {
-                self.is_aside = waiting.ask(!feed.is_anticipated() && asks_to_wait(feed.rest()));
+                let asks = replies.first.take().unwrap_or_else(|| asks(feed.rest()));
+                // A request that was marked already keeps its mark.
+                let asks = if feed.is_anticipated() { Asks::Response } else { asks };
+                if asks == Asks::Replication {
+                    feed.aside();
+                    return Ok(false);
+                }
+                !replies.ask(asks)
             }
             Side::Server if !b"+-:$*_#,(!=%~|>".contains(&first) => return Err(Lost),
-            Side::Server => self.is_aside = is_push || waiting.answer(),
-        }
+            Side::Server => !replies.answer(feed.rest()),
+        };
         match from {
-            _ if is_push => {}
             _ if self.is_aside => feed.aside(),
             Side::Client => feed.request_start(),
             Side::Server => feed.response_start(),
@@ -213,7 +361,7 @@ impl CommandReader {
         self.command = None;
         self.lines.begin();
         self.state = State::Value;
-        Ok(())
+        Ok(true)
     }
 
     /// Returns whether the following word belongs to the request's kind.
@@ -252,6 +400,12 @@ fn value_line(
     feed: &mut Feed<'_>,
 ) -> Result<Option<u64>, Lost> {
     let (&kind, rest) = line.split_first().unwrap_or((&b'\n', &[]));
+    if from == Side::Server
+        && kind == b'-'
+        && let Some(code) = ErrorCode::of_redis(rest)
+    {
+        feed.error(code);
+    }
     let parts = match kind {
         b'*' | b'~' | b'>' => number(rest)?.unwrap_or(0),
         b'%' => number(rest)?.unwrap_or(0).saturating_mul(2),
@@ -271,34 +425,49 @@ fn value_line(
 
 fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let mut kind = Label::default();
-    kind.push_upper(words.next().unwrap_or_default());
+    let mut kind = command(words.next().unwrap_or_default());
     if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&&*kind), words.next()) {
-        kind.push(b" ");
-        kind.push_upper(second);
+        push_subcommand(&mut kind, second);
     }
     feed.kind(&kind);
 }
 
 fn command_word(
     words: u64,
-    command: &mut Option<Box<Label>>,
+    pending: &mut Option<Box<Label>>,
     missing_values: u64,
     word: &[u8],
     feed: &mut Feed<'_>,
 ) {
-    if let Some(mut kind) = command.take() {
-        kind.push(b" ");
-        kind.push_upper(word);
+    if let Some(mut kind) = pending.take() {
+        push_subcommand(&mut kind, word);
         feed.kind(&kind);
     } else if words == 0 {
-        let mut kind = Label::default();
-        kind.push_upper(word);
+        let kind = command(word);
         if missing_values > 1 && WITH_SUBCOMMAND.contains(&&*kind) {
-            *command = Some(Box::new(kind));
+            *pending = Some(Box::new(kind));
         } else {
             feed.kind(&kind);
         }
+    }
+}
+
+/// Returns the name of a command, if it is listed: the first word of a capture that begins inside a
+/// value is no command.
+fn command(word: &[u8]) -> Label {
+    let mut kind = Label::default();
+    if REDIS_COMMANDS.has(word) {
+        kind.push_upper(word);
+    } else if !word.is_empty() {
+        kind.push(OTHER);
+    }
+    kind
+}
+
+fn push_subcommand(kind: &mut Label, word: &[u8]) {
+    if REDIS_SUBCOMMANDS.has(word) {
+        kind.push(b" ");
+        kind.push_upper(word);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Recognises the protocol of a message byte by byte, so that the result never depends on segment
 //! sizes.
 
+use super::amqp::PROTOCOL_HEADER;
 use super::mark::{Protocol, Side};
-use super::postgres::is_startup_code;
+use super::postgres::{is_startup_code, is_version_3};
 
 /// Number of bytes that suffice to recognise any protocol.
 pub(super) const PREFIX_BYTES: usize = 24;
@@ -43,6 +44,8 @@ const CLIENT_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Http1, http_request),
     (Protocol::Tls, tls_record),
     (Protocol::Mqtt, mqtt_connect),
+    (Protocol::Amqp, amqp_header),
+    (Protocol::Amqp, amqp_frame),
     (Protocol::Postgres, postgres_startup),
     (Protocol::Postgres, postgres_message),
     (Protocol::Dns, dns_query),
@@ -53,6 +56,7 @@ const SERVER_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Http1, http_response),
     (Protocol::Tls, tls_record),
     (Protocol::Mysql, mysql_greeting),
+    (Protocol::Amqp, amqp_frame),
     (Protocol::Http2, http2_settings),
 ];
 
@@ -102,6 +106,12 @@ pub(super) fn begins_http(from: Side, bytes: &[u8]) -> bool {
         }
         Side::Server => http_response(prefix, hint) == Verdict::Yes,
     }
+}
+
+/// Returns whether `bytes` begin a request, or are too few to tell.
+pub(super) fn may_begin_request(bytes: &[u8]) -> bool {
+    let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
+    http_request(prefix, Hint { server_port: 0, mid_stream: false }) != Verdict::No
 }
 
 /// Compares `prefix` with `text` up to the shorter length.
@@ -197,20 +207,69 @@ pub(super) fn mqtt_connect(prefix: &[u8], _: Hint) -> Verdict {
     }
 }
 
+/// Recognises the protocol header of a client.
+fn amqp_header(prefix: &[u8], _: Hint) -> Verdict {
+    begins(prefix, PROTOCOL_HEADER)
+}
+
+/// Returns whether `bytes` begin with a frame of a method that AMQP has, which may ask for nothing (a
+/// published message).
+pub(super) fn begins_amqp_method(bytes: &[u8]) -> bool {
+    const CLASSES: [u8; 8] = [10, 20, 40, 50, 60, 85, 90, 30];
+    // Type, channel, size below 64 KiB, class, method.
+    matches!(*bytes, [1, _, _, 0, 0, _, _, 0, class, 0, method, ..]
+        if CLASSES.contains(&class) && (10..=120).contains(&method))
+}
+
+/// Recognises a heartbeat, or a method of a class that AMQP has, if the protocol header was not
+/// captured.
+fn amqp_frame(prefix: &[u8], hint: Hint) -> Verdict {
+    match *prefix {
+        _ if !hint.mid_stream => Verdict::No,
+        [8, ..] => begins(prefix, b"\x08\0\0\0\0\0\0\xce"),
+        [1, _, _, 0, 0, _, _, 0, _, 0, _, ..] => match begins_amqp_method(prefix) {
+            true => Verdict::Yes,
+            false => Verdict::No,
+        },
+        [1] | [1, _] | [1, _, _] | [1, _, _, 0] => Verdict::Maybe,
+        [1, _, _, 0, 0, ref rest @ ..]
+            if rest.len() < 6 && rest.get(2).is_none_or(|it| *it == 0) =>
+        {
+            Verdict::Maybe
+        }
+        _ => Verdict::No,
+    }
+}
+
 pub(super) fn http_response(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"HTTP/1.")
 }
 
-/// Recognises a start-up packet: its length, then its code.
+/// Recognises a start-up packet: its length, its code, and the name of its first parameter. (A
+/// request for metadata of Kafka has the same code; a correlation id follows it.)
 pub(super) fn postgres_startup(prefix: &[u8], _: Hint) -> Verdict {
     match *prefix {
-        [0, 0, _, _, c1, c2, c3, c4, ..] => {
-            let known = is_startup_code(u32::from_be_bytes([c1, c2, c3, c4]));
-            if known { Verdict::Yes } else { Verdict::No }
+        [0, 0, l1, l2, c1, c2, c3, c4, ref rest @ ..] => {
+            let length = u16::from_be_bytes([l1, l2]);
+            match (u32::from_be_bytes([c1, c2, c3, c4]), rest) {
+                (code, _) if !is_startup_code(code) => Verdict::No,
+                (code, _) if !is_version_3(code) => Verdict::Yes,
+                (_, []) => Verdict::Maybe,
+                (_, [0, ..]) if length == 9 => Verdict::Yes,
+                (_, [first, ..]) if !is_name(*first) => Verdict::No,
+                (_, [_]) => Verdict::Maybe,
+                (_, [_, second, ..]) if is_name(*second) => Verdict::Yes,
+                _ => Verdict::No,
+            }
         }
         [0] | [0, 0, ..] => Verdict::Maybe,
         _ => Verdict::No,
     }
+}
+
+/// Returns whether `byte` may be part of the name of a parameter (`user`, `_pq_.option`).
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_'
 }
 
 /// Recognises a query or the start of a batch, if the start-up was not captured.

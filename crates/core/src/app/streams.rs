@@ -2,9 +2,21 @@
 //! share a connection, and only turns are distinguished: a response is over when all streams for
 //! which the client waits are over. On a stream of events or messages, only the first answers the
 //! request; the client does not wait for each of the others.
+//!
+//! The states of a stream (RFC 9113 §5.1) as far as they matter here:
+//!
+//! ```text
+//! idle ── HEADERS of the client, odd number ─► waited for ─┬─ END_STREAM of the server ──► closed
+//!                                                          ├─ RST_STREAM of either side ─► closed
+//!                                                          └─ first message or event ────► streaming
+//! streaming ── DATA of the client: the next message ─► waited for
+//! ```
+//! Streams with even numbers are pushed (§8.4): the client has not asked for them. A frame on a
+//! stream that is not waited for changes nothing, so no stream ends twice.
 
+use super::error_code::ErrorCode;
 use super::exchanges::Feed;
-use super::hpack::{Content, ContentTypes};
+use super::hpack::{Content, ResponseHeaders};
 use super::mark::Side;
 
 pub(super) const DATA: u8 = 0;
@@ -25,6 +37,10 @@ const PREFIX_BYTES: u32 = 5;
 
 /// Maximum length of a header block that is read, bytes.
 const BLOCK_MAX: u32 = 4096;
+
+/// Maximum number of streams that are waited for at a time. Beyond it the oldest is forgotten;
+/// common servers allow 100 to 256 (RFC 9113 §6.5.2 advises at least 100).
+const WAITED_MAX: usize = 256;
 
 /// Maximum number of streamed responses that are followed at a time. Beyond it the oldest is
 /// treated like other responses.
@@ -66,13 +82,21 @@ enum Piece {
 pub(super) struct Streams {
     /// The greatest stream identifier of the client.
     last: u32,
-    /// Number of streams on which the client waits for the end of a response.
-    open: u32,
-    contents: ContentTypes,
+    /// Streams on which the client waits for the end of a response, in ascending order.
+    waited: Vec<u32>,
+    headers: ResponseHeaders,
+    /// The client waits for one stream, and waited for no other in this turn.
+    is_alone: bool,
     answers: Vec<(u32, Piece)>,
 }
 
 impl Streams {
+    /// The streams of a connection whose first request was an upgrade from HTTP/1.1: it is stream 1,
+    /// which the client has ended (RFC 7540 §3.2).
+    pub fn upgraded() -> Self {
+        Self { last: 1, waited: vec![1], is_alone: true, ..Self::default() }
+    }
+
     /// Processes a frame of the client. Returns whether the response for which the client waits
     /// ends with it.
     pub fn take_client_frame(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
@@ -82,9 +106,10 @@ impl Streams {
         }
         let was_waiting = feed.is_waiting();
         feed.turn(Side::Client);
-        if frame.kind == HEADERS && frame.stream > self.last {
+        if frame.kind == HEADERS && frame.stream > self.last && frame.stream % 2 == 1 {
             self.last = frame.stream;
-            self.open += 1;
+            self.is_alone = self.waited.is_empty();
+            self.wait_for(frame.stream);
         } else if !was_waiting && feed.is_waiting() {
             self.await_next_message(frame.stream);
         }
@@ -96,35 +121,49 @@ impl Streams {
         let Some(piece) = self.answer(stream) else { return };
         let was_over = *piece == Piece::Later;
         *piece = Piece::Before;
-        self.open += u32::from(was_over);
+        if was_over {
+            self.wait_for(stream);
+        }
+    }
+
+    fn wait_for(&mut self, stream: u32) {
+        if self.waited.len() == WAITED_MAX {
+            self.waited.remove(0);
+        }
+        if let Err(place) = self.waited.binary_search(&stream) {
+            self.waited.insert(place, stream);
+        }
     }
 
     /// Processes a frame of the server. Returns whether the response for which the client waits
     /// ends with it.
     pub fn take_server_frame(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         match frame.kind {
-            DATA | HEADERS | CONTINUATION if !self.is_unsolicited(frame) => feed.turn(Side::Server),
+            DATA | HEADERS | CONTINUATION if self.is_awaited(frame) => feed.turn(Side::Server),
             _ => feed.aside(),
         }
         (frame.ends_stream() || frame.kind == RST_STREAM) && self.end(frame.stream)
     }
 
-    /// Returns whether the server's `frame` carries data for which the client does not wait.
-    fn is_unsolicited(&mut self, frame: &Frame) -> bool {
-        let Some(piece) = self.answer(frame.stream) else { return false };
+    /// Returns whether the server's `frame` carries data for which the client waits.
+    fn is_awaited(&mut self, frame: &Frame) -> bool {
+        if self.waited.binary_search(&frame.stream).is_err() {
+            return false;
+        }
+        let Some(piece) = self.answer(frame.stream) else { return true };
         match (*piece, frame.kind) {
             (Piece::First { left: 0 }, DATA) if frame.payload_bytes > 0 => {
                 *piece = Piece::Later;
                 // The wait ended with the first message.
-                self.close_one();
-                true
+                self.close(frame.stream);
+                false
             }
             (Piece::First { left }, DATA) => {
                 let left = left.saturating_sub(frame.payload_bytes.into());
                 *piece = Piece::First { left };
-                false
+                true
             }
-            (piece, _) => piece == Piece::Later,
+            (piece, _) => piece != Piece::Later,
         }
     }
 
@@ -132,22 +171,24 @@ impl Streams {
         self.answers.iter_mut().find(|(of, _)| *of == stream).map(|(_, piece)| piece)
     }
 
-    /// Ends `stream`. Returns whether the client waits for no stream after that.
+    /// Ends `stream`. Returns whether the wait of the client ends with it.
     fn end(&mut self, stream: u32) -> bool {
-        let place = self.answers.iter().position(|(of, _)| *of == stream);
-        let piece = place.map(|place| self.answers.remove(place).1);
-        piece != Some(Piece::Later) && self.close_one()
+        self.answers.retain(|(of, _)| *of != stream);
+        self.close(stream)
     }
 
-    /// Counts one stream less to wait for. Returns whether it was the last.
-    fn close_one(&mut self) -> bool {
-        self.open = self.open.saturating_sub(1);
-        self.open == 0
+    /// Ends the wait for `stream`. Returns whether it was waited for, and as the last one.
+    fn close(&mut self, stream: u32) -> bool {
+        let Ok(place) = self.waited.binary_search(&stream) else { return false };
+        self.waited.remove(place);
+        self.waited.is_empty()
     }
 
     /// Returns the bytes of heap memory in use.
     pub fn heap_bytes(&self) -> usize {
-        self.answers.capacity() * size_of::<(u32, Piece)>() + self.contents.heap_bytes()
+        self.answers.capacity() * size_of::<(u32, Piece)>()
+            + self.waited.capacity() * size_of::<u32>()
+            + self.headers.heap_bytes()
     }
 
     /// Returns whether a response continues after the part for which the client waits.
@@ -164,7 +205,7 @@ impl Streams {
                 frame.payload_bytes
             }
             HEADERS | CONTINUATION | PUSH_PROMISE => {
-                self.contents.lose();
+                self.headers.lose();
                 0
             }
             DATA if begins_message => frame.payload_bytes.min(PREFIX_BYTES),
@@ -173,14 +214,23 @@ impl Streams {
     }
 
     /// Reads the wanted bytes of `frame`; `payload` is `None` if they were not captured. Returns
-    /// whether the response for which the client waits ends with the frame.
-    pub fn read(&mut self, frame: &Frame, payload: Option<&[u8]>) -> bool {
+    /// whether the response for which the client waits ends with the frame. `on_error` receives the
+    /// error of a turn with one stream.
+    pub fn read(
+        &mut self,
+        frame: &Frame,
+        payload: Option<&[u8]>,
+        on_error: &mut dyn FnMut(ErrorCode),
+    ) -> bool {
         match (frame.kind, payload) {
             (HEADERS, Some(payload)) => {
-                let content = self.contents.read(block(frame, payload).unwrap_or_default());
-                return self.announce(frame, content);
+                let announced = self.headers.read(block(frame, payload).unwrap_or_default());
+                if let Some(code) = announced.error.filter(|_| self.is_alone) {
+                    on_error(code);
+                }
+                return self.announce(frame, announced.content);
             }
-            (HEADERS, None) => self.contents.lose(),
+            (HEADERS, None) => self.headers.lose(),
             (_, Some(&[0 | 1, l1, l2, l3, l4])) if !frame.has(PADDED) => {
                 let message = u64::from(u32::from_be_bytes([l1, l2, l3, l4]));
                 let all = message + u64::from(PREFIX_BYTES);
@@ -208,7 +258,7 @@ impl Streams {
             self.answers.remove(0);
         }
         self.answers.push((frame.stream, piece));
-        piece == Piece::Later && self.close_one()
+        piece == Piece::Later && self.close(frame.stream)
     }
 }
 

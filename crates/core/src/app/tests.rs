@@ -2,11 +2,14 @@
 
 use super::{Framer, KnownHeaders, Mark, Protocol, Side, Stated};
 
+mod brokers;
 mod databases;
 mod frames;
 mod http;
 mod order;
+mod own;
 mod tls;
+mod unasked;
 
 /// One push of a conversation: side, captured bytes, missing bytes.
 pub(super) type Push<'a> = (Side, &'a [u8], u32);
@@ -87,6 +90,7 @@ fn show(mark: Mark<'_>) -> String {
         Mark::RequestHeaderEnd { expects_continue: true } => "header+continue".into(),
         Mark::RequestHeaderEnd { .. } => "header".into(),
         Mark::ResponseHeaderEnd { status } => format!("header {status}"),
+        Mark::Error(code) => format!("error {code}"),
         Mark::Interim { status } => format!("interim {status}"),
         Mark::HandshakeStart => "handshake".into(),
         Mark::HandshakeEnd { resumed, certificate_bytes } => {

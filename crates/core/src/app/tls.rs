@@ -7,7 +7,18 @@
 //!   read, if these records are too short for a certificate. A TLS 1.2 session is resumed if the
 //!   server changes ciphers first.
 //! - A Finished is recognised by its size.
+//! - A TLS 1.3 client that has to show a certificate sends its flight (RFC 8446 §4.4: Certificate,
+//!   CertificateVerify, Finished) at once, in a record for each message or all in one. So the first
+//!   record ends the handshake, and what follows is the rest of the flight only if it has the size of
+//!   it.
+//!
+//! ```text
+//! ClientHello ─► server's flight ─► client's flight ─┬─ Finished ────────────────────► application
+//!                                                    └─ Certificate ─► [CertificateVerify]
+//!                                                                        ─► [Finished] ─► application
+//! ```
 
+use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::hello;
@@ -23,10 +34,23 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const HEARTBEAT: u8 = 24;
 
+/// Size of an alert that is not encrypted: level and description.
+const ALERT_BYTES: u16 = 2;
+
 /// Size of an encrypted TLS 1.3 alert: two bytes, the content type, a 16-byte tag (RFC 8446 §5.2).
 const ALERT_RECORD: u16 = 2 + 1 + 16;
 /// Sizes of an encrypted TLS 1.3 Finished with SHA-256 and with SHA-384.
 const FINISHED_RECORDS: [u16; 2] = [4 + 32 + 1 + 16, 4 + 48 + 1 + 16];
+/// Bytes of a TLS 1.3 handshake record around its messages: content type and tag (RFC 8446 §5.2).
+const RECORD_OVERHEAD: u16 = 1 + 16;
+/// Bytes of a Certificate without certificates (RFC 8446 §4.4.2): header, context, list.
+const EMPTY_CERTIFICATE: u16 = 4 + 1 + 3;
+/// Bytes of a CertificateVerify around its signature (RFC 8446 §4.4.3): header, algorithm, length.
+const VERIFY_OVERHEAD: u16 = 4 + 2 + 2;
+/// Sizes of signatures: Ed25519 and Ed448, ECDSA with P-256, P-384 and P-521 (in DER, with up to four
+/// bytes less for values with leading zeros), RSA with 2,048, 3,072 and 4,096 bits.
+const SIGNATURES: [std::ops::RangeInclusive<u16>; 8] =
+    [64..=64, 114..=114, 68..=72, 100..=104, 135..=139, 256..=256, 384..=384, 512..=512];
 /// Maximum size of an encrypted TLS 1.2 Finished with any cipher suite; a ClientHello is longer.
 const FINISHED_TLS12_MAX: u16 = 96;
 /// Maximum number of bytes read of a ServerHello: with a key share of 1,120 bytes (X25519MLKEM768)
@@ -53,6 +77,26 @@ pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
     }
 }
 
+/// Returns whether a record of `length` bytes holds a Certificate with a certificate, and perhaps what
+/// follows it: it is longer than each other record of a client's flight, and no part of a message
+/// that needs several records.
+fn holds_certificate(length: u16) -> bool {
+    let longest_other = FINISHED_RECORDS[1] + EMPTY_CERTIFICATE;
+    (longest_other + 1..(1 << 14) + RECORD_OVERHEAD).contains(&length)
+}
+
+/// Returns whether a record of `length` bytes may be a CertificateVerify.
+fn is_verify(length: u16) -> bool {
+    let signature = length.saturating_sub(VERIFY_OVERHEAD + RECORD_OVERHEAD);
+    SIGNATURES.iter().any(|sizes| sizes.contains(&signature))
+}
+
+/// Returns whether a record of `length` bytes may end with a Finished, alone or behind an empty
+/// Certificate.
+fn is_finished(length: u16) -> bool {
+    FINISHED_RECORDS.iter().any(|&one| length == one || length == one + EMPTY_CERTIFICATE)
+}
+
 /// Both directions of a TLS connection.
 #[derive(Clone, Default)]
 pub(super) struct Tls {
@@ -66,6 +110,8 @@ pub(super) struct Tls {
     /// Part of `server_flight_bytes` in encrypted records.
     server_encrypted_bytes: u32,
     client_encrypted_records: u8,
+    /// The message that the client's flight may continue with after its first record.
+    flight: Flight,
     tickets: Tickets,
     /// The record that begins with a ServerHello, while it is being read.
     reading: Option<Box<Reading>>,
@@ -92,6 +138,20 @@ struct RecordReader {
     finished: bool,
     /// The handshake is complete once the current record has passed.
     ends_handshake: bool,
+    /// An alert that is being read: its level, once that has passed.
+    alert: Option<Option<u8>>,
+}
+
+/// What is left of the flight of a TLS 1.3 client that has shown its certificate.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Flight {
+    /// Nothing.
+    #[default]
+    Over,
+    /// Perhaps a CertificateVerify, or a Finished behind one in the record before.
+    Verify,
+    /// Perhaps a Finished.
+    Finished,
 }
 
 /// The NewSessionTickets that a TLS 1.3 server sends after the client's Finished (RFC 8446 §4.6.1).
@@ -104,6 +164,8 @@ enum Tickets {
     Seen {
         record_bytes: u16,
         count: u8,
+        /// A request was under way when the last one came.
+        behind_request: bool,
     },
 }
 
@@ -135,6 +197,13 @@ impl Tls {
                 }
             }
             let reader = &mut self.readers[from as usize];
+            while let Some(level) = reader.alert {
+                let Some(byte) = feed.byte() else { return Ok(Next::More) };
+                reader.alert = level.is_none().then_some(Some(byte));
+                if let Some(code) = level.and_then(|level| ErrorCode::of_alert(level, byte)) {
+                    feed.handshake_error(code);
+                }
+            }
             while usize::from(reader.have) < HEADER_BYTES {
                 let Some(byte) = feed.byte() else {
                     return Ok(Next::More);
@@ -149,7 +218,11 @@ impl Tls {
                 return Err(Lost);
             }
             self.record(from, content, length, feed)?;
-            if length > 0 && (from == Side::Client || self.reading.is_none()) {
+            let is_read = match from {
+                Side::Client => false,
+                Side::Server => self.reading.is_some(),
+            } || self.readers[from as usize].alert.is_some();
+            if length > 0 && !is_read {
                 return Ok(Next::Skip(u64::from(length)));
             }
         }
@@ -172,10 +245,13 @@ impl Tls {
         Some((record_bytes - wanted) as u64)
     }
 
-    /// Processes missing bytes: a ServerHello is dispensable.
+    /// Processes missing bytes: a ServerHello and an alert are dispensable.
     #[cold]
     #[inline(never)]
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
+        if let Some(level) = self.readers[from as usize].alert.take() {
+            return Ok(Next::Skip(u64::from(ALERT_BYTES) - u64::from(level.is_some())));
+        }
         let reading = self.reading.take_if(|_| from == Side::Server).ok_or(Lost)?;
         Ok(Next::Skip((reading.record_bytes - reading.bytes.len()) as u64))
     }
@@ -192,6 +268,10 @@ impl Tls {
             HANDSHAKE if !self.done => self.handshake(from, length, feed),
             APPLICATION_DATA if !self.done => self.encrypted_handshake(from, length, feed),
             APPLICATION_DATA => self.application_data(from, length, feed),
+            ALERT if !self.done && length == ALERT_BYTES => {
+                feed.aside();
+                self.readers[from as usize].alert = Some(None);
+            }
             CHANGE_CIPHER_SPEC | ALERT | HANDSHAKE | HEARTBEAT => feed.aside(),
             _ => return Err(Lost),
         }
@@ -244,8 +324,12 @@ impl Tls {
             Side::Client if self.tls13 => {
                 self.client_encrypted_records += 1;
                 let last = self.client_encrypted_records == CLIENT_FLIGHT_MAX;
-                let finished = FINISHED_RECORDS.contains(&length);
-                self.readers[from as usize].ends_handshake = last || finished;
+                let certificate = self.client_encrypted_records == 1 && holds_certificate(length);
+                if certificate {
+                    self.flight = Flight::Verify;
+                }
+                let ends = last || certificate || is_finished(length);
+                self.readers[from as usize].ends_handshake = ends;
             }
             // Early data (RFC 8446 §2.3), or a TLS 1.2 client that does not wait for the
             // server's Finished (RFC 7918).
@@ -272,7 +356,13 @@ impl Tls {
 
     fn application_data(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
         let alert = self.tls13 && length == ALERT_RECORD;
-        if alert || from == Side::Server && self.is_ticket(length, feed) {
+        if alert && from == Side::Server && self.ends_with_answer(feed) {
+            return feed.turn(from);
+        }
+        if alert
+            || self.continues_flight(from, length)
+            || from == Side::Server && self.is_ticket(length, feed)
+        {
             feed.aside();
             return;
         }
@@ -284,6 +374,26 @@ impl Tls {
         feed.turn(from);
     }
 
+    /// Returns whether a record after the one with the client's certificate belongs to its flight.
+    fn continues_flight(&mut self, from: Side, length: u16) -> bool {
+        let (continues, next) = match (from, self.flight) {
+            (Side::Client, Flight::Verify) if is_verify(length) => (true, Flight::Finished),
+            (Side::Client, Flight::Verify | Flight::Finished) => {
+                (FINISHED_RECORDS.contains(&length), Flight::Over)
+            }
+            _ => (false, Flight::Over),
+        };
+        self.flight = next;
+        continues
+    }
+
+    /// Returns whether the server says goodbye right behind a record that looked like a ticket, while
+    /// a request waits: that was the response then, of a server that sends no tickets.
+    fn ends_with_answer(&self, feed: &Feed<'_>) -> bool {
+        let answers = matches!(self.tickets, Tickets::Seen { count: 1, behind_request: true, .. });
+        answers && feed.is_waiting() && !feed.exchanges.late
+    }
+
     /// Returns whether the server has sent only session tickets since the handshake, for which a
     /// client does not wait.
     pub fn has_sent_tickets_only(&self, server_port: u16) -> bool {
@@ -293,15 +403,19 @@ impl Tls {
 
     /// Returns whether a record of the server is a session ticket, not part of a response.
     fn is_ticket(&mut self, length: u16, feed: &Feed<'_>) -> bool {
+        let behind_request = feed.has_begun();
         let (ticket, next) = match self.tickets {
             Tickets::None => (false, Tickets::None),
+            // A server sends its tickets as soon as it has the client's Finished, which was sent
+            // before the first request.
+            _ if feed.has_begun() && feed.exchanges.late => (false, Tickets::None),
             Tickets::Expected if TICKET_RECORDS.contains(&length) => {
-                (true, Tickets::Seen { record_bytes: length, count: 1 })
+                (true, Tickets::Seen { record_bytes: length, count: 1, behind_request })
             }
-            Tickets::Seen { record_bytes, count }
+            Tickets::Seen { record_bytes, count, .. }
                 if record_bytes == length && count < TICKETS_MAX =>
             {
-                (true, Tickets::Seen { record_bytes, count: count + 1 })
+                (true, Tickets::Seen { record_bytes, count: count + 1, behind_request })
             }
             // Before the first request, no record is a response.
             unsolicited if !feed.has_begun() => {

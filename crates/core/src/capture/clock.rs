@@ -14,6 +14,10 @@ pub(super) const LATE_NS: u64 = 1_000_000_000;
 /// Number of frames after a silence in which a step back of the clock is looked for.
 pub(super) const AHEAD_FRAMES: usize = 64;
 
+/// Bytes of these frames after which no further one is looked at, so that large frames do not fill
+/// memory.
+const AHEAD_BYTES: u64 = 1 << 20;
+
 /// The state of the clock of a capture.
 #[derive(Default)]
 pub(super) struct Clock {
@@ -50,7 +54,7 @@ impl Clock {
     /// Returns how many of `entries` are followed by enough frames to determine the silence before
     /// them.
     pub(super) fn settled(&self, entries: &[FrameEntry]) -> usize {
-        let unsettled = entries.len().saturating_sub(AHEAD_FRAMES);
+        let unsettled = entries.len() - looked_at(entries.iter().rev());
         let mut before_ns = match unsettled.checked_sub(1) {
             Some(before) => entries.get(before).map(|entry| entry.time_ns),
             None => self.last_ns.map(|[captured_ns, _]| captured_ns),
@@ -102,7 +106,7 @@ impl Clock {
         &mut self,
         entry: &FrameEntry,
         last_ns: u64,
-        next: impl Iterator<Item = &'a FrameEntry>,
+        next: impl Iterator<Item = &'a FrameEntry> + Clone,
     ) -> u64 {
         let captured_ns = entry.time_ns;
         if let Some((ahead_ns, until)) = self.ahead {
@@ -138,13 +142,25 @@ impl Clock {
     }
 }
 
+/// Returns the number of the first frames of `entries` in which a step back is looked for.
+fn looked_at<'a>(entries: impl Iterator<Item = &'a FrameEntry>) -> usize {
+    let mut bytes = 0;
+    let is_near = |entry: &&FrameEntry| {
+        let before = bytes;
+        bytes += u64::from(entry.captured_len);
+        before < AHEAD_BYTES
+    };
+    entries.take(AHEAD_FRAMES).take_while(is_near).count()
+}
+
 /// Returns how far the clock steps back soon after `entry`, ns, and at which frame.
 fn comes_back<'a>(
     entry: &FrameEntry,
-    next: impl Iterator<Item = &'a FrameEntry>,
+    next: impl Iterator<Item = &'a FrameEntry> + Clone,
 ) -> Option<(u64, u64)> {
     let mut before_ns = entry.time_ns;
-    for next in next.take(AHEAD_FRAMES) {
+    let looked_at = looked_at(next.clone());
+    for next in next.take(looked_at) {
         let back_ns = before_ns.saturating_sub(next.time_ns);
         if back_ns >= LATE_NS {
             return Some((back_ns, next.id.number()));

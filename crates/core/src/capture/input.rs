@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes read at a time from a compressed file.
-const COMPRESSED_READ_BYTES: usize = 128 << 10;
+const COMPRESSED_READ_BYTES: usize = 32 << 10;
 
 /// Maximum window of zstd, as a power of two, bytes: 8 MiB, which RFC 8878 §3.1.1.1.2 recommends,
 /// and which levels up to 19 do not exceed.

@@ -13,6 +13,11 @@ pub enum Problem {
         /// The system's error message.
         reason: String,
     },
+    /// It was not opened, because too many captures cover the time at which it begins.
+    Overlapping {
+        /// Number of captures that were open.
+        captures: u64,
+    },
     /// It has no bytes.
     Empty,
     /// It is not a capture.
@@ -120,6 +125,7 @@ impl Problem {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Open { .. } => "open",
+            Self::Overlapping { .. } => "overlapping",
             Self::Empty => "empty",
             Self::Foreign { .. } => "foreign",
             Self::Version { .. } => "version",
@@ -155,6 +161,11 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { reason } => write!(f, "cannot be opened: {reason}"),
+            Self::Overlapping { captures } => write!(
+                f,
+                "was not read, because {captures} other captures cover the time at which it \
+                 begins: join some with mergecap"
+            ),
             Self::Empty => write!(
                 f,
                 "is empty: the capture was not started, or its first packets were not yet \

@@ -167,7 +167,10 @@ impl Reader {
                     block.bytes.resize(room_max, 0);
                 }
                 if self.pass_over(&mut block.bytes[begin..]) {
-                    begin = self.read_and_walk(block, begin, room);
+                    let frames = block.entries.len();
+                    let end = self.read_and_walk(block, begin, room);
+                    // The next read replaces bytes in which there is no frame.
+                    begin = if block.entries.len() > frames { end } else { begin };
                 }
             }
             if self.settle_times(block) || self.ended {

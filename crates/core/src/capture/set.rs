@@ -12,9 +12,14 @@ use std::collections::BinaryHeap;
 /// Default number of bytes read at a time: it fits into a core's own cache while it is read,
 /// decoded and tracked.
 const BLOCK_BYTES: usize = 128 << 10;
-/// Number of bytes read at a time of each capture while several are merged: a thousand of them must
-/// fit in memory.
-const MERGE_BYTES: usize = 64 << 10;
+/// Number of bytes read at a time of all captures together while several are merged, and the least
+/// and the greatest of one.
+const MERGE_ALL_BYTES: usize = 4 << 20;
+const MERGE_BYTES_MIN: usize = 4 << 10;
+const MERGE_BYTES_MAX: usize = 64 << 10;
+/// Maximum number of captures that are open at a time: systems seldom let a process open more
+/// files.
+const OPEN_MAX: usize = 1_000;
 
 /// The input: all captures, as one stream of frames.
 pub struct CaptureSet {
@@ -27,6 +32,8 @@ pub struct CaptureSet {
     /// Time of the first staged frame, and member, of each member that has staged frames.
     heads: BinaryHeap<Reverse<(u64, u16)>>,
     block_bytes: usize,
+    /// Number of open members.
+    open: usize,
 }
 
 /// The part of the input read so far.
@@ -68,6 +75,7 @@ impl CaptureSet {
             alone: None,
             heads: BinaryHeap::new(),
             block_bytes: BLOCK_BYTES,
+            open: 0,
         };
         set.check_readable()?;
         Ok(set)
@@ -192,7 +200,9 @@ impl CaptureSet {
             return;
         };
         let mut staged = std::mem::take(&mut lane.staged);
-        if !self.fill(file, &mut staged, MERGE_BYTES) {
+        let merge_bytes = MERGE_ALL_BYTES / self.open.max(1);
+        let merge_bytes = merge_bytes.clamp(MERGE_BYTES_MIN, MERGE_BYTES_MAX);
+        if !self.fill(file, &mut staged, merge_bytes) {
             return;
         }
         if let Some(lane) = &mut self.members[usize::from(file)].lane {
@@ -225,6 +235,7 @@ impl CaptureSet {
             member.set_times(block);
         } else {
             member.lane = None;
+            self.open -= 1;
             // A file that ended early counts as read completely.
             input.bytes = member.stored_bytes.unwrap_or(input.bytes).max(input.bytes);
         }
@@ -246,11 +257,16 @@ impl CaptureSet {
             if member.unreadable {
                 continue;
             }
-            if let Err(problem) = member.open(file) {
+            let opened = match self.open < OPEN_MAX {
+                true => member.open(file),
+                false => Err(Problem::Overlapping { captures: OPEN_MAX as u64 }),
+            };
+            if let Err(problem) = opened {
                 member.unreadable = true;
                 self.inputs[usize::from(file)].problems = vec![problem];
                 continue;
             }
+            self.open += 1;
             if !self.push_head(file) {
                 self.alone = Some(file);
             }

@@ -155,6 +155,28 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_end_that_is_gone_is_not_called_slower_where_typical_exchanges_take_longer() {
+        // A short accept queue lets few wait for long, a long one lets all wait a little.
+        let compared =
+            compared(&[(490, 100_000), (6, 2_040_000)], &[(400, 120_000), (100, 158_000)]);
+        assert_eq!(compared.verdict, Verdict::Mixed);
+        let text = sentence(&compared);
+        assert!(text.contains("p99 looks 13 times faster (2.04 s → 158 ms)"), "{text}");
+        let without = super::tests::compared(&[(500, 100_000)], &[(400, 120_000), (100, 158_000)]);
+        assert_eq!(without.verdict, Verdict::Slower);
+        assert!(without.does_harm());
+    }
+
+    #[test]
+    fn the_mean_exchange_says_whether_a_mixed_change_did_harm() {
+        let gone = compared(&[(450, 20_000), (50, 2_000_000)], &[(500, 100_000)]);
+        assert_eq!((gone.verdict, gone.outcome()), (Verdict::Mixed, Outcome::Worse));
+        assert!(!gone.does_harm());
+        let harmed = compared(&[(450, 20_000), (50, 200_000)], &[(500, 100_000)]);
+        assert_eq!((harmed.verdict, harmed.does_harm()), (Verdict::Mixed, true));
+    }
+
+    #[test]
     fn one_long_exchange_in_a_thousand_is_not_shown_to_be_chance() {
         let compared = compared(&[(1000, 1_000)], &[(999, 1_000), (1, 1_000_000)]);
         assert_eq!(compared.outcome(), Outcome::NotShown);

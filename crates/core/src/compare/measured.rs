@@ -1,7 +1,7 @@
 //! The part of a report that is compared, from an analysis or from JSON.
 
 use super::{Load, Sample};
-use crate::model::{Latency, Report, SCHEMA_VERSION, vantage_id};
+use crate::model::{Latency, Prediction, Report, SCHEMA_VERSION, vantage_id};
 use std::collections::BTreeMap;
 
 /// The compared values of one run.
@@ -38,6 +38,9 @@ pub struct Found {
     pub role: String,
     /// Cost of the finding, ns.
     pub lost_ns: u64,
+    /// Latency predicted without it, if that is one of all exchanges of the run.
+    #[serde(skip)]
+    pub without: Option<Prediction>,
 }
 
 /// A JSON report that cannot be read.
@@ -90,6 +93,16 @@ struct Finding {
     class: String,
     culprit: Culprit,
     lost_ns: u64,
+    #[serde(default)]
+    affected: Affected,
+    /// Reports of earlier versions state no interval.
+    #[serde(default)]
+    counterfactual: serde_json::Value,
+}
+
+#[derive(Default, serde::Deserialize)]
+struct Affected {
+    of_exchanges: u64,
 }
 
 #[derive(serde::Deserialize)]
@@ -112,6 +125,8 @@ impl Measured {
             class: finding.cause.class().id().into(),
             role: finding.culprit.role.id().into(),
             lost_ns: finding.lost_ns,
+            without: (finding.affected.of_exchanges == report.totals.exchanges)
+                .then_some(finding.counterfactual),
         });
         Self {
             name: name.into(),
@@ -135,18 +150,24 @@ impl Measured {
         if view.schema_version != SCHEMA_VERSION {
             return Err(ReportError::Version(view.schema_version));
         }
+        let sample: Option<Sample> =
+            view.latency_histogram.map(|points| points.into_iter().collect());
+        let exchanges = view.totals.exchanges;
         let findings = view.findings.into_iter().map(|finding| Found {
             cause: finding.cause,
             class: finding.class,
             role: finding.culprit.role,
             lost_ns: finding.lost_ns,
+            without: (finding.affected.of_exchanges == exchanges)
+                .then(|| serde_json::from_value(finding.counterfactual).ok())
+                .flatten(),
         });
         Ok(Self {
             name: name.into(),
             exchanges: view.totals.exchanges,
             wall_ns: view.totals.wall_ns,
             latency: view.latency,
-            sample: view.latency_histogram.map(|points| points.into_iter().collect()),
+            sample: sample.filter(|sample| sample.count() > 0),
             ledger: view.ledger.into_iter().filter(|(_, ns)| *ns > 0).collect(),
             findings: joined(findings),
             vantage: view.totals.vantage,
@@ -213,7 +234,11 @@ fn joined(findings: impl Iterator<Item = Found>) -> Vec<Found> {
     let mut all: Vec<Found> = Vec::new();
     for finding in findings {
         match all.iter_mut().find(|found| found.is_same(&finding)) {
-            Some(found) => found.lost_ns = found.lost_ns.saturating_add(finding.lost_ns),
+            // Each of several is predicted as if it alone were gone.
+            Some(found) => {
+                found.lost_ns = found.lost_ns.saturating_add(finding.lost_ns);
+                found.without = None;
+            }
             None => all.push(finding),
         }
     }

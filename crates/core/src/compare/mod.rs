@@ -19,6 +19,7 @@ mod load;
 mod looks;
 mod measured;
 mod normal;
+mod outlook;
 mod ranks;
 mod sample;
 mod tails;
@@ -27,6 +28,7 @@ pub mod thresholds;
 pub use load::{Load, OnlyIn};
 pub use looks::Look;
 pub use measured::{Found, Measured, ReportError};
+pub use outlook::{Outlook, Predicted};
 pub use ranks::Ranks;
 pub use sample::Sample;
 pub use tails::Tail;
@@ -133,6 +135,17 @@ impl Comparison {
         self.outcome() == Outcome::Worse
     }
 
+    /// Returns whether the change did harm on the whole. Where one end of the distribution became
+    /// faster and the other slower, the mean exchange decides.
+    pub fn does_harm(&self) -> bool {
+        match self.verdict {
+            Verdict::Mixed if self.new_faults.is_empty() => {
+                self.after.mean_ns() >= self.before.mean_ns()
+            }
+            _ => self.is_worse(),
+        }
+    }
+
     /// Returns the result. A run that is faster only by untested percentiles, or whose slow end
     /// looks slower, is not shown to be faster.
     pub fn outcome(&self) -> Outcome {
@@ -185,8 +198,10 @@ pub fn compare(
     let (mut looks, mut exchanges_needed) = (Vec::new(), None);
     if let Some((one, other)) = samples.filter(|_| !is_settled) {
         looks = looks::looks(one, other, options);
-        if verdict == Verdict::Faster {
-            looks.retain(Look::is_slower);
+        match verdict {
+            Verdict::Faster => looks.retain(Look::is_slower),
+            Verdict::Mixed => looks.retain(|look| !look.is_slower()),
+            _ => {}
         }
         exchanges_needed = looks::needed([one, other], |one, other| {
             let (ranks, tails) = looks::judged(one, other);
@@ -215,7 +230,8 @@ pub fn compare(
 
 /// Returns the verdict, and whether it is settled. It is not if a change that matters may be hidden
 /// behind a verdict without one, or if exchanges are faster while the slow end makes the mean
-/// exchange slower.
+/// exchange slower, or the reverse: typical exchanges take longer, and the slow end that is gone
+/// makes the mean exchange faster.
 fn judge(
     before: &Measured,
     after: &Measured,
@@ -231,6 +247,7 @@ fn judge(
     match verdict(&changes, ranks, before, options) {
         Verdict::Equal if matters(most) || matters(-least) => (Verdict::NoDifferenceShown, false),
         Verdict::Faster if matters(most) => (Verdict::Faster, false),
+        Verdict::Slower if matters(-least) => (Verdict::Mixed, false),
         Verdict::NoDifferenceShown => (Verdict::NoDifferenceShown, false),
         verdict => (verdict, true),
     }

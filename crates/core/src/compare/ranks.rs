@@ -39,7 +39,7 @@ impl Ranks {
         let ties = Ties::of(before, after);
         let pairs = before.count() as f64 * after.count() as f64;
         let u = ties.u();
-        let exact = before.count() + after.count() <= EXACT_MAX;
+        let exact = before.count().saturating_add(after.count()) <= EXACT_MAX;
         let p_value = if exact { ties.p_exact(u) } else { ties.p_normal(u) };
         let cliffs_delta = if pairs > 0.0 { 2.0 * u / pairs - 1.0 } else { 0.0 };
         let differences = Differences { before, after };
@@ -103,7 +103,7 @@ impl Ties {
         let tied: f64 = self
             .groups
             .iter()
-            .map(|[before, after]| (before + after) as f64)
+            .map(|&[before, after]| before as f64 + after as f64)
             .map(|size| size * size * size - size)
             .sum();
         let variance = before * after / 12.0 * (all + 1.0 - tied / (all * (all - 1.0)));
@@ -210,7 +210,7 @@ fn choose(n: usize, k: usize) -> f64 {
 /// Returns the rank, from either end, of the differences that bound the shift with
 /// [`CONFIDENCE`].
 fn critical(before: u64, after: u64) -> Option<f64> {
-    if before + after <= EXACT_MAX {
+    if before.saturating_add(after) <= EXACT_MAX {
         let ways = Ties::none(before, after).ways();
         let total: f64 = ways.iter().sum();
         let half = (1.0 - CONFIDENCE) / 2.0 * total;
@@ -269,7 +269,7 @@ impl Differences<'_> {
         let pairs = self.pairs();
         let low = self.ranked_ns(((pairs + 1.0) / 2.0).floor());
         let high = self.ranked_ns(((pairs + 1.0) / 2.0).ceil());
-        low + (high - low) / 2
+        ((i128::from(low) + i128::from(high)).div_euclid(2)) as i64
     }
 
     fn interval_ns(&self, rank: f64) -> [i64; 2] {

@@ -41,7 +41,13 @@ impl Tail {
 
 /// Returns the probability of counts at least as uneven as these; each argument is the number of
 /// slow exchanges and of all exchanges of one run.
-pub(super) fn fisher([some, all]: [u64; 2], [other_some, other_all]: [u64; 2]) -> f64 {
+pub(super) fn fisher(one: [u64; 2], other: [u64; 2]) -> f64 {
+    // Beyond any run that is measured, the proportions decide: the sum has a number of terms that
+    // grows with the root of the counts.
+    const COUNTS_MAX: u64 = 1 << 32;
+    let scale = one[1].max(other[1]) / COUNTS_MAX + 1;
+    let [[some, all], [other_some, other_all]] =
+        [one, other].map(|run| run.map(|count| count / scale));
     let both = some + other_some;
     let ln_whole = ln_choose(all + other_all, both);
     let chance =

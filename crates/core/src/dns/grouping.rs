@@ -57,6 +57,23 @@ pub(super) enum Fit {
     NextName,
 }
 
+/// Returns whether the name belongs to a private or local address (RFC 1918, RFC 3927, RFC 4193,
+/// RFC 4291), whose reverse zone no public server has.
+fn is_private(name: &str) -> bool {
+    let mut labels = name.trim_end_matches('.').rsplit('.').skip(1);
+    let family = labels.next().unwrap_or_default();
+    let first = labels.next().unwrap_or_default();
+    let second = labels.next().unwrap_or_default();
+    match (family, first) {
+        ("in-addr", "10" | "127") => true,
+        ("in-addr", "172") => second.parse().is_ok_and(|byte: u8| (16..32).contains(&byte)),
+        ("in-addr", "192") => second == "168",
+        ("in-addr", "169") => second == "254",
+        ("ip6", "f") => matches!(second, "c" | "d") || second == "e" && labels.next() == Some("8"),
+        _ => false,
+    }
+}
+
 impl Open {
     pub fn new(client: &Endpoint, asked: NewQuery<'_>, keep_name: bool) -> Self {
         let query = asked.query;
@@ -71,6 +88,7 @@ impl Open {
             outcome: Outcome::Timeout,
             addresses: Vec::new(),
             is_reverse,
+            is_private: is_reverse && is_private(asked.name),
             search_steps: 0,
             by_resolver: false,
             unseen_ns: 0,
@@ -99,14 +117,19 @@ impl Open {
         self.lookup.queries.last().map_or(0, |query| query.step)
     }
 
-    fn attempts(&self, qtype: u16) -> Vec<&Query> {
-        self.lookup.attempts(self.step(), qtype).collect()
+    /// The name queried last.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn attempts(&self, qtype: u16) -> impl DoubleEndedIterator<Item = &Query> {
+        self.lookup.attempts(self.step(), qtype)
     }
 
     /// Returns whether every query type of the last step has its answer.
-    fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.lookup.qtypes.iter().all(|&qtype| {
-            let attempts = self.attempts(qtype);
+            let attempts: Vec<_> = self.attempts(qtype).collect();
             attempts.is_empty() || chain_end_ns(&attempts).is_some()
         })
     }
@@ -141,7 +164,7 @@ impl Open {
     /// Returns whether a query for this name and type waits for its answer.
     pub fn awaits(&self, name: &str, qtype: u16) -> bool {
         self.name == name
-            && self.attempts(qtype).last().is_some_and(|query| query.answered_ns.is_none())
+            && self.attempts(qtype).next_back().is_some_and(|query| query.answered_ns.is_none())
     }
 
     /// Returns how `asked` continues this look-up; `None` if it does not.
@@ -159,15 +182,15 @@ impl Open {
         }
         if is_other {
             // The search does not continue if the name exists without the requested type, and a
-            // name that only begins alike is another one.
-            let missing = self.lookup.is_missing(self.step());
+            // name that only begins alike is another one. It does continue after a failure.
+            let step = self.step();
+            let missing = self.lookup.is_missing(step) || step > 0 && self.has_failed();
             let fits = self.has_no_records() && (missing || is_extended(asked.name, &self.name));
             return (fits && self.lookup.qtypes.contains(&query.qtype)).then_some(Fit::NextName);
         }
-        let attempts = self.attempts(query.qtype);
         let same_socket = self.lookup.queries.iter().any(|q| q.client_port == query.client_port);
         let fit = if same_socket { Fit::SameSocket } else { Fit::SameName };
-        let Some(last) = attempts.last() else {
+        let Some(last) = self.attempts(query.qtype).next_back() else {
             let pairs = |qtype| matches!(qtype, qtype::A | qtype::AAAA | qtype::HTTPS);
             let is_part = pairs(query.qtype) && self.lookup.qtypes.iter().all(|&q| pairs(q));
             return is_part.then_some(fit);
@@ -202,7 +225,7 @@ impl Open {
 
     /// Returns whether the same query was sent to the server of `query` just before.
     fn was_sent_before(&self, query: &Query) -> bool {
-        self.attempts(query.qtype).iter().any(|earlier| {
+        self.attempts(query.qtype).any(|earlier| {
             earlier.server == query.server
                 && query.sent_ns.saturating_sub(earlier.sent_ns) < QUERY_RETRY_MIN_NS
         })
@@ -223,16 +246,27 @@ impl Open {
         queries.filter(move |(query, _)| query.qtype == qtype).map(|(_, &id)| id)
     }
 
-    /// Returns whether the last step had conclusive answers, none of which had a record.
+    /// Returns whether the last step had conclusive answers, none of which had a record, or only
+    /// failures.
     fn has_no_records(&self) -> bool {
         let step = self.step();
         let mut queries = self.lookup.queries.iter().filter(|query| query.step == step);
-        queries.clone().any(|query| query.is_conclusive()) && !queries.any(|q| q.is_positive())
+        let is_known = queries.clone().any(|query| query.is_conclusive()) || self.has_failed();
+        is_known && !queries.any(|q| q.is_positive())
+    }
+
+    /// Returns whether every query of the last step was answered with a failure.
+    fn has_failed(&self) -> bool {
+        let step = self.step();
+        let mut queries = self.lookup.queries.iter().filter(|query| query.step == step);
+        queries.all(Query::is_failure)
     }
 
     pub fn add(&mut self, asked: NewQuery<'_>) {
         if let Some(at) = self.repeated_by(&asked).filter(|_| self.is_done(asked.query.sent_ns)) {
-            self.lookup.queries[at].flags.asked_again = true;
+            // An answer that was truncated, and an ICMP error, make the client ask again as well.
+            let flags = &mut self.lookup.queries[at].flags;
+            flags.asked_again = !flags.is_truncated && !flags.is_unreachable;
         }
         let mut query = asked.query;
         query.step = self.step();
@@ -270,14 +304,20 @@ impl Open {
         if question.is_some_and(|question| question.name != self.name) {
             return None;
         }
-        let queries = self.lookup.queries.iter_mut().zip(&self.ids);
-        let alike = queries.filter(|(query, id)| {
+        let is_alike = |(query, id): &(&mut Query, &u16)| {
             **id == message.id
                 && query.client_port == client_port
-                && query.server == *server
                 && question.is_none_or(|question| question.qtype == query.qtype)
-        });
-        late::answered(alike.map(|(query, _)| query).collect(), time_ns)
+        };
+        let alike = self.lookup.queries.iter_mut().zip(&self.ids).filter(is_alike);
+        let alike: Vec<_> = alike.map(|(query, _)| query).collect();
+        // A server with several addresses, or behind a translation, may answer from another one.
+        let is_asked = |query: &Query| query.server == *server;
+        let is_known = question.is_none() || alike.iter().any(|query| is_asked(query));
+        let open = |query: &&mut Query| {
+            if is_known { is_asked(query) } else { query.answered_ns.is_none() }
+        };
+        late::answered(alike.into_iter().filter(open).collect(), time_ns)
     }
 
     /// Records the time and the addresses of an answer to a query of this look-up.
@@ -362,4 +402,25 @@ fn is_next_name(last: &str, next: &str) -> bool {
     let labels = if last.starts_with("www.") { 2 } else { 1 };
     let head = |name| str::split(name, '.').take(labels);
     last != "www" && !last.starts_with('.') && head(last).eq(head(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_private;
+
+    #[test]
+    fn reverse_zones_of_private_addresses_are_told_from_public_ones() {
+        let private = [
+            "4.3.2.10.in-addr.arpa",
+            "1.1.31.172.in-addr.arpa",
+            "1.0.168.192.in-addr.arpa.",
+            "1.0.254.169.in-addr.arpa",
+            "1.0.0.0.8.e.f.ip6.arpa",
+            "1.0.0.d.f.ip6.arpa",
+        ];
+        let public =
+            ["10.3.2.1.in-addr.arpa", "1.1.32.172.in-addr.arpa", "1.0.0.2.ip6.arpa", "a.example"];
+        assert!(private.iter().all(|name| is_private(name)));
+        assert!(!public.iter().any(|name| is_private(name)));
+    }
 }

@@ -40,6 +40,8 @@ pub struct QueryFlags {
     pub over_tcp: bool,
     /// The client repeated the query although its answer was captured: the answer did not arrive.
     pub asked_again: bool,
+    /// Its TTL is one that only Windows' initial 128 leaves: other systems begin with 64 or 255.
+    pub is_from_windows: bool,
 }
 
 /// One query of a look-up.
@@ -71,6 +73,8 @@ pub struct Query {
     pub answer_bytes: u32,
     /// Time and frame of a later IP fragment of the answer, whose first fragment never came.
     pub later_fragment: Option<(u64, FrameId)>,
+    /// Time, frame and payload of the first IP fragment of the answer, whose rest never came.
+    pub first_fragment: Option<(u64, FrameId, u32)>,
     /// Further properties.
     pub flags: QueryFlags,
 }
@@ -83,7 +87,7 @@ impl Query {
     }
 
     /// Returns whether the server failed, refused, or was unreachable.
-    pub(super) fn is_failure(&self) -> bool {
+    pub fn is_failure(&self) -> bool {
         let QueryFlags { is_truncated, asked_again, .. } = self.flags;
         self.answered_ns.is_some() && !self.is_conclusive() && !is_truncated && !asked_again
     }
@@ -106,7 +110,8 @@ impl Query {
     /// Returns whether only a part of the answer was captured, because IP fragments of it were
     /// lost.
     pub fn is_cut_short(&self) -> bool {
-        self.later_fragment.is_some() && self.answered_ns.is_none()
+        let has_part = self.later_fragment.is_some() || self.first_fragment.is_some();
+        has_part && self.answered_ns.is_none()
     }
 
     /// Returns whether the answer contains at least one record.
@@ -150,6 +155,8 @@ pub struct Lookup {
     pub queries: Vec<Query>,
     /// `true` if it queries the name of an address.
     pub is_reverse: bool,
+    /// `true` if that address is a private or local one.
+    pub is_private: bool,
     /// Number of names tried without success before the last one.
     pub search_steps: u16,
     /// `true` if it was sent by a name server for its clients: no application waits for it
@@ -158,8 +165,8 @@ pub struct Lookup {
     /// Part of the last wait that lies after the end of the capture, ns, estimated from the wait
     /// before.
     pub unseen_ns: u64,
-    /// The client, which normally repeats queries after a while, was not seen to repeat one: it
-    /// gave up, was terminated, or the capture ended before that.
+    /// The client was seen neither to repeat its query nor to wait before it began something else:
+    /// it gave up, was terminated, or the capture ended before that.
     pub is_abandoned: bool,
     /// Exactly one of an A and an AAAA query that were sent together from one port was answered:
     /// the sign of two packets racing in connection tracking.
@@ -217,6 +224,13 @@ impl Lookup {
         split
     }
 
+    /// Releases memory that it does not need any more.
+    pub(super) fn release_spare(&mut self) {
+        self.qtypes.shrink_to_fit();
+        self.addresses.shrink_to_fit();
+        self.queries.shrink_to_fit();
+    }
+
     /// Returns the time of the quickest answer, ns. It is an upper bound of the round trip to this
     /// server, since `rtt_ns` may be that of another host in the server's network.
     fn quickest_ns(&self) -> u64 {
@@ -266,12 +280,21 @@ impl Lookup {
             }
         }
         chains.sort_by_key(|(chain_end_ns, _)| std::cmp::Reverse(*chain_end_ns));
+        let healthy = healthy_times(&chains, timeout, fair_ns);
         let mut spans = Vec::new();
         let mut open_until_ns = end_ns;
         for (chain_end_ns, attempts) in chains {
             let limit_ns = open_until_ns.min(chain_end_ns);
-            for (from_ns, to_ns, cause) in chain_spans(&attempts, chain_end_ns, timeout, fair_ns) {
-                spans.push((from_ns, to_ns.min(limit_ns), cause));
+            let own = chain_spans(&attempts, chain_end_ns, timeout, fair_ns);
+            let needed_ns = needed_until_ns(&own, &healthy);
+            for (from_ns, to_ns, cause) in own {
+                let to_ns = to_ns.min(limit_ns);
+                let lost_from_ns = match cause {
+                    Some(_) => needed_ns.clamp(from_ns, to_ns.max(from_ns)),
+                    None => from_ns,
+                };
+                spans.push((from_ns, lost_from_ns, None));
+                spans.push((lost_from_ns, to_ns, cause));
             }
             open_until_ns = open_until_ns.min(attempts[0].sent_ns);
         }
@@ -279,7 +302,11 @@ impl Lookup {
         spans
     }
 
-    pub(super) fn attempts(&self, step: u16, qtype: u16) -> impl Iterator<Item = &Query> {
+    pub(super) fn attempts(
+        &self,
+        step: u16,
+        qtype: u16,
+    ) -> impl DoubleEndedIterator<Item = &Query> {
         self.queries.iter().filter(move |query| query.step == step && query.qtype == qtype)
     }
 
@@ -400,6 +427,27 @@ impl Lookup {
         let alike = self.attempts(query.step, query.qtype).filter(|it| it.server == query.server);
         alike.filter(|it| it.answered_ns.is_none()).any(is_alone)
     }
+}
+
+/// Returns start and end of those of `chains`, attempts with the end of each, that lost no time.
+fn healthy_times(chains: &[(u64, Vec<&Query>)], timeout: Cause, fair_ns: u64) -> Vec<(u64, u64)> {
+    let is_healthy = |(end_ns, attempts): &&(u64, Vec<&Query>)| {
+        let mut spans = chain_spans(attempts, *end_ns, timeout, fair_ns).into_iter();
+        chain_end_ns(attempts).is_some() && spans.all(|(.., cause)| cause.is_none())
+    };
+    let healthy = chains.iter().filter(is_healthy);
+    healthy.filter_map(|(end_ns, attempts)| Some((attempts.first()?.sent_ns, *end_ns))).collect()
+}
+
+/// Returns the time until which the client waited anyway for the other query of a pair, one of
+/// `healthy`, beside the attempts that took `own`. What these needed themselves counts once.
+fn needed_until_ns(own: &[Span], healthy: &[(u64, u64)]) -> u64 {
+    let Some(&(first_ns, ..)) = own.first() else { return 0 };
+    let is_needed = |(.., cause): &&Span| cause.is_none();
+    let lengths_ns = own.iter().filter(is_needed).map(|(from, to, _)| to.saturating_sub(*from));
+    let needed_ns = lengths_ns.fold(0, u64::saturating_add);
+    let paired = healthy.iter().filter(|(at_ns, _)| at_ns.abs_diff(first_ns) < QUERY_RETRY_MIN_NS);
+    paired.map(|(_, end_ns)| end_ns.saturating_sub(needed_ns)).max().unwrap_or(0)
 }
 
 /// Returns the time at which the attempts for one type ended: at the first conclusive answer,

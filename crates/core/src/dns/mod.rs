@@ -11,6 +11,7 @@ mod at_once;
 mod early;
 mod grouping;
 mod lookup;
+mod open;
 mod streams;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use crate::wire::{FlowKey, Segment, TcpFlags};
 use std::collections::HashMap;
 
 /// Maximum number of connections followed at a time, so that a flood cannot fill memory.
-const OPEN_MAX: usize = 4096;
+const OPEN_MAX: usize = 1024;
 
 /// Silence after which a connection is dropped to make room for others, ns.
 const SILENT_NS: u64 = 60_000_000_000;
@@ -19,7 +19,7 @@ const SWEEP_NS: u64 = 1_000_000_000;
 
 /// Number of bytes kept of a message: enough for the header, the question and all answers that are
 /// read.
-const KEPT_MAX: usize = 4096;
+const KEPT_MAX: usize = 2048;
 
 /// Follows the connections to and from port 53, and passes their complete messages to a
 /// [`Tracker`].
@@ -100,6 +100,7 @@ impl Streams {
                 source: segment.source(),
                 destination: segment.destination(),
                 carrier: Transport::Stream { opened_ns: opened_ns.take() },
+                ttl: segment.ttl,
             };
             tracker.message(&carried, message);
         };

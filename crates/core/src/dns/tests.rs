@@ -13,6 +13,7 @@ use crate::wire::dns_message::{Answer, Message, MessageError, qtype, rcode};
 mod again;
 mod at_once;
 mod early;
+mod failures;
 mod fragments;
 mod lookups;
 mod messages;
@@ -106,7 +107,7 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
         };
         let payload_bytes = bytes.len() as u32;
         let carried =
-            MessageContext { time_ns, frame, payload_bytes, source, destination, carrier };
+            MessageContext { time_ns, frame, payload_bytes, source, destination, carrier, ttl: 64 };
         tracker.message(&carried, &bytes);
     }
     end_ns

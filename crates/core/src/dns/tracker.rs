@@ -3,6 +3,7 @@
 use super::early::{self, Early};
 use super::grouping::{Fit, NewQuery, Open, has_answers};
 use super::lookup::{Known, Lookup, Query, QueryFlags};
+use super::open::OpenLookups;
 use crate::capture::FrameId;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, RESOLVER_TIMEOUT_NS};
 use crate::wire::Endpoint;
@@ -15,7 +16,11 @@ pub const DNS_PORT: u16 = 53;
 /// Maximum number of look-ups kept open. Beyond it the oldest are closed as they are.
 const OPEN_MAX: usize = 8192;
 const OPEN_PER_CLIENT_MAX: usize = 512;
-const SERVERS_MAX: usize = 65_536;
+/// Maximum number of look-ups of one client whose names begin with the same label, since a query is
+/// compared with each of them.
+const OPEN_PER_LABEL_MAX: usize = 32;
+/// Maximum number of servers, and of clients, whose times are remembered.
+const SERVERS_MAX: usize = 1 << 13;
 /// Interval at which look-ups without an answer are closed, ns of capture time.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -27,8 +32,7 @@ const SWEEP_NS: u64 = 1_000_000_000;
 #[derive(Clone, Default)]
 pub struct Tracker {
     keep_names: bool,
-    open: BTreeMap<[u8; 16], Vec<Open>>,
-    pub(super) open_count: usize,
+    pub(super) open: OpenLookups,
     /// Time of the fastest answer of each server, ns.
     baselines_ns: BTreeMap<[u8; 16], u64>,
     /// Timeout of each client: its shortest wait before a repeated query, ns.
@@ -53,6 +57,8 @@ pub struct MessageContext<'a> {
     pub destination: &'a Endpoint,
     /// The transport.
     pub carrier: Transport,
+    /// TTL of that frame; 0 if it is unknown.
+    pub ttl: u8,
 }
 
 /// The transport of a message.
@@ -106,7 +112,7 @@ impl Tracker {
         client: &Endpoint,
         server: &Endpoint,
     ) {
-        let lookups = self.open.get_mut(&client.address).into_iter().flatten();
+        let lookups = self.open.of(client.address);
         let mut lookups = lookups.map(|open| open.refuse(time_ns, client.port, server));
         if let Some(query) = lookups.find_map(|query| query) {
             query.answered_ns = Some(time_ns);
@@ -129,10 +135,7 @@ impl Tracker {
     /// Records that a message from `server` to `client` over TCP could not be read: earlier queries
     /// on this connection may have been answered, so they are removed.
     pub fn missed(&mut self, client: &Endpoint, server: &Endpoint) {
-        let Some(lookups) = self.open.get_mut(&client.address) else { return };
-        let before = lookups.len();
-        lookups.retain_mut(|open| open.forget(client.port, server));
-        self.open_count -= before - lookups.len();
+        self.open.retain(client.address, |open| open.forget(client.port, server));
     }
 
     /// Assigns an answer that was captured just before the query `carried` to it.
@@ -168,7 +171,7 @@ impl Tracker {
     pub fn message(&mut self, carried: &MessageContext<'_>, payload: &[u8]) {
         let MessageContext { time_ns, source, destination, .. } = *carried;
         if let Transport::Beginning { id } | Transport::LaterFragment { id } = carried.carrier {
-            let lookups = self.open.get_mut(&destination.address).into_iter().flatten();
+            let lookups = self.open.of(destination.address);
             let is_later = !carried.is_beginning();
             let seen = (time_ns, carried.frame);
             lookups.for_each(|open| open.note_fragment(seen, source, id, is_later));
@@ -207,29 +210,29 @@ impl Tracker {
             name: &question.name,
         };
         let by_resolver = self.is_resolver(carried.source, &asked);
-        let lookups = self.open.entry(carried.source.address).or_default();
-        let fits = lookups.iter().enumerate();
+        let client = carried.source.address;
+        let fits = self.open.named(client, asked.name);
         // Of several look-ups that fit equally, the one with this identifier is taken, otherwise
         // the last.
         let rank = |at, open: &Open| Some((open.fit(&asked)?, !open.knows(asked.id), Reverse(at)));
         match fits.filter_map(|(at, open)| rank(at, open)).min() {
             Some((Fit::Duplicate, ..)) => {}
             Some((_, _, Reverse(at))) => {
-                if let Some(waited_ns) = lookups[at].waited_ns(&asked)
+                let Some(open) = self.open.get_mut(client, at) else { return };
+                if let Some(waited_ns) = open.waited_ns(&asked)
                     && self.timeouts_ns.len() < SERVERS_MAX
                 {
-                    let client = carried.source.address;
                     let least_ns = self.timeouts_ns.entry(client).or_insert(waited_ns);
                     *least_ns = waited_ns.min(*least_ns);
                 }
-                lookups[at].add(asked);
+                open.add(asked);
             }
             None => {
-                if let Some([first, later]) = repeated(lookups, &asked) {
-                    let later = lookups.remove(later);
-                    self.open_count -= 1;
-                    lookups[first].absorb(later);
-                    lookups[first].add(asked);
+                if let Some([first, later]) = self.repeated(client, &asked) {
+                    self.open.join(client, first, later);
+                    if let Some(open) = self.open.get_mut(client, first) {
+                        open.add(asked);
+                    }
                 } else {
                     self.open(carried, asked, by_resolver);
                 }
@@ -239,23 +242,46 @@ impl Tracker {
 
     /// Begins a look-up with its first query, and closes the oldest ones if there are too many.
     fn open(&mut self, carried: &MessageContext<'_>, asked: NewQuery<'_>, by_resolver: bool) {
-        let lookups = self.open.entry(carried.source.address).or_default();
-        lookups.iter_mut().for_each(|open| open.supersede(&asked));
+        let client = carried.source.address;
+        let alike = self.open.named(client, asked.name).map(|(number, _)| number);
+        let alike: Vec<_> = alike.collect();
+        for &number in &alike {
+            if let Some(open) = self.open.get_mut(client, number) {
+                open.supersede(&asked);
+            }
+        }
+        let start_ns = asked.query.sent_ns;
         let mut open = Open::new(carried.source, asked, self.keep_names);
         if let Transport::Stream { opened_ns: Some(opened_ns) } = carried.carrier {
             open.lookup.start_ns = opened_ns;
         }
         open.lookup.by_resolver = by_resolver;
-        lookups.push(open);
-        self.open_count += 1;
-        if lookups.len() > OPEN_PER_CLIENT_MAX {
-            let oldest = lookups.remove(0);
-            self.open_count -= 1;
+        self.open.begin(client, open, start_ns);
+        // Answered look-ups are the least likely to continue.
+        let is_answered =
+            |number: &&u64| self.open.get(client, **number).is_some_and(Open::is_settled);
+        let oldest = if alike.len() >= OPEN_PER_LABEL_MAX {
+            alike.iter().find(is_answered).or(alike.first()).copied()
+        } else if self.open.count(client) > OPEN_PER_CLIENT_MAX {
+            self.open.numbers(client).next()
+        } else {
+            None
+        };
+        if let Some(oldest) = oldest.and_then(|oldest| self.open.remove(client, oldest)) {
             self.close(oldest, carried.time_ns);
         }
-        if self.open_count > OPEN_MAX {
+        if self.open.len() > OPEN_MAX {
             self.close_older_half(carried.time_ns);
         }
+    }
+
+    /// Returns two look-ups of `client`, the earlier first, that together with `asked` are one
+    /// look-up repeated by a timer.
+    fn repeated(&self, client: [u8; 16], asked: &NewQuery<'_>) -> Option<[u64; 2]> {
+        let alike = self.open.named(client, asked.name).rev();
+        let mut awaiting = alike.filter(|(_, open)| open.awaits(asked.name, asked.query.qtype));
+        let (later, first) = (awaiting.next()?, awaiting.next()?);
+        first.1.is_repeated_by(later.1, asked).then_some([first.0, later.0])
     }
 
     /// Returns whether the client queries on behalf of others: it answers queries itself, or the
@@ -267,29 +293,25 @@ impl Tracker {
         }
         let asks_loopback =
             |open: &Open| open.lookup.queries.iter().any(|query| query.server.ip().is_loopback());
-        let mut locals = self.open.iter().filter(|(address, _)| **address != client.address);
         !client.ip().is_loopback()
-            && locals.any(|(address, lookups)| {
-                Endpoint { address: *address, port: 0 }.ip().is_loopback()
-                    && lookups.iter().any(|open| {
-                        asks_loopback(open) && open.awaits(asked.name, asked.query.qtype)
-                    })
+            && self.open.at_loopback(asked.name).any(|(address, open)| {
+                address != client.address
+                    && asks_loopback(open)
+                    && open.awaits(asked.name, asked.query.qtype)
             })
     }
 
     /// Assigns `message` to the query that it answers; returns whether there is one.
     fn answer(&mut self, carried: &MessageContext<'_>, message: &Message) -> bool {
         let MessageContext { time_ns, source: server, destination: client, .. } = *carried;
-        let Some(lookups) = self.open.get_mut(&client.address) else {
-            return false;
-        };
         if carried.is_beginning() {
             let seen = (time_ns, carried.frame, carried.payload_bytes);
-            let mut latest = lookups.iter_mut().rev();
+            let mut latest = self.open.of(client.address).rev();
             return latest.any(|open| open.begin_answer(seen, server, client.port, message));
         }
         let baseline_ns = self.baselines_ns.get(&server.address).copied();
-        for open in lookups.iter_mut().rev() {
+        for number in self.asked_for(client.address, message) {
+            let Some(open) = self.open.get_mut(client.address, number) else { continue };
             let Some(query) = open.answered_by(server, client.port, message, time_ns) else {
                 continue;
             };
@@ -311,6 +333,16 @@ impl Tracker {
         false
     }
 
+    /// Returns the look-ups of `client` that `message` may answer, the last first.
+    fn asked_for(&self, client: [u8; 16], message: &Message) -> Vec<u64> {
+        match &message.question {
+            Some(question) => {
+                self.open.named(client, &question.name).rev().map(|(number, _)| number).collect()
+            }
+            None => self.open.numbers(client).rev().collect(),
+        }
+    }
+
     fn close(&mut self, mut open: Open, now_ns: u64) {
         open.settle_first_fragments();
         open.settle_later_fragments();
@@ -321,56 +353,44 @@ impl Tracker {
         let unrepeated = timeout_ns.is_some_and(|wait_ns| lookup.was_asked_once(wait_ns, now_ns));
         // A look-up that was not repeated was given up, at the latest when the client began
         // another.
-        let next_lookup_ns = open.next_lookup_ns.filter(|_| unrepeated);
-        let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
+        let was_asked_once = lookup.was_asked_once(0, now_ns);
+        let next_lookup_ns = open.next_lookup_ns.filter(|_| was_asked_once);
+        let superseded_ns = open.superseded_ns.filter(|_| was_asked_once);
         let too_early =
             |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < RESOLVER_TIMEOUT_MIN_NS;
         // If the capture ends before the client would have repeated the query, no timeout was seen.
         let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
-        let cut_short = lookup.was_asked_once(0, now_ns)
+        let cut_short = was_asked_once
             && now_ns.saturating_sub(asked_ns) < timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS);
-        lookup.is_abandoned = unrepeated || cut_short || superseded_ns.is_some_and(too_early);
+        // A client that begins nothing else when its wait could end was not seen to wait.
+        let goes_on_ns = [superseded_ns, next_lookup_ns].into_iter().flatten().min();
+        let too_late = |at_ns: u64| at_ns.saturating_sub(asked_ns) > RESOLVER_TIMEOUT_NS;
+        let waited = goes_on_ns.is_some_and(|at_ns| !too_early(at_ns) && !too_late(at_ns));
+        lookup.is_abandoned = unrepeated || cut_short || was_asked_once && !waited;
         let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
         lookup.conclude(&Known {
             seen_ns: now_ns,
-            next_lookup_ns: [superseded_ns, next_lookup_ns].into_iter().flatten().min(),
+            next_lookup_ns: goes_on_ns,
             timeout_ns: timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS),
             is_silent: lookup.queries.iter().all(is_silent),
         });
+        lookup.release_spare();
         self.finished.push(lookup);
     }
 
     fn close_where(&mut self, now_ns: u64, is_over: impl Fn(&Open) -> bool) {
-        let mut over = Vec::new();
-        self.open.retain(|_, lookups| {
-            let (closing, kept): (Vec<_>, _) = lookups.drain(..).partition(&is_over);
-            over.extend(closing);
-            *lookups = kept;
-            !lookups.is_empty()
-        });
-        self.open_count -= over.len();
-        for open in over {
+        for open in self.open.extract(is_over) {
             self.close(open, now_ns);
         }
     }
 
     fn close_older_half(&mut self, now_ns: u64) {
-        let lookups = self.open.values().flatten();
-        let mut starts_ns: Vec<_> = lookups.map(|open| open.lookup.start_ns).collect();
+        let mut starts_ns: Vec<_> = self.open.iter().map(|open| open.lookup.start_ns).collect();
         let middle = starts_ns.len() / 2;
         let (_, median_ns, _) = starts_ns.select_nth_unstable(middle);
         let median_ns = *median_ns;
         self.close_where(now_ns, |open| open.lookup.start_ns <= median_ns);
     }
-}
-
-/// Returns two look-ups, the earlier first, that together with `asked` are one look-up repeated by
-/// a timer.
-fn repeated(lookups: &[Open], asked: &NewQuery<'_>) -> Option<[usize; 2]> {
-    let later = lookups.iter().rposition(|open| open.awaits(asked.name, asked.query.qtype))?;
-    let mut first = lookups[..later].iter();
-    let first = first.rposition(|open| open.awaits(asked.name, asked.query.qtype))?;
-    lookups[first].is_repeated_by(&lookups[later], asked).then_some([first, later])
 }
 
 /// Sort key of look-ups: the order in which they began.
@@ -395,6 +415,11 @@ fn query_of(carried: &MessageContext<'_>, qtype: u16) -> Query {
         answer_frame: None,
         answer_bytes: 0,
         later_fragment: None,
-        flags: QueryFlags { over_tcp: carried.carrier.is_tcp(), ..QueryFlags::default() },
+        first_fragment: None,
+        flags: QueryFlags {
+            over_tcp: carried.carrier.is_tcp(),
+            is_from_windows: (65..=128).contains(&carried.ttl),
+            ..QueryFlags::default()
+        },
     }
 }

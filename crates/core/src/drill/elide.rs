@@ -1,6 +1,7 @@
 //! Shortens a long ladder to one or two screens: its beginning, its end, and the surroundings of
 //! the longest silences.
 
+use crate::capture::FrameId;
 use crate::model::{Ledger, Owner, units};
 use crate::report::{LadderStep, Step};
 
@@ -22,8 +23,13 @@ impl Room {
     pub const SHORT: Room = Room { steps_max: 22, head: 7, tail: 3, gaps: 2 };
 }
 
-/// Replaces the steps between those that are shown by lines that summarise them.
-pub(super) fn elide(steps: Vec<LadderStep>, room: Room) -> Vec<LadderStep> {
+/// Replaces the steps between those that are shown by lines that summarise them. Named frames are
+/// shown, with the silence before them.
+pub(super) fn elide(
+    steps: Vec<LadderStep>,
+    room: Room,
+    is_named: impl Fn(FrameId) -> bool,
+) -> Vec<LadderStep> {
     if steps.len() <= room.steps_max {
         return steps;
     }
@@ -39,6 +45,13 @@ pub(super) fn elide(steps: Vec<LadderStep>, room: Room) -> Vec<LadderStep> {
     gaps.sort_by_key(|&(ns, index)| (std::cmp::Reverse(ns), index));
     for &(_, index) in gaps.iter().take(room.gaps) {
         keep[index.saturating_sub(2)..(index + 4).min(steps.len())].fill(true);
+    }
+    for (index, step) in steps.iter().enumerate() {
+        if matches!(step.step, Step::Segment { frame, .. } if is_named(frame)) {
+            let before = steps[..index].iter().rev();
+            let gaps = before.take_while(|it| matches!(it.step, Step::Gap { .. })).count();
+            keep[index - gaps..=index].fill(true);
+        }
     }
     let (mut shown, mut left_out) = (Vec::new(), LeftOut::default());
     for (step, keep) in steps.into_iter().zip(keep) {
@@ -100,11 +113,10 @@ impl LeftOut {
 mod tests {
     use super::*;
     use crate::app::Side;
-    use crate::capture::FrameId;
     use crate::report::Beyond;
 
-    #[test]
-    fn a_long_ladder_keeps_its_ends_and_its_longest_silence() {
+    /// Steps of 1,000 segments, with a silence before the 501st.
+    fn long() -> Vec<LadderStep> {
         let mut steps = Vec::new();
         for number in 1..=1_000u64 {
             let time_ns = number * 1_000_000 + if number > 500 { 900_000_000 } else { 0 };
@@ -118,7 +130,22 @@ mod tests {
             let step = Step::Segment { from: Side::Server, frame, label: String::new() };
             steps.push(LadderStep { time_ns, step });
         }
-        let shown = elide(steps, Room::SCREENS);
+        steps
+    }
+
+    #[test]
+    fn named_frames_are_shown_with_the_silence_before_them() {
+        let shown = elide(long(), Room { gaps: 0, ..Room::SCREENS }, |it| it.number() == 501);
+        let at = shown.iter().position(|it| matches!(it.step, Step::Gap { .. }));
+        let next = at.and_then(|at| shown.get(at + 1)).map(|it| &it.step);
+        let is_named =
+            |step: &&Step| matches!(step, Step::Segment { frame, .. } if frame.number() == 501);
+        assert!(next.filter(is_named).is_some(), "{next:?}");
+    }
+
+    #[test]
+    fn a_long_ladder_keeps_its_ends_and_its_longest_silence() {
+        let shown = elide(long(), Room::SCREENS, |_| false);
         assert!(shown.len() < Room::SCREENS.steps_max);
         assert!(shown.iter().any(|step| matches!(step.step, Step::Gap { .. })));
         let marks: Vec<_> =

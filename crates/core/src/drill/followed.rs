@@ -1,6 +1,7 @@
 //! One connection followed through a second pass.
 
 use super::elide::{self, Room};
+use super::named::Seen;
 use super::rungs::{Drawing, Rung, sender};
 use crate::capture::FrameId;
 use crate::graph::Graph;
@@ -9,7 +10,7 @@ use crate::model::{ConnectionReport, Ledger, LookupReport, Window};
 use crate::pipeline::Options;
 use crate::report::{Ladder, LadderStep};
 use crate::tcp::{Connection, Exchange, Shared, Sink};
-use crate::wire::{Endpoint, FlowKey, Segment};
+use crate::wire::{Endpoint, FlowKey, IcmpError, Segment};
 use std::ops::Range;
 
 /// Greatest number of segments kept; a longer connection is drawn up to there.
@@ -27,11 +28,12 @@ pub(crate) enum Start<'a> {
 pub(crate) struct Followed {
     pub(crate) flow: FlowKey,
     client: Endpoint,
+    server: Endpoint,
     /// First frame of the connection, if known from the report.
     first_frame: Option<FrameId>,
     /// A frame of the connection, or before it: a connection that ends before this frame is another
     /// one.
-    at: FrameId,
+    pub(crate) at: FrameId,
     /// Time of the connection by owner, if known from the report.
     ledger: Option<Ledger>,
     lookup: Option<LookupReport>,
@@ -73,6 +75,7 @@ impl Followed {
         Self {
             flow: FlowKey::new(client, server).0,
             client,
+            server,
             first_frame: known.map(|it| it.first_frame),
             at,
             ledger: known.map(|it| it.ledger),
@@ -87,6 +90,11 @@ impl Followed {
             graph: None,
             decides: false,
         }
+    }
+
+    /// Returns the same connection as the place of `frame` saw it.
+    pub(crate) fn start_at(&self, frame: FrameId) -> Start<'static> {
+        Start::Around { client: self.client, server: self.server, frame }
     }
 
     /// Makes the pass also log decisions.
@@ -136,6 +144,17 @@ impl Followed {
         }
         if let Some(graph) = &mut self.graph {
             graph.segment(connection, segment, from, kind);
+        }
+    }
+
+    /// Processes an ICMP error about a packet of the flow.
+    pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
+        let is_elsewhere = self.sites.place(error.frame) != self.sites.place(self.at);
+        if let Some(connection) = self.connection.as_mut().filter(|it| !it.is_over())
+            && !self.over
+            && !is_elsewhere
+        {
+            connection.icmp_error(error, &mut self.shared);
         }
     }
 
@@ -190,11 +209,18 @@ impl Whole {
         })
     }
 
-    /// Draws the exchange with that index, or the whole connection, within `room`.
-    pub(crate) fn ladder(&self, exchange: Option<usize>, room: Option<Room>) -> Ladder {
-        let steps = self.drawing().steps(self.range(exchange));
+    /// Draws the exchange with that index, or the whole connection, within `room`, and in any case
+    /// the frames that `named` has.
+    pub(crate) fn ladder(
+        &self,
+        exchange: Option<usize>,
+        named: &Seen,
+        room: Option<Room>,
+    ) -> Ladder {
+        let range = self.drawing().with(self.range(exchange), named);
+        let steps = self.drawing().steps_with(range, named);
         let steps = match room {
-            Some(room) => elide::elide(steps, room),
+            Some(room) => elide::elide(steps, room, |frame| named.has(frame)),
             None => steps,
         };
         Ladder { client: self.connection.client(), server: self.connection.server(), steps }
@@ -202,10 +228,7 @@ impl Whole {
 
     /// Returns the capture time at which the ladder of that exchange begins, ns.
     pub(crate) fn ladder_start_ns(&self, exchange: Option<usize>) -> u64 {
-        let range = self.range(exchange);
-        let first_ns = self.rungs.get(range.start).map_or(0, |rung| rung.time_ns);
-        let lookup = self.lookup.as_ref().filter(|_| range.start == 0);
-        lookup.map_or(first_ns, |it| it.start_ns.min(first_ns))
+        self.drawing().first_ns(&self.range(exchange))
     }
 
     /// Returns all steps of the connection, with capture times.

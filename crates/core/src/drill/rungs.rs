@@ -1,5 +1,6 @@
 //! Draws segments and silences as steps of a ladder.
 
+use super::named::Seen;
 use super::settled::{self, Silence};
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -162,12 +163,50 @@ impl Drawing<'_> {
         exchanges.fold(start..end, |all, one| all.start.min(one.start)..all.end.max(one.end))
     }
 
+    /// Returns `range`, extended to the rungs of named frames.
+    pub fn with(&self, range: Range<usize>, named: &Seen) -> Range<usize> {
+        let index = |frame| self.rungs.iter().position(|rung| rung.frame == frame);
+        let indices = named.frames().filter_map(index);
+        indices.fold(range, |all, at| all.start.min(at)..all.end.max(at + 1))
+    }
+
+    /// Returns the steps of a range of rungs, and those of named frames that are not of this
+    /// connection.
+    pub fn steps_with(&self, range: Range<usize>, named: &Seen) -> Vec<LadderStep> {
+        let first_ns = self.first_ns(&range);
+        let mut steps = self.steps(range);
+        let is_drawn = |frame| {
+            let of_frame =
+                |it: &LadderStep| matches!(it.step, Step::Segment { frame: of, .. } if of == frame);
+            steps.iter().any(of_frame)
+        };
+        let mut others: Vec<_> = named.timed().filter(|(it, _)| !is_drawn(it.frame)).collect();
+        others.sort_by_key(|(it, time_ns)| (*time_ns, it.frame));
+        others.dedup_by_key(|(it, _)| it.frame);
+        let Some(start_ns) = others.iter().map(|(_, time_ns)| first_ns.min(*time_ns)).min() else {
+            return steps;
+        };
+        steps.iter_mut().for_each(|step| step.time_ns += first_ns - start_ns);
+        steps.extend(others.into_iter().map(|(it, time_ns)| LadderStep {
+            time_ns: time_ns - start_ns,
+            step: Step::Segment { from: it.from, frame: it.frame, label: it.label.clone() },
+        }));
+        steps.sort_by_key(|step| step.time_ns);
+        steps
+    }
+
+    /// Returns the capture time at which the steps of `range` begin, ns.
+    pub fn first_ns(&self, range: &Range<usize>) -> u64 {
+        let first_ns = self.rungs.get(range.start).map_or(0, |rung| rung.time_ns);
+        let lookup = self.lookup.filter(|_| range.start == 0);
+        lookup.map_or(first_ns, |it| it.start_ns.min(first_ns))
+    }
+
     /// Returns the steps of a range of rungs.
     pub fn steps(&self, range: Range<usize>) -> Vec<LadderStep> {
-        let lookup = self.lookup.filter(|_| range.start == 0);
+        let (lookup, start_ns) = (self.lookup.filter(|_| range.start == 0), self.first_ns(&range));
         let rungs = self.rungs.get(range).unwrap_or(&[]);
         let (Some(first), Some(last)) = (rungs.first(), rungs.last()) else { return Vec::new() };
-        let start_ns = lookup.map_or(first.time_ns, |it| it.start_ns.min(first.time_ns));
         let span_ns = last.time_ns.saturating_sub(start_ns);
         let floor_ns = (span_ns / 100).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
         let gaps = self.gaps();

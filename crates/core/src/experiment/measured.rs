@@ -6,14 +6,15 @@
 //! no experiment explains remains `unknown`.
 
 use super::median_ns;
-use crate::app::{Protocol, Side};
+use crate::app::{ErrorCode, Protocol, Side};
 use crate::experiment::thresholds::OPENING_TRIPS;
+use crate::findings::causes::error_responses;
 use crate::findings::{self, Floors};
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, LINUX_RTO_MIN_NS};
 use crate::model::experiment::{Experiment, Verdict};
 use crate::model::{
-    Affected, Cause, Culprit, EndpointReport, Fact, Finding, Histogram, Ledger, Owner, Report,
-    Role, StateEvidence,
+    Affected, Cause, Culprit, EndpointReport, Fact, Finding, Histogram, Ledger, Outcome, Outcomes,
+    Owner, Prediction, Report, Role, StateEvidence,
 };
 use crate::wire::Endpoint;
 
@@ -57,6 +58,8 @@ pub struct OwnRequest {
     pub out_of_order: u64,
     /// Bytes of the response.
     pub wire_bytes: u64,
+    /// The error that the response states.
+    pub error: Option<ErrorCode>,
     /// Part of `wait_ns` in which the server's window held the request back, as the kernel counted
     /// it, ns.
     pub rwnd_limited_ns: u64,
@@ -100,6 +103,11 @@ pub enum Failure {
         /// Time since the SYN, ns.
         after_ns: u64,
     },
+    /// The server closed the connection before the first byte of a response.
+    Closed {
+        /// Time since the request, ns.
+        after_ns: u64,
+    },
     /// The server reset the connection before the response was complete.
     Reset {
         /// Time since the request, ns.
@@ -112,6 +120,7 @@ impl Failure {
         match self {
             Self::Refused { after_ns }
             | Self::Unanswered { after_ns }
+            | Self::Closed { after_ns }
             | Self::Reset { after_ns } => after_ns,
         }
     }
@@ -120,7 +129,17 @@ impl Failure {
         match self {
             Self::Refused { .. } => Cause::Refused,
             Self::Unanswered { .. } => Cause::SynRetransmit,
+            Self::Closed { .. } => Cause::NoAnswer,
             Self::Reset { .. } => Cause::Reset,
+        }
+    }
+
+    /// Returns the outcome of the exchange; `connect` that fails begins none.
+    fn outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Closed { .. } => Some(Outcome::Closed { by: Side::Server }),
+            Self::Reset { .. } => Some(Outcome::Reset { by: Side::Server }),
+            Self::Refused { .. } | Self::Unanswered { .. } => None,
         }
     }
 }
@@ -153,6 +172,7 @@ impl Measured {
             exchanges: report.totals.exchanges,
             ledger: all,
             latency: report.latency,
+            outcomes: self.outcomes(),
             kinds: Vec::new(),
         }];
         report.latency_histogram = latency;
@@ -160,9 +180,49 @@ impl Measured {
         report.findings = self.costs(&report);
         report.findings.extend(self.failed_attempts(&report));
         report.findings.extend(self.repeated_syns(&report));
+        report.findings.extend(self.errors(&report));
         report.findings.extend(self.windows(&report));
         findings::arrange(&mut report.findings, &report.totals);
         report
+    }
+
+    fn outcomes(&self) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        let of = |it: &OwnRequest| it.error.map_or(Outcome::Answered, Outcome::Error);
+        self.requests.iter().for_each(|it| outcomes.add(of(it)));
+        self.failures.iter().filter_map(|it| it.outcome()).for_each(|it| outcomes.add(it));
+        outcomes
+    }
+
+    /// Returns a finding about answers that state an error, if these are many.
+    fn errors(&self, report: &Report) -> Option<Finding> {
+        let of_error = self.requests.iter().filter_map(|it| it.error.map(|error| (it, error)));
+        let (all, errors) = (report.totals.exchanges, of_error.clone().count() as u64);
+        let of_server = of_error.clone().filter(|(_, error)| error.is_of_server()).count() as u64;
+        if !error_responses::are_many(errors, of_server, all) {
+            return None;
+        }
+        let lost_ns = of_error.map(|(request, _)| request.wall_ns()).sum();
+        let mut finding = self.finding(Cause::ErrorResponses, Role::Server, report, lost_ns);
+        finding.affected.exchanges = errors;
+        finding.affected.connections = report.totals.connections;
+        finding.facts = error_responses::facts_of(&self.outcomes().codes(), errors, all);
+        finding.facts.push(("count", Fact::Count(errors)));
+        finding.facts.push(("of_cases", Fact::Count(all)));
+        let codes = finding.facts.iter().find(|(name, _)| *name == "codes").cloned();
+        let mut facts = vec![("count", Fact::Count(errors)), ("of", Fact::Count(all))];
+        facts.extend(codes);
+        finding.state = vec![StateEvidence {
+            id: "stated_error",
+            agrees: true,
+            setting: "status",
+            value: String::new(),
+            place: "own socket".to_owned(),
+            process: None,
+            read_ns: None,
+            facts,
+        }];
+        Some(finding)
     }
 
     fn connections(&self) -> u64 {
@@ -179,7 +239,7 @@ impl Measured {
             lost_ns,
             share: lost_ns as f64 / report.totals.wall_ns.max(1) as f64,
             latency: report.latency,
-            counterfactual: report.latency,
+            counterfactual: Prediction::exactly(report.latency),
             confidence: findings::confidence_of(cause, exchanges),
             software: self.software.clone(),
             protocol: self.protocol,
@@ -235,7 +295,7 @@ impl Measured {
             let evidence = StateEvidence {
                 id,
                 agrees: true,
-                setting: "errno",
+                setting: if cause == Cause::NoAnswer { "read" } else { "errno" },
                 value: value.to_owned(),
                 place: "own socket".to_owned(),
                 process: None,
@@ -253,12 +313,17 @@ impl Measured {
             if cause == Cause::SynRetransmit {
                 finding.facts.push(("unanswered", Fact::Count(count)));
             }
+            if cause == Cause::NoAnswer {
+                finding.facts.push(("closed", Fact::Count(count)));
+                finding.facts.push(("of_cases", Fact::Count(report.totals.exchanges)));
+            }
             finding.state = vec![evidence];
             Some(finding)
         };
         [
             of(Cause::Refused, Role::Server, "connect_refused", "ECONNREFUSED"),
             of(Cause::SynRetransmit, Role::Network, "connect_unanswered", "ETIMEDOUT"),
+            of(Cause::NoAnswer, Role::Server, "closed_unanswered", "end of file"),
             of(Cause::Reset, Role::Server, "was_reset", "ECONNRESET"),
         ]
         .into_iter()
@@ -365,6 +430,7 @@ fn owner_of(failure: Failure) -> Owner {
     match failure {
         Failure::Refused { .. } => Owner::Connect,
         Failure::Unanswered { .. } => Owner::SynRetransmit,
+        Failure::Closed { .. } => Owner::Server,
         Failure::Reset { .. } => Owner::Unknown,
     }
 }

@@ -1,7 +1,8 @@
 use super::*;
-use crate::app::Side;
+use crate::app::{ErrorCode, Side};
+use crate::model::Cause::ErrorResponses;
 use crate::model::experiment::{Experiment, Suspect, Verdict};
-use crate::model::{Cause, Class, Culprit, Finding, Owner, Report, Role};
+use crate::model::{Cause, Class, Culprit, Finding, OutcomeKind, Owner, Report, Role};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
 
@@ -52,6 +53,25 @@ fn paused(pause_ns: u64) -> Measured {
     Measured { server: server(), requests: vec![request; 10], ..Measured::default() }
 }
 
+#[test]
+fn answers_that_state_an_error_are_no_health() {
+    let statuses = |bad: usize, status| {
+        let mut measured = paused(0);
+        let first = measured.requests.iter_mut().take(bad);
+        first.for_each(|request| request.error = ErrorCode::of_http(status));
+        measured.report(&[])
+    };
+    for (bad, status) in [(10, 503), (10, 404), (5, 500)] {
+        let report = statuses(bad, status);
+        let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+        assert_eq!((finding.cause, finding.affected.exchanges), (ErrorResponses, bad as u64));
+        assert_eq!(report.endpoints[0].outcomes.of(OutcomeKind::Error), bad as u64);
+    }
+    for (bad, status) in [(0, 503), (1, 404), (10, 302)] {
+        assert!(statuses(bad, status).findings.is_empty(), "{bad} of {status}");
+    }
+}
+
 fn captured(cause: Cause, confidence: f64) -> Report {
     let culprit = Culprit { role: Role::Server, endpoint: server() };
     let finding = Finding { confidence, lost_ns: 1, ..Finding::of_cause(cause, culprit) };
@@ -74,7 +94,7 @@ fn an_experiment_alone_names_the_cause_and_its_cost() {
     assert_eq!(finding.affected.exchanges, 10);
     assert_eq!(report.ledger.total_ns(), report.totals.wall_ns);
     assert_eq!(report.ledger.of(Owner::NagleDelayedAck), finding.lost_ns);
-    assert!(finding.counterfactual.p50_ns < MS);
+    assert!(finding.counterfactual.likely.p50_ns < MS);
     assert_eq!(report.experiments.len(), 1);
 }
 
@@ -149,6 +169,7 @@ fn refusals_resets_and_silence_are_findings_without_packets() {
     for (failure, cause, role) in [
         (Failure::Refused { after_ns: 50_000 }, Cause::Refused, Role::Server),
         (Failure::Unanswered { after_ns: 3_000 * MS }, Cause::SynRetransmit, Role::Network),
+        (Failure::Closed { after_ns: MS }, Cause::NoAnswer, Role::Server),
         (Failure::Reset { after_ns: MS }, Cause::Reset, Role::Server),
     ] {
         let measured =

@@ -1,7 +1,7 @@
 //! Adds the evidence of experiments to the findings of a report.
 
-use crate::findings;
 use crate::findings::thresholds::CONFIDENCE_MAX;
+use crate::findings::{self, prediction};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
 use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
@@ -69,7 +69,7 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
         lost_ns,
         share: lost_ns as f64 / report.totals.wall_ns.max(1) as f64,
         latency: report.latency,
-        counterfactual: hit.without.latency().at_most(&report.latency),
+        counterfactual: prediction::around(hit.without.latency().at_most(&report.latency), 0),
         is_unseen: is_captured,
         software: endpoint.and_then(|it| it.software.clone()),
         protocol: endpoint.map(|it| it.protocol).unwrap_or_default(),

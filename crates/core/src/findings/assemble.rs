@@ -11,8 +11,8 @@ use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
-    client_isolated, confidence, costs, endpoints, facts, harmless_waits, refusals, scans,
-    settling, upstream_wait,
+    client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt,
+    prediction, refusals, scans, settling, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
@@ -36,6 +36,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults.major));
     upstream_wait::settle(&mut findings, &tally, floors);
+    held_by_attempt::settle(&mut findings, &tally, floors);
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&faults.minor, wall_ns));
     let blamed: Vec<_> = faults.all().collect();
@@ -123,11 +124,14 @@ pub fn arrange(findings: &mut [Finding], totals: &Totals) {
 }
 
 /// Returns whether `fault` lost hardly any time, and affected few exchanges. If `dominated`, a cost
-/// takes most of the time.
+/// takes most of the time. Requests that fail may be fast: how many fail decides alone.
 fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool) -> bool {
     let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
     let of_exchanges = part(fault.affected.exchanges, totals.exchanges);
     let of_connections = part(fault.affected.connections, totals.connections);
+    if matches!(fault.cause, Cause::NoAnswer | Cause::ErrorResponses) {
+        return of_exchanges < TAIL_SHARE;
+    }
     // Half-open connections carry no requests.
     let met = if fault.cause == Cause::SynFlood { of_connections } else { of_exchanges };
     let rare = dominated && of_exchanges < TAIL_SHARE && of_connections < TAIL_SHARE;
@@ -183,13 +187,17 @@ pub(super) fn finding(
     let cause = &sum(parts);
     let endpoints = parts.iter().filter_map(|(key, _)| tally.endpoints.get(&key.server));
     let (mut all, mut of_exchanges, mut of_connections) = (Histogram::default(), 0, 0);
+    let mut needed_ns = u64::MAX;
     for endpoint in endpoints {
         all.merge(&endpoint.all.latency);
         of_exchanges += endpoint.all.exchanges;
         of_connections += endpoint.connections;
+        needed_ns = endpoint.round_trips.needed_ns().min(needed_ns);
     }
     let endpoint = tally.endpoints.get(&key.server).map(|endpoint| &**endpoint);
     let worst = cause.worst.as_ref();
+    // An exchange with two parts of the same cause is counted twice.
+    let likely = all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency());
     Finding {
         cause: key.cause,
         culprit,
@@ -202,8 +210,7 @@ pub(super) fn finding(
         lost_ns: cause.lost_ns,
         share: cause.lost_ns as f64 / wall_ns.max(1) as f64,
         latency: all.latency(),
-        // An exchange with two parts of the same cause is counted twice.
-        counterfactual: all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency()),
+        counterfactual: prediction::around(likely, needed_ns),
         confidence: confidence::of(key.cause, cause, tally.is_flawed()),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),

@@ -1,77 +1,73 @@
-//! Confidence of a finding: the measured share of similar findings that were right.
+//! Confidence of a finding: the share of similar findings that were right, as far as it is known.
 //!
-//! The counts are those of the findings in 636 labelled captures (of the lab, stored captures,
-//! captures of others and of other software), with the rules of the version before this file.
-//! docs/accuracy.md contains the output of `tcpwhy lab score` for the same captures. Two properties
-//! distinguish right findings from false ones: a finding from one exchange only is false far more
-//! often than one that recurs, and so is a finding in a capture that contains frames twice or one
-//! direction only. Causes differ: the counts of each are in its row ([`crate::findings::causes`]).
+//! `judged.md` counts the findings of each cause in captures whose cause is known: those that one
+//! exchange showed, and those that several did. The next finding is right with a probability of
+//! (right + 1) / (all + 2), the rule of succession (Laplace): of two that were both right the next is
+//! right with 0.75, and not for certain. One exchange alone deceives more easily, so findings of one
+//! have counts of their own. A cause of which none was judged counts as all causes do in that
+//! column; one that was never judged at all is as likely right as not.
 
-use crate::findings::causes::rules;
 use crate::findings::tally::CauseTally;
-use crate::findings::thresholds::{CONFIDENCE_MAX, CONFIDENCE_PRIOR};
-use crate::model::Cause;
+use crate::findings::thresholds::{CONFIDENCE_MAX, FLAWED_PART};
+use crate::findings::words::table;
+use crate::model::{Cause, Judged};
 
-/// Counts of judged findings.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Judged {
-    right: f64,
-    all: f64,
+const TABLE: &str = include_str!("judged.md");
+
+/// Counts of findings that one exchange showed, and of those that several did.
+type Counts = [Judged; 2];
+
+/// Returns the counts of each cause.
+fn rows() -> impl Iterator<Item = (&'static str, Counts)> {
+    table::<5>(TABLE).filter_map(|[cause, once, of_once, often, of_often]| {
+        let judged = |right: &str, all: &str| {
+            Some(Judged { right: right.parse().ok()?, all: all.parse().ok()? })
+        };
+        Some((cause, [judged(once, of_once)?, judged(often, of_often)?]))
+    })
 }
 
-impl Judged {
-    /// Creates the counts: `all` findings, of which `right` were right.
-    pub(super) const fn new(right: u16, all: u16) -> Self {
-        Self { right: right as f64, all: all as f64 }
-    }
-
-    fn share(self) -> f64 {
-        self.right / self.all
-    }
-
-    /// Share of right findings of one kind. It is computed with additional findings that were right
-    /// as often as `all`: a few that were all right do not make the next one certain.
-    fn share_among(self, all: Self) -> f64 {
-        (self.right + CONFIDENCE_PRIOR * all.share()) / (self.all + CONFIDENCE_PRIOR)
-    }
+/// Returns the number of cases of a finding: exchanges, or connections if it is of no exchange.
+pub fn cases(exchanges: u64, connections: u64) -> u64 {
+    if exchanges > 0 { exchanges } else { connections }
 }
 
-/// Creates the counts of one cause, each as the right ones and all: seen in one exchange, and in
-/// more.
-pub(super) const fn judged(once: (u16, u16), often: (u16, u16)) -> [Judged; 2] {
-    [Judged::new(once.0, once.1), Judged::new(often.0, often.1)]
+/// Returns the column of a finding with so many cases.
+fn column(cases: u64) -> usize {
+    usize::from(cases > 1)
 }
 
-/// Counts of all causes, seen in one exchange.
-const ONCE: Judged = Judged::new(78, 94);
-/// Counts of all causes, seen in more than one exchange.
-const OFTEN: Judged = Judged::new(225, 229);
-
-/// Counts of findings from one exchange in a capture that is complete. It is not complete if frames
-/// are contained twice, or one direction of most connections is missing. It makes no difference
-/// whether the vantage is known (11 of 13 right if not, 58 of 67 if so), whether bytes are missing
-/// (17 of 19), or whether the capture begins in mid-connection (24 of 27).
-const WHOLE: Judged = Judged::new(69, 80);
-/// Counts of findings from one exchange in a capture that is not complete.
-const FLAWED: Judged = Judged::new(9, 14);
+/// Returns the judged findings that are like one of `cause` with so many cases.
+pub fn judged(cause: Cause, cases: u64) -> Judged {
+    let own = rows().find(|(id, _)| *id == cause.id());
+    own.map_or_else(Judged::default, |(_, counts)| counts[column(cases)])
+}
 
 /// Returns the confidence that `tally` shows `cause`, 0 to 1.
 pub fn of(cause: Cause, tally: &CauseTally, flawed: bool) -> f64 {
-    let trace = if flawed { FLAWED.share() / WHOLE.share() } else { 1.0 };
-    rounded(of_cause(cause, tally.exchanges) * trace)
+    let share = succession(cause, cases(tally.exchanges, tally.connections));
+    rounded(if flawed { share * FLAWED_PART } else { share })
 }
 
-/// Returns the confidence of a cost that concerns all exchanges of a server.
-pub fn of_many(cause: Cause, exchanges: u64) -> f64 {
-    rounded(of_cause(cause, exchanges))
+/// Returns the confidence of a finding of `cause` with so many cases.
+pub fn of_many(cause: Cause, cases: u64) -> f64 {
+    rounded(succession(cause, cases))
 }
 
-fn of_cause(cause: Cause, exchanges: u64) -> f64 {
-    let [once, often] = rules(cause).measured;
-    match exchanges {
-        0 | 1 => once.share_among(ONCE),
-        _ => often.share_among(OFTEN),
+fn succession(cause: Cause, cases: u64) -> f64 {
+    let own = judged(cause, cases);
+    let was_judged = rows().any(|(id, _)| id == cause.id());
+    if own.all > 0 || !was_judged {
+        return share(own);
     }
+    let column = rows().map(|(_, counts)| counts[column(cases)]);
+    let add =
+        |sum: Judged, it: Judged| Judged { right: sum.right + it.right, all: sum.all + it.all };
+    share(column.fold(Judged::default(), add))
+}
+
+fn share(judged: Judged) -> f64 {
+    (judged.right + 1) as f64 / (judged.all + 2) as f64
 }
 
 fn rounded(share: f64) -> f64 {
@@ -82,47 +78,39 @@ fn rounded(share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen(exchanges: u64) -> CauseTally {
-        CauseTally { exchanges, ..CauseTally::default() }
+    #[test]
+    fn the_table_has_causes_once_and_no_more_right_than_judged() {
+        let rows: Vec<_> = rows().collect();
+        assert!(rows.len() > 20, "{rows:?}");
+        for (index, (id, counts)) in rows.iter().enumerate() {
+            assert!(Cause::from_id(id).is_some(), "{id}");
+            assert!(rows.iter().skip(index + 1).all(|(other, _)| other != id), "{id} twice");
+            assert!(counts.iter().all(|it| it.right <= it.all), "{id}: {counts:?}");
+            assert!(counts.iter().any(|it| it.all > 0), "{id}: none");
+        }
     }
 
     #[test]
-    fn a_recurring_cause_has_more_confidence_than_one_seen_once() {
-        for &cause in Cause::ALL {
-            let [once, often] = [1, 2].map(|exchanges| of(cause, &seen(exchanges), false));
-            assert!(often > once, "{cause:?}: {often} {once}");
-        }
+    fn few_findings_that_were_all_right_do_not_make_the_next_certain() {
+        let shares =
+            [(0, 0), (2, 2), (18, 18), (0, 2)].map(|(right, all)| share(Judged { right, all }));
+        assert_eq!(shares, [0.5, 0.75, 0.95, 0.25]);
     }
 
     #[test]
     fn a_flawed_capture_lowers_the_confidence() {
-        let clear = of(Cause::RetransmissionTimeout, &seen(3), false);
-        assert!(of(Cause::RetransmissionTimeout, &seen(3), true) < clear);
+        let seen = CauseTally { exchanges: 3, ..CauseTally::default() };
+        let [clear, flawed] = [false, true].map(|flawed| of(Cause::NagleDelayedAck, &seen, flawed));
+        assert!((flawed - clear * 0.75).abs() < 0.011, "{flawed} {clear}");
+        assert_eq!(rounded(1.0), 0.99, "nothing is certain");
     }
 
     #[test]
-    fn a_cause_that_was_often_false_has_less_confidence_than_one_that_never_was() {
-        let [false_often, never] = [Cause::MtuBlackHole, Cause::ZeroWindow];
-        assert!(of(false_often, &seen(1), false) < of(never, &seen(1), false));
-    }
-
-    #[test]
-    fn nothing_is_certain_and_a_cause_that_was_never_measured_is_like_all() {
-        for &cause in Cause::ALL {
-            let [once, often] = rules(cause).measured;
-            assert!(once.right <= once.all && often.right <= often.all, "{cause:?}");
-            for exchanges in [0, 1, 2, 1_000_000] {
-                let sure = of(cause, &seen(exchanges), false);
-                assert!((0.0..=CONFIDENCE_MAX).contains(&sure), "{cause:?} {exchanges}: {sure}");
-            }
+    fn a_cause_without_judged_findings_is_as_likely_as_not() {
+        let known: Vec<_> = rows().map(|(id, _)| id).collect();
+        for cause in Cause::ALL.iter().filter(|it| !known.contains(&it.id())) {
+            assert_eq!(of_many(*cause, 7), 0.5, "{cause:?}");
         }
-        let unmeasured = Judged::new(0, 0).share_among(OFTEN);
-        assert!((unmeasured - OFTEN.share()).abs() < 1e-9);
-    }
-
-    #[test]
-    fn four_of_its_own_weigh_as_much_as_all_causes() {
-        let never = Judged::new(0, 4).share_among(Judged::new(10, 10));
-        assert!((never - 0.5).abs() < 1e-9, "{never}");
+        assert!(Cause::ALL.iter().all(|&it| of_many(it, u64::MAX) <= CONFIDENCE_MAX));
     }
 }

@@ -11,7 +11,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
 use crate::findings::thresholds::{
     AMBIGUOUS_CONFIDENCE_MAX, TYPED_LINE_BYTES, TYPED_MIN_NS, VERY_FEW_EXCHANGES,
 };
-use crate::findings::{confidence, slow};
+use crate::findings::{confidence, prediction, slow};
 use crate::model::{Cause, Class, Evidence, Fact, Family, Finding, Latency, Ledger, Owner};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -137,7 +137,8 @@ fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding
         finding.affected.exchanges = tail.count;
         if let Some(tail) = endpoint.tails.of(cause).filter(|_| tallied.exchanges == 0) {
             let without = endpoint.all.latency.exchanged(&tail.now, &tail.without).latency();
-            finding.counterfactual = without.at_most(&finding.latency);
+            let likely = without.at_most(&finding.latency);
+            finding.counterfactual = prediction::around(likely, endpoint.round_trips.needed_ns());
         }
         facts.extend(of_few);
     }
@@ -158,7 +159,8 @@ fn spread(of_endpoint: &EndpointCost<'_>, total_ns: u64, finding: &mut Finding) 
     finding.affected.connections = endpoint.connections;
     finding.protocol = endpoint.identity.protocol;
     finding.software = endpoint.identity.software.clone().map(String::from);
-    finding.counterfactual = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
+    let likely = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
+    finding.counterfactual = prediction::around(likely, endpoint.round_trips.needed_ns());
     finding.confidence = confidence::of_many(cause, endpoint.all.exchanges);
     if let Some((sample, show)) = endpoint.sample(cause).zip(rules_of_cost(cause).show) {
         let mut proof = Proof::default();

@@ -10,6 +10,7 @@ pub(super) fn add_up(tally: &Tally, report: &mut Report) {
     for endpoint in tally.endpoints.values() {
         report.ledger.merge(&endpoint.all.ledger);
         report.totals.exchanges += endpoint.all.exchanges;
+        report.totals.outcomes.merge(&endpoint.all.outcomes);
         latency.merge(&endpoint.all.latency);
     }
     report.totals.wall_ns = report.ledger.total_ns();
@@ -46,6 +47,7 @@ fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
             exchanges: tally.all.exchanges,
             ledger: tally.all.ledger,
             latency: tally.all.latency.latency(),
+            outcomes: tally.all.outcomes.clone(),
             kinds: kinds(tally),
         })
         .collect();
@@ -73,6 +75,7 @@ fn kinds(tally: &EndpointTally) -> Vec<KindReport> {
             kind: name.to_string(),
             exchanges: group.exchanges,
             latency: group.latency.latency(),
+            outcomes: group.outcomes,
         })
         .collect()
 }

@@ -66,7 +66,7 @@ pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>
     all.retain(|ruled_out| ruled_out.cause != key.cause);
     if endpoint.is_some_and(|endpoint| endpoint.sender(key.sender).retransmissions.spurious > 0) {
         // A D-SACK came after all, for this retransmission or another.
-        all.retain(|it| !["not_acknowledged", "no_dsack"].contains(&it.why));
+        all.retain(|it| !["not_acknowledged", "no_dsack", "not_late"].contains(&it.why));
     }
     all.extend((rules(key.cause).ruled_out)(cause, endpoint));
     all

@@ -1,8 +1,10 @@
-//! Clients that try an address of one family and, when no answer comes, an address of the other
-//! family (RFC 8305 §5). The request on the connection that was finally set up has waited for that.
+//! Clients that try an address and, when no answer comes, another address of the same name: often one
+//! of the other family (RFC 8305 §5). What they do on the connection that is finally set up has
+//! waited for that.
 
-use crate::app::{Protocol, Side};
+use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
+use crate::dns::Lookup;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{First, Instance, Key, Tally};
 use crate::judge::thresholds::RTO_INITIAL_NS;
@@ -16,36 +18,80 @@ const KEPT_MAX: usize = 1 << 10;
 /// Name of the fact: number of clients that tried another address.
 pub(super) const FALLBACKS: &str = "fallbacks";
 
-/// A SYN that was sent once and never answered.
+/// An attempt that was never answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Unanswered {
     client: Endpoint,
     server: Endpoint,
     syn: Sighting,
+    /// Time of the last SYN, ns.
+    last_ns: u64,
+    /// Time by which the client has given up, or its kernel would have sent another SYN, ns.
+    until_ns: u64,
 }
 
 impl Unanswered {
-    /// Returns the unanswered SYN of `connection`, if it was sent once and never answered.
+    /// Returns the attempt of `connection`, if it was never answered.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
         let setup = &connection.setup;
-        if setup.syns != 1 || setup.syn_acks != 0 || setup.refused {
+        if setup.syn_acks != 0 || setup.refused || connection.sends_probes() {
             return None;
         }
         let silent = !connection.senders[Side::Server as usize].started();
         let (client, server) = (connection.client(), connection.server());
-        setup.frames().syn.filter(|_| silent).map(|syn| Self { client, server, syn })
+        let syn = setup.frames().syn.filter(|_| silent)?;
+        let times_ns: Vec<_> = setup.syns_before_answer().map(|syn| syn.time_ns).collect();
+        let last_ns = setup.syn_last_ns();
+        // The timer doubles, or stays the same (RFC 6298 §5.5; `tcp_syn_linear_timeouts`).
+        let mut waits = times_ns.windows(2).map(|pair| 2 * (pair[1] - pair[0]));
+        let until_ns = last_ns + waits.next_back().unwrap_or(0).max(RTO_INITIAL_NS);
+        Some(Self { client, server, syn, last_ns, until_ns })
+    }
+
+    fn is_repeated(&self) -> bool {
+        self.last_ns > self.syn.time_ns
     }
 
     fn rank(&self) -> (u64, FrameId) {
         (self.syn.time_ns, self.syn.frame)
     }
 
-    /// Returns whether the client of this SYN opened the connection of `first` next. That both
-    /// clients are one host is known if the capture was taken there.
-    fn leads_to(&self, first: &First) -> bool {
+    /// Returns whether the client of this attempt opened the connection of `first` instead. That
+    /// both clients are one host is known if the capture was taken there. If the client has tried
+    /// for long, a look-up must show that both addresses have one name.
+    fn leads_to(&self, first: &First, lookups: &[Lookup]) -> bool {
+        let is_other_family = first.server.ip().is_ipv4() != self.server.ip().is_ipv4();
+        let is_soon = first.start_ns < self.syn.time_ns + RTO_INITIAL_NS;
+        let is_same_client = first.client == self.client.address;
         first.server.port == self.server.port
-            && first.server.ip().is_ipv4() != self.server.ip().is_ipv4()
-            && first.was_seen_at_client()
+            && first.server.address != self.server.address
+            && (is_same_client || is_other_family && first.was_seen_at_client())
+            && (is_other_family && is_soon && first.was_seen_at_client()
+                || first.established && self.is_named_with(first, lookups))
+    }
+
+    /// Returns whether the client, from one of its addresses, has looked up a name that has both
+    /// addresses.
+    fn is_named_with(&self, first: &First, lookups: &[Lookup]) -> bool {
+        lookups.iter().any(|lookup| {
+            [self.client.address, first.client].contains(&lookup.client)
+                && lookup.start_ns <= first.start_ns
+                && [self.server.address, first.server.address]
+                    .iter()
+                    .all(|address| lookup.addresses.contains(address))
+        }) || self.is_named_by_two(first, lookups)
+    }
+
+    /// Returns whether two look-ups of one name, for A and for AAAA, have one address each.
+    fn is_named_by_two(&self, first: &First, lookups: &[Lookup]) -> bool {
+        let of = |address: [u8; 16]| {
+            lookups
+                .iter()
+                .filter(move |it| it.addresses.contains(&address) && it.start_ns <= first.start_ns)
+        };
+        let clients = [self.client.address, first.client];
+        let mut dead = of(self.server.address).filter(|it| clients.contains(&it.client));
+        dead.any(|one| of(first.server.address).any(|it| it.digest == one.digest))
     }
 }
 
@@ -64,8 +110,8 @@ fn keep_earliest(unanswered: &mut Vec<Unanswered>) {
 }
 
 /// Adds the time until a client tried another address to the first exchange that had to wait for
-/// it.
-pub(super) fn settle(tally: &mut Tally) {
+/// it, or to the attempt if that is counted by itself. `lookups` are those of the capture.
+pub(super) fn settle(tally: &mut Tally, lookups: &[Lookup]) {
     let mut attempts = std::mem::take(&mut tally.unanswered);
     if attempts.is_empty() {
         return;
@@ -75,18 +121,59 @@ pub(super) fn settle(tally: &mut Tally) {
     let mut firsts = tally.take_firsts();
     // An exchange that had to wait begins earlier, and is the next of no other SYN.
     let starts_ns: Vec<_> = firsts.iter().map(|first| first.start_ns).collect();
-    for attempt in &attempts {
-        let (from_ns, to_ns) = (attempt.syn.time_ns, attempt.syn.time_ns + RTO_INITIAL_NS);
+    for (at, attempt) in attempts.iter().enumerate() {
+        let (from_ns, to_ns) = (attempt.syn.time_ns, attempt.until_ns);
         let from = starts_ns.partition_point(|&start_ns| start_ns <= from_ns);
         let to = starts_ns.partition_point(|&start_ns| start_ns < to_ns);
         let next = firsts[from..to]
             .iter_mut()
-            .find(|first| first.start_ns > from_ns && attempt.leads_to(first));
-        if let Some(first) = next {
-            add_wait(attempt, first, tally);
+            .find(|first| first.start_ns > from_ns && attempt.leads_to(first, lookups));
+        match next {
+            Some(first) if attempt.is_repeated() => {
+                // Another address that did not answer either may have been tried before.
+                let begins = attempts[at + 1..].iter().filter(|it| {
+                    it.server.port == attempt.server.port
+                        && it.server.address != attempt.server.address
+                        && it.client.address == attempt.client.address
+                });
+                let begins_ns = begins.map(|it| it.syn.time_ns).min().unwrap_or(u64::MAX);
+                add_to_attempt(attempt, first, begins_ns.min(first.start_ns), tally);
+            }
+            Some(first) => add_wait(attempt, first, tally),
+            None => {}
         }
     }
     tally.firsts = firsts;
+}
+
+/// Adds to the cost of `attempt`, which is counted by itself, the time until the client went on at
+/// `went_on_ns`, at last with `first`.
+fn add_to_attempt(attempt: &Unanswered, first: &First, went_on_ns: u64, tally: &mut Tally) {
+    let server = tally.row_of(attempt.server);
+    let is_of = |key: &&Key| key.cause == Cause::SynRetransmit && key.culprit.endpoint == server;
+    let Some(key) = tally.causes.of(server).map(|(key, _)| key).find(is_of).cloned() else {
+        return;
+    };
+    let counted_ns = attempt.last_ns - attempt.syn.time_ns;
+    let waited_ns = went_on_ns.saturating_sub(attempt.syn.time_ns).max(counted_ns);
+    if let Some(endpoint) = tally.endpoints.get_mut(&server) {
+        let kind: Label = "connect".into();
+        endpoint.set_wall(kind.digest(), (counted_ns, waited_ns), Owner::SynRetransmit);
+    }
+    let cause = tally.causes.at(&key);
+    cause.lost_ns += waited_ns - counted_ns;
+    cause.now.replace(counted_ns, waited_ns);
+    cause.note_share(waited_ns, waited_ns);
+    cause.shown.add(FALLBACKS, 1);
+    if let Some(worst) = cause.worst.as_mut().filter(|worst| worst.client == attempt.client) {
+        let (frame, time_ns) = (first.frame, first.start_ns);
+        if went_on_ns == time_ns {
+            worst.proof.add_frame("went_on", Sighting { frame, time_ns, ..attempt.syn });
+        }
+        worst.proof.add_fact("fell_back", Fact::Text(first.server.to_string()));
+        worst.proof.add_fact("dead", Fact::Text(attempt.server.to_string()));
+        worst.proof.add_fact("went_on_ns", Fact::Ns(waited_ns));
+    }
 }
 
 /// Adds the time of `attempt` to `first`, which had to wait for it.

@@ -26,7 +26,8 @@ pub(super) fn observe(
     let blamed: HashSet<_> = faults.iter().map(|(key, _)| *key).collect();
     let mut groups: BTreeMap<_, Vec<Part<'_>>> = BTreeMap::new();
     for (key, cause) in tally.causes.iter() {
-        if key.cause.class() == Class::Fault && !blamed.contains(key) {
+        let is_wait = key.cause.class() == Class::Fault && !key.cause.makes_exchanges_fail();
+        if is_wait && !blamed.contains(key) {
             groups.entry((key.server, key.cause, key.sender)).or_default().push((key, cause));
         }
     }

@@ -17,10 +17,10 @@ type Hosts = [[u8; 16]; 2];
 
 /// Number of exchanges kept per shard whose round trip is not known, the first of each connection;
 /// later ones stay as they are.
-const OPEN_MAX: usize = 1 << 12;
+const OPEN_MAX: usize = 1 << 10;
 
 /// Number of pairs of hosts known per shard from connections without a handshake.
-const HOSTS_MAX: usize = 1 << 12;
+const HOSTS_MAX: usize = 1 << 10;
 
 /// Round trips that connections without a handshake show, and the exchanges that wait for one.
 #[derive(Clone, Default)]

@@ -6,7 +6,7 @@
 //! separate exchange with the resolver.
 
 use crate::app::{Protocol, Side};
-use crate::dns::thresholds::SEQUEL_MAX_NS;
+use crate::dns::thresholds::{SEQUEL_MAX_NS, SLOW_MIN_NS};
 use crate::dns::{Lookup, Outcome, Query};
 use crate::findings::causes::lookup::{
     self, LookupRules, LookupScene, OtherQueries, ServerBehaviour,
@@ -14,6 +14,7 @@ use crate::findings::causes::lookup::{
 use crate::findings::causes::rules;
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
+use crate::findings::proof::Shown;
 use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
 use crate::findings::{fallback, retries};
 use crate::judge::thresholds::ALIKE_PART;
@@ -23,10 +24,11 @@ use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
-    fallback::settle(tally);
+    fallback::settle(tally, &lookups);
     retries::settle(tally);
     count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
+    let (asked, fastest_ns) = (Asked::of(&lookups), fastest(&lookups));
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     let in_window = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
     let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && in_window(it);
@@ -43,7 +45,8 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     }
     let firsts = tally.take_firsts();
     let isolated = isolated(&lookups, &firsts, tally);
-    let known = Known { answering, forwarded, distances: Distances::of(&firsts), isolated };
+    let distances = Distances::of(&firsts);
+    let known = Known { answering, fastest_ns, forwarded, asked, distances, isolated };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
@@ -62,6 +65,8 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
         match held_up_server(lookup, &firsts) {
             Some(first) => attribute_within(lookup, first, &known, tally),
+            // What waits for a connection over TCP that never came is the attempt.
+            None if waits_for_tcp(lookup, tally) => {}
             None if in_window(lookup) => add_as_exchange(lookup, &known, tally),
             None => {}
         }
@@ -154,7 +159,10 @@ fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
 /// Behaviour of resolvers over all look-ups and connections.
 struct Known {
     answering: Answering,
+    /// Time of the fastest answer of each server that was no failure, ns.
+    fastest_ns: HashMap<Endpoint, u64>,
     forwarded: Forwarded,
+    asked: Asked,
     distances: Distances,
     /// Clients to which nothing came at all, with the number of resolvers that they queried.
     isolated: HashMap<[u8; 16], u64>,
@@ -170,7 +178,7 @@ fn isolated(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8;
         for query in &lookup.queries {
             // A server on the host itself is reached without the network.
             let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-            *received |= local || query.answered_ns.is_some() || query.later_fragment.is_some();
+            *received |= local || query.answered_ns.is_some() || query.is_cut_short();
             resolvers.insert(query.server.address);
         }
     }
@@ -185,6 +193,32 @@ fn isolated(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8;
     silent.map(|(client, (resolvers, _))| (client, resolvers.len() as u64)).collect()
 }
 
+/// Number of look-ups of each name: only what is asked again can be answered from a cache.
+#[derive(Default)]
+struct Asked {
+    by_all: HashMap<u64, u64>,
+    by_client: HashMap<([u8; 16], u64), u64>,
+}
+
+impl Asked {
+    fn of(lookups: &[Lookup]) -> Self {
+        let mut asked = Self::default();
+        for lookup in lookups.iter().filter(|lookup| !lookup.by_resolver) {
+            *asked.by_all.entry(lookup.digest).or_default() += 1;
+            *asked.by_client.entry((lookup.client, lookup.digest)).or_default() += 1;
+        }
+        asked
+    }
+
+    fn add_up(&self, lookup: &Lookup, shown: &mut Shown) {
+        let again = self.by_all.get(&lookup.digest).is_some_and(|&count| count > 1);
+        shown.add(lookup::ASKED_AGAIN, u64::from(again));
+        let by_client = self.by_client.get(&(lookup.client, lookup.digest));
+        let again = by_client.is_some_and(|&count| count > 1);
+        shown.add(lookup::ASKED_AGAIN_BY_CLIENT, u64::from(again));
+    }
+}
+
 /// Number of queries of a type that each server answered.
 type Answering = HashMap<(Endpoint, u16), u64>;
 
@@ -197,14 +231,38 @@ fn answering(lookups: &[Lookup]) -> Answering {
     answering
 }
 
+/// Returns the time of the fastest answer of each server that was no failure, ns.
+fn fastest(lookups: &[Lookup]) -> HashMap<Endpoint, u64> {
+    let mut fastest_ns = HashMap::new();
+    let queries = lookups.iter().flat_map(|lookup| &lookup.queries);
+    for query in queries.filter(|query| query.is_answered() && !query.is_failure()) {
+        let Some(answered_ns) = query.answered_ns else { continue };
+        let taken_ns = answered_ns.saturating_sub(query.sent_ns);
+        let least_ns = fastest_ns.entry(query.server).or_insert(taken_ns);
+        *least_ns = taken_ns.min(*least_ns);
+    }
+    fastest_ns
+}
+
 /// Returns the exchange of a server that looked something up itself (the name of its client, for
 /// example) while the client waited for it.
 fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First> {
     let end = firsts.partition_point(|first| first.start_ns <= lookup.start_ns);
     firsts[..end].iter().rev().take(256).find(|first| {
-        first.server.address == lookup.client
-            && lookup.end_ns <= first.start_ns + first.wall_ns + first.rtt_base_ns
+        first.server.address == lookup.client && lookup.end_ns <= first.end_ns() + first.rtt_base_ns
     })
+}
+
+/// Returns whether the answer was truncated, so that the client had to ask over TCP (RFC 7766 §5),
+/// and no connection to the server was ever established.
+fn waits_for_tcp(lookup: &Lookup, tally: &Tally) -> bool {
+    let truncated = lookup.queries.iter().find(|query| query.flags.is_truncated);
+    let Some(query) = truncated.filter(|_| lookup.queries.iter().all(|it| !it.flags.over_tcp))
+    else {
+        return false;
+    };
+    let endpoint = tally.endpoints.get(&query.server);
+    endpoint.is_some_and(|it| it.set_ups.established == 0 && it.all.exchanges > 0)
 }
 
 fn add_to_first(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
@@ -254,8 +312,11 @@ fn attribute(
     tally: &mut Tally,
 ) {
     let answering = &known.answering;
-    let rtt_ns = known.distances.to(&lookup.queries[0].server);
-    let parts = lookup.split(rtt_ns, unseen_ns);
+    let server_asked = &lookup.queries[0].server;
+    // What the server has shown is a better prediction than the distance of its network.
+    let shown_ns = known.fastest_ns.get(server_asked).copied().filter(|&ns| ns < SLOW_MIN_NS);
+    let fair_ns = shown_ns.or_else(|| known.distances.to(server_asked));
+    let parts = lookup.split(fair_ns, unseen_ns);
     for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
         // A failure is reported however quickly it came.
         let failed = cause == Cause::DnsFailure
@@ -266,7 +327,7 @@ fn attribute(
         }
         let Some(rules) = rules(cause).lookup else { continue };
         let Some(query) = clearest_query(lookup, rules) else { continue };
-        let in_time = query.answered_ns.is_none() && answers(query, answering) > 0;
+        let in_time = query.answered_ns.is_none() && known.fastest_ns.contains_key(&query.server);
         if lookup.is_abandoned && in_time {
             // The client continued although its server answers: the answer was not captured.
             continue;
@@ -289,16 +350,18 @@ fn attribute(
         };
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.at(&key);
-        lookup::add_up(lookup, query, &mut cost.shown);
         cost.shown.add(lookup::FORWARDED, u64::from(upstream.is_some()));
+        known.asked.add_up(lookup, &mut cost.shown);
         let answered = answers(query, answering);
         let of_server = answering.iter().filter(|((server, _), _)| *server == query.server);
         let other_types = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
+        let is_type_silent = answered == 0 && other_types > 0;
+        lookup::add_up(cause, lookup, query, is_type_silent, &mut cost.shown);
         let resolvers_if_isolated = isolated;
         let known = OtherQueries { answered, other_types, upstream, resolvers_if_isolated };
         let scene = LookupScene { lookup, query, known: &known };
         let instance = lookup::instance(&scene, (cause, ns));
-        cost.add_part(wall_ns, ns, (rules.count)(lookup), instance);
+        cost.add_part(wall_ns, ns, (rules.count)(lookup, query), instance);
     }
 }
 

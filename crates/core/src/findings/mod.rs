@@ -6,6 +6,7 @@
 
 mod app_flow_control;
 mod assemble;
+mod attempts;
 mod buffer_limits;
 pub(crate) mod causes;
 mod client_isolated;
@@ -19,10 +20,13 @@ mod fallback;
 mod floors;
 mod forwarded;
 mod harmless_waits;
+mod held_by_attempt;
+mod left_waiting;
 mod legs;
 mod lookups;
 mod notes;
 mod overflow;
+pub mod prediction;
 mod proof;
 mod refusals;
 mod retries;
@@ -34,13 +38,14 @@ mod shared_link;
 mod slow;
 mod tally;
 pub mod thresholds;
+mod unheard;
 mod upstream_wait;
 mod words;
 mod worst;
 
 pub use assemble::{arrange, assemble};
 pub use causes::delayed_ack::SEND_BUFFER as BLOCKED_BY_SEND_BUFFER;
-pub use confidence::of_many as confidence_of;
+pub use confidence::{cases, judged, of_many as confidence_of};
 pub use floors::Floors;
 pub use lookups::link;
 pub use tally::Tally;

@@ -25,6 +25,8 @@ pub struct Notes {
     ecn_marked: u64,
     ecn_echoed: u64,
     unanswered: u64,
+    probes: u64,
+    other_answers: u64,
     /// Events that no finding reports; known when all findings are.
     pub noticed: Noticed,
     /// Number of streams without a known end that their receivers stopped by a RST.
@@ -37,6 +39,10 @@ pub struct Notes {
     pub discarded_bytes: u64,
     /// Number of connections to servers that share a row, because there were too many servers.
     pub crowded: u64,
+    /// Number of exchanges whose cause is added to that of others, because there were too many.
+    pub joined_causes: u64,
+    /// Number of look-ups that could not be kept until the exchanges after them were known.
+    pub unlinked: u64,
     /// Number of connections that reused the addresses and ports of another.
     pub port_reuses: u64,
 }
@@ -76,6 +82,11 @@ impl Noticed {
 }
 
 impl Notes {
+    /// Records that a finding reports `count` requests without a response when the capture ended.
+    pub fn count_answerless(&mut self, count: u64) {
+        self.unanswered = self.unanswered.saturating_sub(count);
+    }
+
     /// Excludes the events that findings of these causes report.
     pub fn exclude(&mut self, mut reported: impl Iterator<Item = Cause>) {
         let of_names = |cause| matches!(cause, Cause::DnsSearch | Cause::DnsFailure);
@@ -112,6 +123,8 @@ impl Notes {
         });
         self.icmp_errors += reported.map_or(0, |reported| reported.count);
         self.unanswered += u64::from(connection.left_unanswered);
+        self.probes += u64::from(connection.sends_probes());
+        self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
         self.tunnelled += u64::from(connection.is_tunnelled());
         let senders = &connection.senders;
         let seen = senders.iter().all(Sender::seen);
@@ -159,11 +172,15 @@ impl Notes {
         self.ecn_marked += other.ecn_marked;
         self.ecn_echoed += other.ecn_echoed;
         self.unanswered += other.unanswered;
+        self.probes += other.probes;
+        self.other_answers += other.other_answers;
         self.stopped += other.stopped;
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
         self.discarded_bytes += other.discarded_bytes;
         self.crowded += other.crowded;
+        self.joined_causes += other.joined_causes;
+        self.unlinked += other.unlinked;
         self.port_reuses += other.port_reuses;
     }
 
@@ -196,6 +213,8 @@ impl Notes {
             ("window_scale_unknown", "connections", self.unscaled),
             ("connections_evicted", "count", self.evicted),
             ("too_many_servers", "connections", self.crowded),
+            ("too_many_causes", "exchanges", self.joined_causes),
+            ("too_many_lookups", "count", self.unlinked),
             ("tunnels", "connections", self.tunnelled),
             ("port_reuse", "count", self.port_reuses),
             ("one_off_retransmissions", "count", self.noticed.retransmissions),
@@ -209,6 +228,8 @@ impl Notes {
             ("icmp_errors", "count", self.icmp_errors),
             ("ecn", "count", self.ecn_marked),
             ("unanswered_requests", "count", self.unanswered),
+            ("probes", "count", self.probes),
+            ("two_servers", "count", self.other_answers),
             ("dns_nxdomain", "count", self.nxdomain),
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {

@@ -24,6 +24,8 @@ struct Tried {
     answered: u64,
     refused: u64,
     silent: u64,
+    /// Number of attempts that were refused.
+    refusals: u64,
     frames: BTreeSet<FrameId>,
 }
 
@@ -31,6 +33,16 @@ impl Tried {
     fn ports(&self) -> u64 {
         self.answered + self.refused + self.silent
     }
+
+    fn is_scan(&self) -> bool {
+        self.ports() >= SCANNED_PORTS_MIN && is_once(self.refusals, self.refused)
+    }
+}
+
+/// Returns whether each of `tried` was tried about once, in `attempts` that were refused: a scan is
+/// done with an address that refuses it, and a client that needs the service comes back.
+fn is_once(attempts: u64, tried: u64) -> bool {
+    attempts == tried || attempts < 2 * tried
 }
 
 /// Greatest number of frames that an observation names.
@@ -131,16 +143,20 @@ fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
         if let Some(client) = client(cause) {
             let tried = all.entry((client, key.server.address)).or_default();
             tried.refused += if key.server.port == 0 { cause.exchanges } else { 1 };
+            tried.refusals += cause.exchanges;
         }
     }
-    all.retain(|_, tried| tried.ports() >= SCANNED_PORTS_MIN);
+    all.retain(|_, tried| tried.is_scan());
     all
 }
 
-/// Returns the clients that many hosts refused.
+/// Returns the clients that many hosts refused. A router that refuses all of them, since it has no
+/// route, shows nothing about the client.
 fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
     let mut all: BTreeMap<Host, (BTreeSet<Host>, u64)> = BTreeMap::new();
-    let refused = tally.causes.iter().filter(|(key, _)| key.cause == Cause::Refused);
+    let refused = tally.causes.iter().filter(|(key, _)| {
+        key.cause == Cause::Refused && key.culprit.endpoint.address == key.server.address
+    });
     for (key, cause) in refused {
         if let Some(client) = client(cause) {
             let (hosts, attempts) = all.entry(client).or_default();
@@ -148,7 +164,9 @@ fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
             *attempts += cause.exchanges;
         }
     }
-    all.retain(|_, (hosts, _)| hosts.len() >= SCANNED_HOSTS_MIN);
+    all.retain(|_, (hosts, attempts)| {
+        hosts.len() >= SCANNED_HOSTS_MIN && is_once(*attempts, hosts.len() as u64)
+    });
     all.into_iter()
         .map(|(client, (hosts, attempts))| (client, (hosts.len() as u64, attempts)))
         .collect()

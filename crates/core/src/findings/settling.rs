@@ -5,7 +5,8 @@ use crate::app::Side;
 use crate::findings::causes::{delayed_ack, nagle_delayed_ack, send_buffer};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::{
-    app_flow_control, cross_traffic, legs, overflow, refusals, route_change, shared_link,
+    app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
+    route_change, shared_link, unheard,
 };
 use crate::model::{Cause, Class, Owner, Role, Settled};
 use crate::wire::Endpoint;
@@ -24,8 +25,8 @@ struct Pass {
 /// because everything that follows compares waits with it: legs, then queues of other traffic, then
 /// routes, which explain the remaining queues. If the path does not explain a wait, the sender is
 /// examined next: Nagle's algorithm, the peer's application, a shared link. Buffers come after
-/// these, since each of them looks like a small buffer. Set-up, refusals and retransmissions
-/// concern other causes, and come last.
+/// these, since each of them looks like a small buffer. Failures, set-up,
+/// refusals and retransmissions concern other causes, and come last.
 const PASSES: &[Pass] = &[
     Pass { decides: "sums of exchanges alike are complete", run: complete },
     Pass { decides: "other connections of the same hosts show the path", run: legs::settle },
@@ -36,7 +37,11 @@ const PASSES: &[Pass] = &[
     Pass { decides: "transfers share a full link", run: shared_link::settle },
     Pass { decides: "the sender writes in pieces by its own clock", run: send_buffer::settle },
     Pass { decides: "the sender met late ACKs by chance", run: delayed_ack::settle },
+    Pass { decides: "requests of that kind are answered sooner", run: left_waiting::settle },
+    Pass { decides: "other connections of the hosts work, or none does", run: unheard::settle },
+    Pass { decides: "what fails differs from what succeeds", run: attempts::settle },
     Pass { decides: "the listener's queue overflows", run: set_up },
+    Pass { decides: "one of the hosts has the packets, and ignores them", run: attempts::place },
     Pass { decides: "the refusal does not come from the host", run: refusals::settle },
     Pass { decides: "most retransmissions were needless", run: spurious_losses },
     Pass {
@@ -104,8 +109,11 @@ pub(super) fn think(sender: Side) -> (Cause, Owner) {
 
 /// Attributes dropped SYNs to the listener's queue if that overflows.
 fn set_up(tally: &mut Tally) {
-    let repeated = tally.causes.keys().filter(|key| key.cause == Cause::SynRetransmit);
-    let repeated: Vec<_> = repeated.cloned().collect();
+    let repeated = tally
+        .causes
+        .iter()
+        .filter(|(key, cause)| key.cause == Cause::SynRetransmit && !attempts::is_told(cause));
+    let repeated: Vec<_> = repeated.map(|(key, _)| key.clone()).collect();
     if !repeated.is_empty() {
         overflow::by_server(&mut tally.firsts);
     }

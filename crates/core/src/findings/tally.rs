@@ -3,8 +3,9 @@
 mod affected_clients;
 mod causes;
 mod culprits;
-mod endings;
+pub(super) mod endings;
 mod endpoint;
+mod failures;
 mod flows;
 mod history;
 mod hosts;
@@ -19,8 +20,7 @@ mod waits;
 pub use affected_clients::AffectedClients;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
-use endings::closed_on;
-pub use endpoint::{EndpointTally, Group, Handshakes, KIND_OTHER, Sample};
+pub use endpoint::{EndpointTally, Group, Handshakes, Holds, KIND_OTHER, Sample};
 pub use flows::{Flow, Flows};
 pub use hosts::Hosts;
 pub use queues::{Queues, SmallExchange, Transfer};
@@ -33,20 +33,24 @@ pub use waits::{Wait, Waits};
 
 use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
-use crate::dns::DNS_PORT;
+use crate::dns::{DNS_PORT, Lookup};
+use crate::findings::attempts::Syns;
 use crate::findings::causes::rules;
 use crate::findings::fallback::Unanswered;
+use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
 use crate::findings::notes::Notes;
 use crate::findings::retries::FailedRequest;
 use crate::findings::scene::Scene;
 use crate::findings::thresholds::{COST_MIN_NS, SEQUENCE_MIN};
+use crate::findings::unheard::Unheard;
 use crate::findings::worst::Worst;
-use crate::findings::{fallback, retries};
-use crate::model::{Cause, Owner, Shares, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Outcome, SimpleExchange, Sink};
+use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
+use crate::model::{Cause, Owner, Shares, Vantage, Window};
+use crate::tcp::{Chain, Connection, Exchange, SimpleExchange, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
+use std::cmp::Reverse;
 
 /// The first exchange of a connection, which a look-up before it may have delayed.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +65,8 @@ pub struct First {
     pub kind: u64,
     /// Wall time of the exchange, ns.
     pub wall_ns: u64,
+    /// Time between handshake and request, which is no part of the wall time, ns.
+    pub rested_ns: u64,
     /// Base round trip to the server, ns.
     pub rtt_base_ns: u64,
     /// Least round trip from the vantage to the server, ns; 0 if unknown.
@@ -92,7 +98,7 @@ impl First {
 
     /// Time of the end of the exchange, ns.
     pub fn end_ns(&self) -> u64 {
-        self.start_ns + self.wall_ns
+        self.start_ns + self.rested_ns + self.wall_ns
     }
 
     /// Returns whether the exchange was captured at its client: other connections and look-ups
@@ -117,20 +123,26 @@ pub struct TcpLookup {
 }
 
 /// Number of such exchanges kept per shard. Any more are treated as look-ups.
-const TCP_LOOKUPS_MAX: usize = 1 << 12;
+const TCP_LOOKUPS_MAX: usize = 1 << 8;
 
 /// Number of servers with their own sums, per shard.
-const ENDPOINTS_MAX: usize = 1 << 10;
+const ENDPOINTS_MAX: usize = 1 << 8;
 
 /// Number of endpoints, including hosts whose other ports share a row.
 const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
 
-/// Number of first exchanges kept per shard for linking. These are the earliest; later ones remain
-/// without their look-up.
+/// Number of first exchanges kept for linking. These are the earliest; later ones remain without
+/// their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
+
+/// Number of these kept per shard: twice its part of them, since connections are spread evenly.
+const SHARD_FIRSTS_MAX: usize = FIRSTS_MAX / 8;
 
 /// Least number of first exchanges kept of an interval, however many intervals there are.
 const INTERVAL_FIRSTS_MIN: usize = 1 << 9;
+
+/// Number of server hosts per shard of which it is known when they were last heard.
+const HEARD_MAX: usize = 1 << 10;
 
 /// Returns whether `connection` carries name look-ups.
 #[inline]
@@ -153,10 +165,20 @@ pub struct Tally {
     pub firsts: Vec<First>,
     /// Rank of the last of `firsts`, once later ones were dropped.
     last_first: Option<(u64, FrameId)>,
+    /// Number of kinds of requests of all endpoints.
+    kinds: usize,
+    /// SYNs with their results.
+    pub(super) syns: Syns,
     /// SYNs that were never answered, for the connections after them.
     pub(super) unanswered: Vec<Unanswered>,
     /// Requests that failed on a connection closed for idleness, for their retries.
     pub(super) failed_requests: Vec<FailedRequest>,
+    /// Requests that were never acknowledged.
+    pub(super) unheard: Vec<Unheard>,
+    /// Requests whose client waited in vain.
+    pub(super) left_waiting: Vec<LeftWaiting>,
+    /// Time at which a server's host was last heard, ns.
+    pub(super) heard: HashMap<[u8; 16], u64>,
     /// Exchanges that are look-ups.
     pub tcp_lookups: Vec<TcpLookup>,
     /// Hosts that received something.
@@ -227,19 +249,22 @@ impl Sink for Tally {
             return;
         }
         let place = self.row_of(connection.server());
-        self.endpoints.entry_ref(&place).or_default().exchange(connection, exchange);
+        let endpoint = self.endpoints.entry_ref(&place).or_default();
+        let kinds = endpoint.kinds.len();
+        endpoint.exchange(connection, exchange);
+        self.kinds += endpoint.kinds.len() - kinds;
+        let replaced = failures::replaced(connection, exchange);
         for chain in &exchange.chains {
-            self.cause(connection, exchange, chain);
+            if replaced != Some((chain.cause, chain.sender)) {
+                self.cause(connection, exchange, chain);
+            }
         }
         self.runs.begin(connection, exchange);
-        if let Outcome::Reset { by } = exchange.outcome
-            && exchange.request_seen
-        {
-            self.reset(connection, exchange, by);
-        }
-        if exchange.outcome == Outcome::Closed && closed_on(connection, exchange) {
-            self.reset(connection, exchange, Side::Server);
-        }
+        self.failure(connection, exchange);
+    }
+
+    fn unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.waiting(connection, exchange, false);
     }
 
     fn connection(&mut self, connection: &Connection) {
@@ -251,6 +276,7 @@ impl Sink for Tally {
                     .add(if side == Side::Server { client } else { server }.address);
             }
         }
+        self.syns.connection(connection);
         if let Some(unanswered) = Unanswered::of(connection) {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
@@ -260,6 +286,7 @@ impl Sink for Tally {
         {
             self.hosts.add([connection.client().address, connection.server().address]);
         }
+        self.hear(connection);
         self.notes.connection(connection);
         self.worst.connection(connection);
         self.legs.connection(connection);
@@ -270,6 +297,7 @@ impl Sink for Tally {
         if self.count_quiet(connection) {
             return;
         }
+        self.bound_shard();
         for side in Side::ALL {
             let mut left = connection.totals.causes[side as usize];
             while let Some(&cause) = Cause::ALL.get(left.trailing_zeros() as usize) {
@@ -282,6 +310,24 @@ impl Sink for Tally {
 }
 
 impl Tally {
+    /// Records when the server of `connection` was last heard on it.
+    fn hear(&mut self, connection: &Connection) {
+        let heard_ns = self.heard.entry(connection.server().address).or_default();
+        *heard_ns = connection.heard_ns(Side::Server).max(*heard_ns);
+        self.bound_heard();
+    }
+
+    /// Forgets the hosts beyond the maximum that were heard least recently, once there are twice as
+    /// many.
+    fn bound_heard(&mut self) {
+        if self.heard.len() > 2 * HEARD_MAX {
+            let mut all: Vec<_> = self.heard.drain().collect();
+            let rank = |(host, heard_ns): &([u8; 16], u64)| (Reverse(*heard_ns), *host);
+            all.select_nth_unstable_by_key(HEARD_MAX, rank);
+            self.heard.extend(all.into_iter().take(HEARD_MAX));
+        }
+    }
+
     /// Returns the sums of `server`.
     #[inline(never)]
     fn at(&mut self, server: Endpoint) -> &mut EndpointTally {
@@ -309,6 +355,7 @@ impl Tally {
             start_ns: exchange.start_ns,
             kind: exchange.kind.digest(),
             wall_ns: exchange.wall_ns(),
+            rested_ns: exchange.rested_ns,
             rtt_base_ns: connection.path.base_rtt_ns(),
             rtt_server_ns: connection.path.rtt_ns(Side::Server),
             vantage: connection.vantage(),
@@ -330,7 +377,7 @@ impl Tally {
     fn keep_first(&mut self, first: First) {
         if self.last_first.is_none_or(|last| first.rank() <= last) {
             self.firsts.push(first);
-            self.bound_firsts();
+            self.bound_firsts(SHARD_FIRSTS_MAX);
         }
     }
 
@@ -349,20 +396,31 @@ impl Tally {
 
     /// Drops the first exchanges beyond the maximum once they exceed it by a quarter, so that this
     /// is rarely done.
-    fn bound_firsts(&mut self) {
-        if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
-            self.drop_late_firsts();
+    fn bound_firsts(&mut self, room: usize) {
+        if self.firsts.len() >= room + room / 4 {
+            self.keep_early_firsts(room);
         }
     }
 
     /// Drops the latest first exchanges beyond the maximum. They are the same ones, whatever shard
     /// they were in.
     pub(super) fn drop_late_firsts(&mut self) {
-        if self.firsts.len() > FIRSTS_MAX {
-            let (_, last, _) = self.firsts.select_nth_unstable_by_key(FIRSTS_MAX - 1, First::rank);
+        self.keep_early_firsts(FIRSTS_MAX);
+    }
+
+    fn keep_early_firsts(&mut self, room: usize) {
+        if self.firsts.len() > room {
+            let (_, last, _) = self.firsts.select_nth_unstable_by_key(room - 1, First::rank);
             self.last_first = Some(last.rank());
-            self.firsts.truncate(FIRSTS_MAX);
+            self.firsts.truncate(room);
         }
+    }
+
+    /// Adds up a part of the look-ups of this tally; others follow.
+    pub(crate) fn link_part(&mut self, lookups: Vec<Lookup>, window: &Window) {
+        let tcp_lookups = std::mem::take(&mut self.tcp_lookups);
+        lookups::link(lookups, window, self);
+        self.tcp_lookups = tcp_lookups;
     }
 
     /// Removes and returns the first exchanges that are kept, earliest first.
@@ -383,6 +441,7 @@ impl Tally {
         }
         self.firsts.shrink_to_fit();
         self.last_first = None;
+        self.syns.keep_of_interval(intervals);
     }
 
     /// Removes causes of connections in the report that occurred outside its time window.
@@ -463,13 +522,24 @@ impl Tally {
             self.endpoints.entry(endpoint).or_default().merge(*theirs);
         }
         self.causes.merge(other.causes);
+        self.kinds += other.kinds;
         let is_late = |first: &First| self.last_first.is_some_and(|last| first.rank() > last);
         self.firsts.extend(other.firsts.into_iter().filter(|first| !is_late(first)));
-        self.bound_firsts();
+        self.bound_firsts(FIRSTS_MAX);
+        self.syns.merge(other.syns);
         self.unanswered.extend(other.unanswered);
         fallback::bound(&mut self.unanswered);
         self.failed_requests.extend(other.failed_requests);
         retries::bound(&mut self.failed_requests);
+        self.unheard.extend(other.unheard);
+        unheard::bound(&mut self.unheard, unheard::KEPT_MAX);
+        self.left_waiting.extend(other.left_waiting);
+        left_waiting::bound(&mut self.left_waiting, left_waiting::KEPT_MAX);
+        for (host, heard_ns) in other.heard {
+            let mine = self.heard.entry(host).or_default();
+            *mine = heard_ns.max(*mine);
+        }
+        self.bound_heard();
         self.tcp_lookups.extend(other.tcp_lookups);
         self.receiving_hosts.merge(other.receiving_hosts);
         self.notes.merge(&other.notes);

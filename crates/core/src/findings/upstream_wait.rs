@@ -130,7 +130,7 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
         let about = |it: &&mut Finding| it.evidence_flow.map(|it| it.1) == Some(behind.inner);
         let told = findings.iter_mut().filter(about).max_by_key(|it| it.lost_ns);
         let is_told = told.is_some_and(|finding| {
-            let explains = 2 * finding.lost_ns >= waited_ns;
+            let explains = finding.lost_ns >= waited_ns / 2;
             if explains {
                 name_waiting_server(finding, outer);
             }

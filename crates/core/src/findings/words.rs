@@ -217,6 +217,20 @@ mod tests {
         }
     }
 
+    /// An item of a list has one line: the manual would lose the next.
+    #[test]
+    fn no_line_of_a_list_is_lost() {
+        for &cause in Cause::ALL {
+            for (heading, body) in sections(manual(cause), "## ") {
+                if body.trim_start().starts_with("- ") {
+                    let is_item = |line: &str| line.is_empty() || line.starts_with("- ");
+                    let lost = body.lines().find(|line| !is_item(line));
+                    assert_eq!(lost, None, "{}: {heading}", cause.id());
+                }
+            }
+        }
+    }
+
     #[test]
     fn observations_are_split_into_limits_and_the_rest() {
         let all: Vec<_> = observations().collect();

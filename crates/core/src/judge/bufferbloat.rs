@@ -1,6 +1,6 @@
 //! Queues that multiply the round trip (RFC 8290 §1).
 
-use crate::judge::thresholds::RATE_MARGIN_PART;
+use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, RATE_MARGIN_PART};
 use crate::judge::{Gap, QueueDelay};
 use crate::model::{Cause, Owner, Slice};
 
@@ -8,6 +8,22 @@ use crate::model::{Cause, Owner, Slice};
 /// if that is several base round trips.
 pub(super) fn queueing(gap: &Gap) -> Slice {
     queued(gap.bottleneck.queue_ns, gap.rtt.base_ns)
+}
+
+/// Returns the time for which the ACK of a flight came later than after a round trip. A flight of
+/// two full segments or more is acknowledged at once (RFC 9293 §3.8.6.3), so that this time is not
+/// the receiver's; nor does it belong to the window that the flight filled, since a wider window
+/// would have sent more into the same delay. A flight within the initial window fills no queue itself:
+/// what delayed it is not known.
+pub(super) fn behind_flight(gap: &Gap) -> Slice {
+    let late_ns = gap.acks.delay_ns().saturating_sub(gap.bottleneck.busy_ns);
+    let at_once = gap.flight.has_segments(2, gap.smss) && gap.ack_triggered();
+    let is_late = at_once && QueueDelay::begins(late_ns, gap.rtt.base_ns);
+    match gap.flight.before > INITIAL_WINDOW_BYTES {
+        _ if !is_late => Slice::plain(Owner::Queueing, 0),
+        true => queued(late_ns, gap.rtt.base_ns),
+        false => Slice::plain(Owner::Queueing, late_ns),
+    }
 }
 
 /// Delays of the last byte of a response behind the vantage.
@@ -60,5 +76,42 @@ fn queued(queue_ns: u64, rtt_base_ns: u64) -> Slice {
         Slice::of(Owner::Queueing, Cause::Bufferbloat, queue_ns)
     } else {
         Slice::plain(Owner::Queueing, queue_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::{AckTrigger, Acks, Flight, RoundTrips};
+
+    const MS: u64 = 1_000_000;
+
+    /// Creates a wait of a flight for an ACK that came `late_ms` after a round trip of 20 ms.
+    fn behind(flight: u64, late_ms: u64) -> Slice {
+        let end_ns = (20 + late_ms) * MS;
+        let ack = AckTrigger {
+            effect_ns: end_ns,
+            acked_all: true,
+            delay_ns: Some(late_ms * MS),
+            ..AckTrigger::default()
+        };
+        behind_flight(&Gap {
+            end_ns,
+            smss: 1_460,
+            rtt: RoundTrips { base_ns: 20 * MS, ..RoundTrips::default() },
+            flight: Flight { before: flight, ..Flight::default() },
+            acks: Acks { last: Some(ack), ..Acks::default() },
+            ..Gap::default()
+        })
+    }
+
+    #[test]
+    fn an_ack_of_a_flight_that_comes_late_is_no_wait_for_a_wider_window() {
+        let window = INITIAL_WINDOW_BYTES;
+        assert_eq!(behind(window, 480), Slice::plain(Owner::Queueing, 480 * MS));
+        let of_transfer = behind(window + 1, 480);
+        assert_eq!((of_transfer.ns, of_transfer.cause), (480 * MS, Some(Cause::Bufferbloat)));
+        assert_eq!(behind(window, 40).ns, 0, "it varies by less than what is recorded");
+        assert_eq!(behind(1_460, 480).ns, 0, "the ACK of one segment may be delayed");
     }
 }

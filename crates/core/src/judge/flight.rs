@@ -32,7 +32,9 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     // A ceiling did not limit a flight far below it.
     let at_height = match gap.flight.shape {
         Shape::Ceiling { bytes, drained: true } => {
-            2 * gap.flight.before >= bytes && gap.flight.has_segments(2, gap.smss)
+            // ACKs that come in several steps free the buffer only together.
+            let held = gap.flight_held();
+            2 * held >= bytes && held >= 2 * gap.smss
         }
         _ => true,
     };

@@ -183,8 +183,9 @@ impl Gap {
     /// that it did not wait for room. ACKs no further apart than the segments that they acknowledge
     /// are no evidence: data released by the first of them took as long to pass.
     pub fn ignored_acks(&self) -> bool {
-        let floor_ns =
-            ACK_TRAIN_NS.max(2 * self.flight.apart_ns).max(AT_ONCE_PART * self.after_ack_ns());
+        let floor_ns = ACK_TRAIN_NS
+            .max(2 * self.flight.apart_ns)
+            .max(self.after_ack_ns().saturating_mul(AT_ONCE_PART));
         self.acks.count > 1 && self.after_first_ack_ns() >= floor_ns
     }
 
@@ -213,6 +214,13 @@ impl Gap {
             && self.acks.cover_all()
             && self.flight.before > 0
             && !self.released()
+    }
+
+    /// Returns whether the sender continued so shortly after the ACK, though not with it, that a
+    /// sender with a pace of its own would continue with the ACK about as often.
+    pub fn continues_shortly_after_ack(&self) -> bool {
+        let near_ns = (2 * self.trigger_tolerance_ns()).max(self.len_ns() / AT_ONCE_PART);
+        self.sent_after_ack_ns() <= near_ns
     }
 
     /// Returns whether the sender seems to have waited, in the middle of a message, for the ACK of

@@ -108,6 +108,7 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         }
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.bottleneck.busy_ns)),
     }
+    let of_sender = [Cause::SlowStart, Cause::CongestionWindow, Cause::SendBuffer].map(Some);
     for (name, asked, recogniser) in RECOGNISERS {
         if slices.rest_ns == 0 {
             return slices;
@@ -120,6 +121,9 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
         if let Ok(slice) = answer {
             if slice.cause == Some(Cause::CongestionWindow) {
                 slices.take(pacing::own_pace(gap));
+            }
+            if of_sender.contains(&slice.cause) {
+                slices.take(bufferbloat::behind_flight(gap));
             }
             slices.take(slice);
             if slice.cause == Some(Cause::DelayedAck) {

@@ -148,6 +148,19 @@ causes! {
     IdleReset = "idle_reset" {
         family: Family::Ending, culprit: Sender, fails: true, ..FAULT
     }
+    /// A request without an answer.
+    NoAnswer = "no_answer" {
+        family: Family::Ending, culprit: Server, witness: Server, fails: true, ..FAULT
+    }
+    /// A response that reports an error.
+    ErrorResponses = "error_responses" {
+        family: Family::Ending, culprit: Server, witness: Server, fails: true, ..FAULT
+    }
+    /// A device on the path has forgotten an idle connection.
+    IdleFlowDropped = "idle_flow_dropped" {
+        family: Family::Ending, owners: &[Owner::RetransmissionTimeout], fails: true,
+        repeats_or_waits: true, ..FAULT
+    }
     /// The connection tracking table is full.
     ConntrackFull = "conntrack_full" { family: Host, ..FAULT }
     /// Two packets of one new flow raced in connection tracking.
@@ -292,6 +305,18 @@ impl Cause {
     /// Returns whether the receiver of the data has to change something.
     pub fn is_of_receiver(self) -> bool {
         self.traits().culprit == Receiver
+    }
+
+    /// Returns the name of the party that has to change something, without a case.
+    pub fn culprit_word(self) -> &'static str {
+        match self.traits().culprit {
+            Sender => "sender",
+            Receiver => "receiver",
+            Client => "client",
+            Server => "server",
+            Party::Network => "path",
+            Resolver => "resolver",
+        }
     }
 
     /// Returns the side near which the cause is seen best if `sender` was silent.

@@ -3,16 +3,24 @@
 
 use crate::model::Latency;
 
-/// Counts of durations. Each duration is kept to within 0.8 %; the maximum is exact.
+/// Counts of durations. Each duration is kept to within 0.8 %; the least and the greatest are exact.
 ///
 /// It is sparse, because there is one per endpoint and cause, and mergeable, because each shard
 /// fills its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
     /// Counts of the buckets from `first` on.
     counts: Vec<u64>,
     first: u16,
+    /// `u64::MAX` if there is none.
+    min_ns: u64,
     max_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: Vec::new(), first: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
 }
 
 /// Buckets added on either side of a new one: durations of the same kind lie close together.
@@ -38,6 +46,7 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, ns: u64) {
         *self.slot(bucket(ns)) += 1;
+        self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
     }
 
@@ -77,9 +86,14 @@ impl Histogram {
     }
 
     /// Returns the durations with their counts, ascending: the middle of each bucket, and the exact
-    /// maximum, ns.
+    /// least and greatest, ns.
     pub fn points(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.buckets().map(|(bucket, count)| (middle_ns(bucket).min(self.max_ns), count))
+        self.buckets().map(|(bucket, count)| (self.within_ns(bucket), count))
+    }
+
+    /// Returns the middle of `bucket`, or the extreme that it lies beyond, ns.
+    fn within_ns(&self, bucket: u16) -> u64 {
+        middle_ns(bucket).max(self.min_ns).min(self.max_ns)
     }
 
     /// Adds all of `other`.
@@ -87,6 +101,7 @@ impl Histogram {
         for (bucket, count) in other.buckets() {
             *self.slot(bucket) += count;
         }
+        self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
@@ -99,7 +114,12 @@ impl Histogram {
                 *mine = mine.saturating_sub(count);
             }
         }
-        let last = result.buckets().next_back();
+        let (first, last) = (result.buckets().next(), result.buckets().next_back());
+        result.min_ns = match first {
+            Some((first, _)) if first > bucket(self.min_ns) => middle_ns(first),
+            Some(_) => self.min_ns,
+            None => u64::MAX,
+        };
         result.max_ns = match last {
             Some((last, _)) if last < bucket(self.max_ns) => middle_ns(last),
             Some(_) => self.max_ns,
@@ -117,12 +137,17 @@ impl Histogram {
     /// Returns the duration that a share `q` (0 to 1) of all does not exceed, ns; 0 if there is
     /// none.
     pub fn quantile_ns(&self, q: f64) -> u64 {
-        let target = ((self.count() as f64 * q).ceil() as u64).max(1);
+        let count = self.count();
+        let target = ((count as f64 * q).ceil() as u64).max(1);
+        if target >= count {
+            // The longest is known exactly: the percentiles of a single duration are that duration.
+            return self.max_ns;
+        }
         let mut seen = 0;
         for (bucket, count) in self.buckets() {
             seen += count;
             if seen >= target {
-                return middle_ns(bucket).min(self.max_ns);
+                return self.within_ns(bucket);
             }
         }
         self.max_ns
@@ -174,6 +199,22 @@ mod tests {
             assert_eq!(bucket(middle), bucket(ns));
             assert!(middle.abs_diff(ns) as f64 / ns as f64 <= 0.008, "{ns} {middle}");
         }
+    }
+
+    #[test]
+    fn percentiles_of_one_duration_are_that_duration() {
+        let mut one = Histogram::default();
+        one.record(1_760_123_457);
+        assert_eq!([0.5, 0.9, 0.99].map(|q| one.quantile_ns(q)), [1_760_123_457; 3]);
+    }
+
+    #[test]
+    fn percentiles_of_equal_durations_are_that_duration() {
+        let mut alike = Histogram::default();
+        (0..3).for_each(|_| alike.record(1_760_123_457));
+        assert_eq!([0.1, 0.5, 0.99].map(|q| alike.quantile_ns(q)), [1_760_123_457; 3]);
+        let both = Histogram::default().exchanged(&alike, &alike);
+        assert_eq!(both.quantile_ns(0.1), 1_760_123_457);
     }
 
     #[test]

@@ -4,9 +4,13 @@
 //! All modules above use these types; [`crate::report`] renders them.
 
 mod cause;
+mod checked;
+pub mod clean;
 pub mod experiment;
 mod histogram;
+mod outcome;
 mod places;
+mod prediction;
 mod report;
 mod shares;
 mod sighting;
@@ -17,8 +21,11 @@ mod vocabulary;
 mod window;
 
 pub use cause::{Cause, Family};
+pub use checked::{Checked, Verdict};
 pub use histogram::Histogram;
+pub use outcome::{Outcome, OutcomeKind, Outcomes};
 pub use places::{Clocks, Crossing, Place};
+pub use prediction::Prediction;
 pub use report::*;
 pub use shares::Shares;
 pub use sighting::Sighting;
@@ -40,6 +47,7 @@ pub fn protocol_id(protocol: Protocol) -> &'static str {
         Protocol::Dns => "dns",
         Protocol::Http2 => "http2",
         Protocol::Mqtt => "mqtt",
+        Protocol::Amqp => "amqp",
     }
 }
 

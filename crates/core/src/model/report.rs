@@ -6,7 +6,9 @@
 use crate::app::{Label, Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
 use crate::model::experiment::{Experiment, ExperimentEvidence};
-use crate::model::{Cause, Clocks, Crossing, Histogram, Owner, Place, Role, Window};
+use crate::model::{
+    Cause, Checked, Clocks, Crossing, Histogram, Outcomes, Owner, Place, Prediction, Role, Window,
+};
 use crate::wire::{DecodeCounts, Endpoint};
 
 /// Version of the JSON contract.
@@ -54,6 +56,8 @@ pub struct Report {
     pub asked: Asked,
     /// Changes made by passes over all connections; `None` unless logged (`--why`).
     pub settled: Option<Vec<Settled>>,
+    /// The report's claims, compared with the packets; `None` unless asked for (`--check`).
+    pub checked: Option<Vec<Checked>>,
 }
 
 /// A change that a pass over all connections made to what a cause costs at a server.
@@ -145,6 +149,8 @@ pub struct Totals {
     pub connections: u64,
     /// Exchanges completed or abandoned.
     pub exchanges: u64,
+    /// How they ended.
+    pub outcomes: Outcomes,
     /// Number of name look-ups.
     pub lookups: u64,
     /// Sum of the exchanges' wall times.
@@ -204,6 +210,12 @@ impl Ledger {
         *sum = sum.saturating_add(ns);
     }
 
+    /// Removes up to `ns` from the time of `owner`.
+    pub fn remove(&mut self, owner: Owner, ns: u64) {
+        let sum = &mut self.0[owner as usize];
+        *sum = sum.saturating_sub(ns);
+    }
+
     /// Returns the time of `owner`, ns.
     pub fn of(&self, owner: Owner) -> u64 {
         self.0[owner as usize]
@@ -249,14 +261,25 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// Returns the latency with `change` applied to each percentile and that of `other`.
+    pub fn with(self, other: &Self, change: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            p50_ns: change(self.p50_ns, other.p50_ns),
+            p90_ns: change(self.p90_ns, other.p90_ns),
+            p99_ns: change(self.p99_ns, other.p99_ns),
+            max_ns: change(self.max_ns, other.max_ns),
+        }
+    }
+
     /// Returns each percentile limited to that of `other`.
     pub fn at_most(self, other: &Self) -> Self {
-        Self {
-            p50_ns: self.p50_ns.min(other.p50_ns),
-            p90_ns: self.p90_ns.min(other.p90_ns),
-            p99_ns: self.p99_ns.min(other.p99_ns),
-            max_ns: self.max_ns.min(other.max_ns),
-        }
+        self.with(other, u64::min)
+    }
+
+    /// Returns whether a percentile of `count` values can be another value than the longest (by
+    /// nearest rank).
+    pub fn has_percentile(percentile: u64, count: u64) -> bool {
+        count.saturating_mul(percentile).div_ceil(100) < count
     }
 }
 
@@ -277,6 +300,8 @@ pub struct EndpointReport {
     pub ledger: Ledger,
     /// Their latency.
     pub latency: Latency,
+    /// How they ended.
+    pub outcomes: Outcomes,
     /// Per request kind, most wall time first (bounded).
     pub kinds: Vec<KindReport>,
 }
@@ -290,6 +315,8 @@ pub struct KindReport {
     pub exchanges: u64,
     /// Their latency.
     pub latency: Latency,
+    /// How they ended.
+    pub outcomes: Outcomes,
 }
 
 /// The party that has to change something.
@@ -329,6 +356,16 @@ pub enum Fact {
     Text(String),
 }
 
+impl Fact {
+    /// Returns a plain number; `None` for other kinds.
+    pub fn count(&self) -> Option<u64> {
+        match self {
+            Self::Count(count) => Some(*count),
+            _ => None,
+        }
+    }
+}
+
 /// One link of the causal chain: one frame and its role in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
@@ -353,6 +390,15 @@ pub struct RuledOut {
     pub why: &'static str,
 }
 
+/// Counts of findings in captures whose cause is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Judged {
+    /// Number of findings that were right.
+    pub right: u64,
+    /// Number of all findings.
+    pub all: u64,
+}
+
 /// A cause, with its cost and its evidence.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -369,7 +415,7 @@ pub struct Finding {
     /// Measured latency at the culprit's server endpoint.
     pub latency: Latency,
     /// Predicted latency there without the cause.
-    pub counterfactual: Latency,
+    pub counterfactual: Prediction,
     /// Confidence in the finding, 0 to 1.
     pub confidence: f64,
     /// One clear instance of the causal chain.
@@ -419,7 +465,7 @@ impl Finding {
             lost_ns: 0,
             share: 0.0,
             latency: Latency::default(),
-            counterfactual: Latency::default(),
+            counterfactual: Prediction::default(),
             confidence: 0.0,
             evidence: Vec::new(),
             evidence_flow: None,

@@ -75,6 +75,22 @@ impl Slices {
         }
     }
 
+    /// Removes the slices of `cause`. Returns their time, ns.
+    pub fn remove(&mut self, cause: Cause) -> u64 {
+        let mut removed_ns = 0;
+        let all = std::mem::replace(self, Self::new(0));
+        for slice in all.iter() {
+            if slice.cause == Some(cause) {
+                removed_ns += slice.ns;
+            } else {
+                self.slices[self.len] = *slice;
+                self.len += 1;
+            }
+        }
+        self.rest_ns = all.rest_ns;
+        removed_ns
+    }
+
     /// The slices.
     pub fn iter(&self) -> impl Iterator<Item = &Slice> {
         self.slices[..self.len].iter()

@@ -128,8 +128,12 @@ fn filled<'a>(place: &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> Option<St
     let value = fact(name)?;
     let shown = show(value);
     let Some((one, many)) = noun.split_once('|') else { return Some(shown) };
-    let noun = if *value == Fact::Count(1) { one } else { many };
-    Some(format!("{shown} {noun}"))
+    Some(match (value, one) {
+        (Fact::Count(1), "time") => "once".into(),
+        (Fact::Count(2), "time") => "twice".into(),
+        (Fact::Count(1), _) => format!("{shown} {one}"),
+        _ => format!("{shown} {many}"),
+    })
 }
 
 fn push(text: &mut Option<String>, piece: Option<&str>) {
@@ -163,6 +167,13 @@ mod tests {
         let many = [("count", Fact::Count(1_200))];
         assert_eq!(with("[{count:probe|probes}]", &one).as_deref(), Some("1 probe"));
         assert_eq!(with("{count:probe|probes}", &many).as_deref(), Some("1,200 probes"));
+    }
+
+    #[test]
+    fn one_and_two_times_have_words_of_their_own() {
+        let said = |count| with("closed {count:time|times}", &[("count", Fact::Count(count))]);
+        let said = [1, 2, 3].map(|count| said(count).unwrap_or_default());
+        assert_eq!(said, ["closed once", "closed twice", "closed 3 times"]);
     }
 
     #[test]

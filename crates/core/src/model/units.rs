@@ -1,5 +1,6 @@
 //! Formats quantities and endpoints for people: three significant digits, one unit.
 
+pub use super::clean::printable;
 use crate::wire::Endpoint;
 
 /// Formats a duration: `850 ns`, `41.4 ms`, `2 s`, `3 min 20 s`.
@@ -16,6 +17,59 @@ pub fn duration(ns: u64) -> String {
         _ if ns < 48 * HOUR => format!("{} h {} min", ns / HOUR, ns / MINUTE % 60),
         _ => format!("{} d {} h", count(ns / (24 * HOUR)), ns / HOUR % 24),
     }
+}
+
+/// Formats a duration that is known roughly, with two significant digits: `1.4 ms`.
+pub fn roughly(ns: u64) -> String {
+    two_digits(ns, |ns, step| ns.saturating_add(step / 2) / step)
+}
+
+/// Formats an upper end with two significant digits, rounded up.
+pub fn upper_end(ns: u64) -> String {
+    two_digits(ns, u64::div_ceil)
+}
+
+fn two_digits(ns: u64, divide: impl Fn(u64, u64) -> u64) -> String {
+    let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    let text = duration(divide(ns, step).saturating_mul(step));
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+/// Formats an interval of durations in one unit, rounded outward: `0.3–1.4 ms`, `103–118 ms`.
+pub fn range(least_ns: u64, most_ns: u64) -> String {
+    let (unit, step_ns, tenths) = steps(most_ns);
+    let shown = |steps: u64| match tenths {
+        true if !steps.is_multiple_of(10) => format!("{}.{}", steps / 10, steps % 10),
+        true => format!("{}", steps / 10),
+        false => count(steps),
+    };
+    let (least, most) = (shown(least_ns / step_ns), shown(most_ns.div_ceil(step_ns)));
+    if least == most { format!("{most} {unit}") } else { format!("{least}–{most} {unit}") }
+}
+
+/// Returns whether a duration lies in the interval that [`range`] prints.
+pub fn is_in_range(least_ns: u64, most_ns: u64, ns: u64) -> bool {
+    let (_, step_ns, _) = steps(most_ns);
+    (least_ns / step_ns * step_ns..=most_ns.div_ceil(step_ns) * step_ns).contains(&ns)
+}
+
+/// Returns the unit in which an interval up to `most_ns` is printed, the smallest step, ns, and whether
+/// that is a tenth of the unit.
+fn steps(most_ns: u64) -> (&'static str, u64, bool) {
+    let (unit_ns, unit) = match most_ns {
+        0..1_000_000 => (1_000, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        1_000_000_000..7_200_000_000_000 => (1_000_000_000, "s"),
+        _ => (60_000_000_000, "min"),
+    };
+    // A tenth of the unit is shown where the greater end has one digit before it.
+    let tenths = most_ns < 10 * unit_ns;
+    (unit, if tenths { unit_ns / 10 } else { unit_ns }, tenths)
 }
 
 /// Formats a number of bytes: exact below 10 KiB, then KiB, MiB, GiB.
@@ -90,18 +144,6 @@ fn scaled(value: u64, unit: f64, name: &str) -> String {
     format!("{text} {name}")
 }
 
-/// Replaces characters of a capture or a file name that a terminal would interpret: control
-/// characters and Unicode marks that change the direction of text.
-pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|char| match char {
-            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '?',
-            _ if char.is_control() => '?',
-            _ => char,
-        })
-        .collect()
-}
-
 /// Formats an endpoint; port 0 means any and is left out.
 pub fn endpoint(endpoint: &Endpoint) -> String {
     if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
@@ -115,6 +157,25 @@ pub fn endpoint_or_others(at: &Endpoint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_are_rounded_outward_in_one_unit() {
+        assert_eq!(range(312_000, 1_380_000), "0.3–1.4 ms");
+        assert_eq!(range(0, 499_000), "0–499 µs");
+        assert_eq!(range(59_400_000, 60_100_000), "59–61 ms");
+        assert_eq!(range(980_000_000, 1_020_000_000), "0.9–1.1 s");
+        assert_eq!(range(2_000_000, 2_000_000), "2 ms");
+        assert_eq!(range(150_000_000_000, 170_000_000_000), "150–170 s");
+        assert!(is_in_range(3_790_000, 4_830_000, 4_860_000), "3.7–4.9 ms");
+        assert!(!is_in_range(3_790_000, 4_830_000, 4_910_000));
+    }
+
+    #[test]
+    fn two_digits_are_kept_of_a_predicted_duration() {
+        assert_eq!([1_364_000, 1_320_000, 84_499_999].map(roughly), ["1.4 ms", "1.3 ms", "84 ms"]);
+        assert_eq!([1_310_000, 450_001, 2_000_000].map(upper_end), ["1.4 ms", "460 µs", "2 ms"]);
+        assert_eq!(upper_end(0), "0 ns");
+    }
 
     #[test]
     fn durations_keep_three_digits_and_one_unit() {
@@ -137,10 +198,5 @@ mod tests {
     fn shares_never_round_to_all_or_nothing() {
         let shares = [0.0, 0.0004, 0.019, 0.98, 0.9999, 1.0].map(share);
         assert_eq!(shares, ["0 %", "< 0.1 %", "1.9 %", "98 %", "99.9 %", "100 %"]);
-    }
-
-    #[test]
-    fn escape_sequences_do_not_reach_the_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\u{202e}c\n"), "a?[31mb?c?");
     }
 }

@@ -55,7 +55,7 @@ fn exchange(row: &ExchangeRow, zero_ns: u64) -> Value {
         "wall_ns": row.wall_ns,
         "ledger": ledger,
         "causes": row.causes.iter().map(|it| it.id()).collect::<Vec<_>>(),
-        "outcome": row.outcome,
+        "outcome": row.outcome.to_string(),
     })
 }
 

@@ -1,9 +1,9 @@
 //! The exchanges that took longest.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::capture::FrameId;
-use crate::model::{Cause, Ledger};
-use crate::tcp::{Connection, Exchange, Outcome};
+use crate::model::{Cause, Ledger, Outcome};
+use crate::tcp::{Connection, Exchange};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
@@ -36,7 +36,7 @@ pub struct ExchangeRow {
     /// Causes that contributed to the exchange, the longest first.
     pub causes: Vec<Cause>,
     /// How the exchange ended.
-    pub outcome: &'static str,
+    pub outcome: Outcome,
 }
 
 /// The longest exchanges, whatever the order in which they end.
@@ -92,17 +92,7 @@ pub(crate) fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
         wall_ns: exchange.wall_ns(),
         ledger: exchange.ledger.ledger(),
         causes,
-        outcome: outcome(exchange.outcome),
-    }
-}
-
-fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Complete => "complete",
-        Outcome::Reset { by: Side::Client } => "reset by the client",
-        Outcome::Reset { by: Side::Server } => "reset by the server",
-        Outcome::Closed => "closed",
-        Outcome::Unfinished => "unfinished",
+        outcome: exchange.outcome,
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) enum Aside {
         /// Length of the payload on the wire, bytes.
         payload_bytes: u32,
         carrier: Transport,
+        ttl: u8,
     },
     /// Index of a segment from or to a name server.
     Segment(u32),
@@ -80,11 +81,19 @@ impl Batch {
                 payload,
                 payload_bytes,
                 carrier,
+                ttl,
             } if *carrier == Transport::Datagram => {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
-                let payload_bytes = *payload_bytes;
-                let carried =
-                    MessageContext { time_ns, frame, payload_bytes, source, destination, carrier };
+                let (payload_bytes, ttl) = (*payload_bytes, *ttl);
+                let carried = MessageContext {
+                    time_ns,
+                    frame,
+                    payload_bytes,
+                    source,
+                    destination,
+                    carrier,
+                    ttl,
+                };
                 Some((carried, &**payload))
             }
             _ => None,
@@ -136,6 +145,15 @@ impl Batch {
                 });
             }
             self.at(*places.next()?).map(Event::Segment)
+        })
+    }
+
+    /// Returns the events of the connection with this flow, in order.
+    pub(crate) fn events_of(&self, flow: &FlowKey) -> impl Iterator<Item = Event<'_>> {
+        (0..SHARDS).flat_map(|shard| self.events(shard)).filter(move |event| match event {
+            Event::Segment(segment) => segment.flow == *flow,
+            Event::Error(error) => error.flow == *flow,
+            Event::Copy(..) => false,
         })
     }
 

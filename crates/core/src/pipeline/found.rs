@@ -13,6 +13,8 @@ use crate::wire::DecodeCounts;
 pub(super) struct Found {
     pub tally: Tally,
     pub lookups: Vec<Lookup>,
+    /// Number of look-ups that are added up already.
+    pub lookups_settled: u64,
     pub counts: DecodeCounts,
     /// TCP segments in the time window of the report.
     pub segments: u64,
@@ -37,6 +39,9 @@ impl Found {
     /// Moves the counts of `control` here.
     pub fn take_control(&mut self, control: &mut Control) {
         self.counts.merge(&std::mem::take(&mut control.counts));
+        let (tally, lookups) = control.settled.remove();
+        self.tally.merge(tally);
+        self.lookups_settled += lookups;
         self.span(control.first_ns.take(), control.last_ns);
     }
 
@@ -52,6 +57,8 @@ impl Found {
     /// Adds the counts of `control`, which are not reset.
     pub fn add_control(&mut self, control: &Control) {
         self.counts.merge(&control.counts);
+        self.tally.merge(control.settled.tally.clone());
+        self.lookups_settled += control.settled.count;
         self.span(control.first_ns, control.last_ns);
     }
 
@@ -67,6 +74,7 @@ impl Found {
     pub fn merge(&mut self, other: Self) {
         self.tally.merge(other.tally);
         self.lookups.extend(other.lookups);
+        self.lookups_settled += other.lookups_settled;
         self.counts.merge(&other.counts);
         self.segments += other.segments;
         self.copies += other.copies;
@@ -85,7 +93,7 @@ impl Found {
         let mut report = Report { inputs: inputs.to_vec(), ..Report::default() };
         let window = options.window();
         let within = self.lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
-        report.totals.lookups = within.count() as u64;
+        report.totals.lookups = within.count() as u64 + self.lookups_settled;
         report.totals.segments = self.segments;
         findings::link(self.lookups, &window, &mut self.tally);
         let joined = joiner.finish();

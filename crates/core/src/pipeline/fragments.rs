@@ -133,6 +133,7 @@ impl FragmentJoiner {
             destination,
             payload: &[],
             payload_len: 0,
+            ttl: 0,
         };
         self.decoder.datagram(&datagram, Transport::LaterFragment { id })
     }

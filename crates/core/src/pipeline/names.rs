@@ -5,8 +5,8 @@ use crate::capture::Block;
 use crate::dns::{self, Lookup, MessageContext};
 use crate::wire::FlowKey;
 
-/// Maximum number of look-ups kept to be joined with exchanges; later ones are dropped.
-const LOOKUPS_MAX: usize = 1 << 18;
+/// Maximum number of look-ups of one place that are kept to be joined with exchanges.
+pub(super) const LOOKUPS_MAX: usize = 1 << 14;
 
 /// The look-ups seen at one place.
 #[derive(Clone, Default)]
@@ -28,11 +28,19 @@ impl Names {
                 payload,
                 payload_bytes,
                 carrier,
+                ttl,
             } => {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
-                let payload_bytes = *payload_bytes;
-                let carried =
-                    MessageContext { time_ns, frame, payload_bytes, source, destination, carrier };
+                let (payload_bytes, ttl) = (*payload_bytes, *ttl);
+                let carried = MessageContext {
+                    time_ns,
+                    frame,
+                    payload_bytes,
+                    source,
+                    destination,
+                    carrier,
+                    ttl,
+                };
                 self.dns.message(&carried, payload);
             }
             Aside::Segment(place) => {
@@ -50,16 +58,14 @@ impl Names {
         }
     }
 
-    /// Moves finished look-ups out of the tracker.
-    pub fn collect(&mut self) {
-        let finished = self.dns.take_finished();
-        let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
-        self.lookups.extend(finished.into_iter().take(room));
+    /// Moves finished look-ups out of the tracker. Returns those for which there is no room.
+    pub fn collect(&mut self) -> Vec<Lookup> {
+        self.lookups.extend(self.dns.take_finished());
+        excess(&mut self.lookups, LOOKUPS_MAX)
     }
 
-    /// Removes and returns the finished look-ups.
+    /// Removes and returns the finished look-ups that are kept.
     pub fn take_finished(&mut self) -> Vec<Lookup> {
-        self.collect();
         std::mem::take(&mut self.lookups)
     }
 
@@ -69,4 +75,10 @@ impl Names {
         lookups.extend(self.dns.finish(last_ns));
         lookups
     }
+}
+
+/// Removes and returns the look-ups beyond `room` once they exceed it by a quarter, so that this is
+/// rarely done. The earliest are kept, as are the first exchanges of connections.
+pub(super) fn excess(lookups: &mut Vec<Lookup>, room: usize) -> Vec<Lookup> {
+    if lookups.len() < room + room / 4 { Vec::new() } else { lookups.split_off(room) }
 }

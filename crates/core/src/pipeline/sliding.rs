@@ -6,10 +6,11 @@
 //! intervals and of the open connections: unfinished exchanges are reported as if the capture ended
 //! now.
 
+use super::names::{self, LOOKUPS_MAX};
 use super::{Analysis, Batch, Control, Found, Options};
 use crate::capture::{Block, InputSummary};
 use crate::findings::{self, Tally};
-use crate::model::{Report, Watched};
+use crate::model::{Report, Watched, Window};
 use crate::wire::FlowKey;
 use std::collections::VecDeque;
 
@@ -17,6 +18,9 @@ use std::collections::VecDeque;
 /// at least two hours) and the nine probes of 75 s of Linux have shown by then whether its peer
 /// exists.
 const IDLE_MAX_NS: u64 = (7_200 + 9 * 75) * 1_000_000_000;
+
+/// Least number of look-ups kept of an interval, however many intervals there are.
+const LOOKUPS_MIN: usize = 1 << 8;
 
 /// A diagnosis on the calling thread. Memory grows with open connections and with the number of
 /// intervals kept, not with packets.
@@ -59,6 +63,8 @@ impl Sliding {
     /// intervals that leave the window are added to the earlier results.
     pub fn cut(&mut self) {
         let Analysis { control, shards, options, .. } = &mut self.analysis;
+        let excess = control.names.each_mut().map(super::Names::collect);
+        control.settled.take(excess);
         let mut found = Found { lookups: control.take_finished_lookups(), ..Found::default() };
         for shard in shards {
             shard.tracker.end_idle(control.last_ns, IDLE_MAX_NS, &mut shard.tally);
@@ -66,7 +72,10 @@ impl Sliding {
             found.tally.merge(shard.take_tally(options));
         }
         found.take_control(control);
+        let room = (LOOKUPS_MAX / self.intervals_max).max(LOOKUPS_MIN);
+        settle_excess(&mut found, room, &options.window());
         found.tally.keep_firsts_of_interval(self.intervals_max);
+        found.tally.bound_interval();
         self.window.push_back(found);
         while self.window.len() > self.intervals_max
             && let Some(mut old) = self.window.pop_front()
@@ -134,6 +143,16 @@ impl Sliding {
         options.narrow(&mut report);
         report.watched = Some(watched);
         report
+    }
+}
+
+/// Adds up the look-ups of an interval beyond the `room` for them.
+fn settle_excess(found: &mut Found, room: usize, window: &Window) {
+    let excess = names::excess(&mut found.lookups, room);
+    if !excess.is_empty() {
+        found.lookups_settled += excess.len() as u64;
+        found.tally.notes.unlinked += excess.len() as u64;
+        found.tally.link_part(excess, window);
     }
 }
 

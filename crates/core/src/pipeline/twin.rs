@@ -87,6 +87,10 @@ impl Sink for Route<'_> {
         self.tally(connection).exchange(connection, exchange);
     }
 
+    fn unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.tally(connection).unanswered(connection, exchange);
+    }
+
     fn connection(&mut self, connection: &Connection) {
         self.tally(connection).connection(connection);
         if self.pairs.end(self.place, &connection.key) {

@@ -1,10 +1,11 @@
 //! The follow-up commands of a finding: draw its evidence, try a fix, and measure again after the
 //! change.
 
-use super::phrases::is_dns;
+use super::ladder::Named;
+use super::phrases::{Phrases, is_dns};
 use crate::app::Side;
 use crate::findings::BLOCKED_BY_SEND_BUFFER;
-use crate::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role};
+use crate::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role, units};
 use crate::wire::Endpoint;
 
 /// Maximum number of files that a command names; more are written as `FILES`.
@@ -19,22 +20,54 @@ pub fn draw(report: &Report, finding: &Finding) -> Option<String> {
     if report.watched.is_some() && report.asked.files.is_empty() {
         return None;
     }
-    let of_names = is_dns(finding.cause);
-    let found = if of_names { waiting(report, finding) } else { connection(report, finding) };
-    let pick = match found {
+    let place = place(report, finding);
+    let pick = match place {
         // If connections were left out of the list, the numbers in it may differ from those of the
         // whole capture.
         Some((number, _)) if report.connections_omitted == 0 => number.to_string(),
         Some((_, connection)) => connection.client.to_string(),
-        None if of_names => return None,
+        None if is_dns(finding.cause) => return None,
         None => finding.evidence_flow.filter(|(client, _)| client.port != 0)?.0.to_string(),
     };
-    // The look-up comes before the first exchange of the connection.
-    let exchange = match if of_names { 1 } else { finding.evidence_exchange } {
+    let exchange = match exchange(finding, place.map(|(_, it)| it)) {
         0 => String::new(),
         number => format!(" --exchange {number}"),
     };
     Some(format!("tcpwhy {} --connection {}{exchange}", asked(&report.asked), quoted(&pick)))
+}
+
+/// Returns the frames that a drawing of `connection`, or of its exchange with number `exchange`, has
+/// to show: the evidence of all findings that [`draw`] draws there.
+pub fn named(report: &Report, connection: &ConnectionReport, exchange: Option<u64>) -> Vec<Named> {
+    let is_here = |finding: &&Finding| {
+        let place = place(report, finding).map(|(_, it)| it);
+        let number = self::exchange(finding, place);
+        place.is_some_and(|it| std::ptr::eq(it, connection))
+            && exchange.is_none_or(|wanted| wanted == number)
+    };
+    let named = report.findings.iter().filter(is_here).flat_map(|finding| {
+        let labels = Phrases::of(finding).evidence;
+        let frames = finding.evidence.iter().map(|it| (it.frame, it.from));
+        frames.zip(labels).map(|((frame, from), label)| Named { frame, from, label })
+    });
+    named.collect()
+}
+
+/// Returns the connection that shows a finding, with its number in the report's list.
+fn place<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a ConnectionReport)> {
+    match is_dns(finding.cause) {
+        true => waiting(report, finding),
+        false => connection(report, finding),
+    }
+}
+
+/// Returns the number of the exchange on `connection` that shows a finding; 0 if it is the whole
+/// connection, as where no exchange is complete.
+fn exchange(finding: &Finding, connection: Option<&ConnectionReport>) -> u64 {
+    // The look-up comes before the first exchange of the connection.
+    let number = if is_dns(finding.cause) { 1 } else { finding.evidence_exchange };
+    let is_there = connection.is_none_or(|it| number <= it.exchanges);
+    if is_there { number } else { 0 }
 }
 
 /// Returns the connection of a finding's evidence, with its number in the report's list. Ports are
@@ -107,6 +140,7 @@ pub fn treat(finding: &Finding) -> Option<String> {
     let measured = |what: &str| Some(format!("{what} --port {}", port(finding)?));
     let what = match finding.cause {
         Cause::NagleDelayedAck => sockets("nodelay", role)?,
+        Cause::ReceiveWindow if has(finding, "unscaled") => return None,
         Cause::SendBuffer | Cause::ReceiveWindow => sockets("buffers", role)?,
         Cause::DelayedAck if is_blocked_by(finding, BLOCKED_BY_SEND_BUFFER) => {
             sockets("buffers", role)?
@@ -114,7 +148,7 @@ pub fn treat(finding: &Finding) -> Option<String> {
         // A sender that waits for late ACKs cannot change that, because the other side sends them.
         Cause::DelayedAck => sockets("quickack", peer(role)?)?,
         Cause::SlowStart if role != Role::Server => return None,
-        Cause::SlowStart if has(finding, "idle_ns") => {
+        Cause::SlowStart if has(finding, "restarts") => {
             measured("sysctl tcp_slow_start_after_idle=0")?
         }
         Cause::SlowStart => {
@@ -136,7 +170,9 @@ pub fn treat(finding: &Finding) -> Option<String> {
             "sysctl 'ip_local_port_range=1024 65535'".into()
         }
         Cause::DnsSearch => resolver("--ndots 1"),
-        Cause::DnsSlow if role == Role::Resolver => resolver("--cache"),
+        Cause::DnsSlow if role == Role::Resolver && has(finding, "asked_again_by_client") => {
+            resolver("--cache")
+        }
         // If all name servers are queried at the same time, the client does not wait for the silent
         // one.
         Cause::DnsTimeout if has(finding, "next_resolver") => resolver("--cache"),
@@ -245,7 +281,7 @@ fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    let word: String = word.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
+    let word = units::printable(word);
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 

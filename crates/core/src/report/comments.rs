@@ -17,7 +17,7 @@ pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut say = |frame: FrameId, text: String| {
         let said = comments.entry(frame.number()).or_default();
-        let text = format!("tcpwhy: {text}");
+        let text = units::printable(&format!("tcpwhy: {text}"));
         if !said.contains(&text) {
             said.push(text);
         }
@@ -44,7 +44,10 @@ pub fn summary(report: &Report) -> String {
     let findings =
         report.findings.iter().map(|it| format!("{}: {}.", about(it), Phrases::of(it).headline));
     let findings = findings.collect::<Vec<_>>().join(" ");
-    format!("tcpwhy: {}", if findings.is_empty() { "no finding." } else { &findings })
+    units::printable(&format!(
+        "tcpwhy: {}",
+        if findings.is_empty() { "no finding." } else { &findings }
+    ))
 }
 
 /// Names a finding by its cause and culprit.

@@ -130,6 +130,17 @@ fn latency(page: &mut Page<'_>, comparison: &Comparison) {
     table.times("p99", one.p99_ns, other.p99_ns);
     table.times("max", one.max_ns, other.max_ns);
     table.times("mean", before.mean_ns(), after.mean_ns());
+    if let Some(outlook) = comparison.outlook() {
+        let both = [("predicted", "p50", &outlook.p50), ("", "p99", &outlook.p99)];
+        for (label, name, it) in both {
+            let interval = units::range(it.least_ns, it.most_ns);
+            let measured = units::duration(it.measured_ns);
+            let outside = if it.holds { "" } else { ", which is outside" };
+            let cause = &outlook.cause;
+            let line = format!("{name} {interval} without {cause}; {measured} measured{outside}");
+            page.labelled(label, &line);
+        }
+    }
 }
 
 /// Writes the cost of each cause per mean exchange, or a dash where it is not a finding.

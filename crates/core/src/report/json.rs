@@ -15,8 +15,9 @@ use crate::experiment;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::units::endpoint;
 use crate::model::{
-    Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Latency, Ledger,
-    Load, Observation, Owner, Report, SCHEMA_VERSION, StateEvidence, protocol_id, vantage_id,
+    Affected, Checked, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Judged,
+    Latency, Ledger, Load, Observation, OutcomeKind, Outcomes, Owner, Prediction, Report,
+    SCHEMA_VERSION, StateEvidence, Verdict, protocol_id, vantage_id,
 };
 use crate::state::sentence;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -111,7 +112,7 @@ struct View<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WatchedView>,
     inputs: Vec<InputView<'a>>,
-    totals: TotalsView,
+    totals: TotalsView<'a>,
     ledger: LedgerView<'a>,
     latency: Latency,
     latency_histogram: Vec<(u64, u64)>,
@@ -125,6 +126,8 @@ struct View<'a> {
     experiments: Vec<MadeView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     join: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checked: Option<Vec<CheckedView<'a>>>,
 }
 
 impl<'a> View<'a> {
@@ -144,6 +147,7 @@ impl<'a> View<'a> {
             totals: TotalsView {
                 connections: totals.connections,
                 exchanges: totals.exchanges,
+                outcomes: OutcomesView(&totals.outcomes),
                 lookups: totals.lookups,
                 segments: totals.segments,
                 wall_ns: totals.wall_ns,
@@ -173,7 +177,29 @@ impl<'a> View<'a> {
             connections_omitted: report.connections_omitted,
             experiments: report.experiments.iter().map(MadeView::of).collect(),
             join: report.join.as_ref().map(join::join),
+            checked: report.checked.as_ref().map(|it| it.iter().map(CheckedView::of).collect()),
         }
+    }
+}
+
+/// A claim that was compared with the packets.
+#[derive(serde::Serialize)]
+struct CheckedView<'a> {
+    finding: Option<usize>,
+    claim: &'a str,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+}
+
+impl<'a> CheckedView<'a> {
+    fn of(checked: &'a Checked) -> Self {
+        let (verdict, why) = match &checked.verdict {
+            Verdict::Holds => ("holds", None),
+            Verdict::False(why) => ("false", Some(why.as_str())),
+            Verdict::Undecided(why) => ("undecided", Some(*why)),
+        };
+        Self { finding: checked.finding, claim: &checked.claim, verdict, why }
     }
 }
 
@@ -246,9 +272,10 @@ pub(super) fn link_type(link: LinkType) -> String {
 }
 
 #[derive(serde::Serialize)]
-struct TotalsView {
+struct TotalsView<'a> {
     connections: u64,
     exchanges: u64,
+    outcomes: OutcomesView<'a>,
     lookups: u64,
     segments: u64,
     wall_ns: u64,
@@ -279,6 +306,21 @@ impl Serialize for LedgerView<'_> {
     }
 }
 
+/// The number of exchanges by outcome, all in declaration order, and of errors by code.
+struct OutcomesView<'a>(&'a Outcomes);
+
+impl Serialize for OutcomesView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(OutcomeKind::ALL.len() + 1))?;
+        for &kind in OutcomeKind::ALL {
+            map.serialize_entry(kind.id(), &self.0.of(kind))?;
+        }
+        let codes = self.0.codes().into_iter().map(|(code, count)| (code.to_string(), count));
+        map.serialize_entry("codes", &codes.collect::<BTreeMap<_, _>>())?;
+        map.end()
+    }
+}
+
 #[derive(serde::Serialize)]
 struct EndpointView<'a> {
     endpoint: String,
@@ -288,13 +330,17 @@ struct EndpointView<'a> {
     exchanges: u64,
     ledger: LedgerView<'a>,
     latency: Latency,
+    outcomes: OutcomesView<'a>,
     kinds: Vec<Value>,
 }
 
 impl<'a> EndpointView<'a> {
     fn of(at: &'a EndpointReport) -> Self {
         let kinds = at.kinds.iter().map(|kind| {
-            json!({ "kind": kind.kind, "exchanges": kind.exchanges, "latency": kind.latency })
+            json!({
+                "kind": kind.kind, "exchanges": kind.exchanges, "latency": kind.latency,
+                "outcomes": OutcomesView(&kind.outcomes),
+            })
         });
         Self {
             endpoint: endpoint(&at.endpoint),
@@ -304,6 +350,7 @@ impl<'a> EndpointView<'a> {
             exchanges: at.exchanges,
             ledger: LedgerView(&at.ledger),
             latency: at.latency,
+            outcomes: OutcomesView(&at.outcomes),
             kinds: kinds.collect(),
         }
     }
@@ -320,8 +367,9 @@ struct FindingView<'a> {
     lost_ns: u64,
     share: f64,
     latency: Latency,
-    counterfactual: Latency,
+    counterfactual: Prediction,
     confidence: f64,
+    judged: Judged,
     what: String,
     facts: BTreeMap<&'static str, Value>,
     connection: Option<Value>,
@@ -478,6 +526,7 @@ impl<'a> FindingView<'a> {
             latency: finding.latency,
             counterfactual: finding.counterfactual,
             confidence: unit(finding.confidence),
+            judged: phrases::judged(finding),
             what: phrases.what,
             facts: facts(&finding.facts),
             connection: finding.evidence_flow.as_ref().map(connection),

@@ -66,6 +66,17 @@ pub struct Beyond {
     pub until: Option<FrameId>,
 }
 
+/// A frame that evidence names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The frame.
+    pub frame: FrameId,
+    /// The side that sent it.
+    pub from: Side,
+    /// Its role in the evidence, for a frame that is not of the drawn connection.
+    pub label: String,
+}
+
 const TIME_COLUMNS: usize = 13;
 const FRAME_COLUMNS: usize = 9;
 const LADDER_COLUMNS_MAX: usize = 64;

@@ -1,14 +1,40 @@
 //! Fits text into lines: wraps between words, indents labels, aligns columns.
 
-use super::style::{Look, Paint};
+use super::style::{Look, Paint, inert};
 
 /// Columns before the text of a labelled paragraph.
 pub(super) const LABEL_COLUMNS: usize = 13;
 
-/// Breaks `text` between words into lines of at most `width` columns; a longer word gets a line of
-/// its own.
+/// Units that stay on the line of their number.
+const UNITS: &[&str] = &[
+    "ns", "µs", "us", "ms", "s", "min", "h", "d", "B", "KiB", "MiB", "GiB", "bit/s", "kbit/s",
+    "Mbit/s", "Gbit/s", "%",
+];
+
+/// Breaks `text` between words into lines of at most `width` columns, but not between a number and
+/// its unit; a longer word gets a line of its own.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    fold(text.split(' '), width)
+    let mut begin = 0;
+    let breaks = text.match_indices(' ').map(|(at, _)| at).filter(|&at| !joins(text, at));
+    let ends: Vec<usize> = breaks.chain([text.len()]).collect();
+    let words = ends.into_iter().map(|end| {
+        let word = text.get(begin..end).unwrap_or("");
+        begin = end + 1;
+        word
+    });
+    fold(words, width)
+}
+
+/// Returns whether the blank at `at` lies between a number and its unit, or before a number that is
+/// an upper bound (`< 0.1 %`).
+fn joins(text: &str, at: usize) -> bool {
+    let before = text.get(..at).and_then(|text| text.rsplit(' ').next()).unwrap_or("");
+    let after = text.get(at + 1..).and_then(|text| text.split(' ').next()).unwrap_or("");
+    let number = before.trim_start_matches(['(', '<', '+', '-', '−', '±', '~']);
+    let is_number = number.starts_with(|first: char| first.is_ascii_digit())
+        && number.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b','));
+    let unit = after.trim_end_matches(['.', ',', ';', ':', ')', '?']);
+    before.trim_start_matches('(') == "<" || is_number && UNITS.contains(&unit)
 }
 
 /// Breaks a shell command into lines; quoted words are not broken.
@@ -90,9 +116,11 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Writes one line unchanged; the caller adds colours.
+    /// Writes one line; the caller adds colours. What a terminal would interpret is escaped, line
+    /// ends too: what was read from elsewhere adds no line.
     pub fn line(&mut self, line: &str) {
-        self.text.push_str(self.look.spell(line).trim_end());
+        let line = inert(line, &[], self.look.colour);
+        self.text.push_str(self.look.spell(&line).trim_end());
         self.text.push('\n');
     }
 
@@ -238,6 +266,13 @@ mod tests {
     fn words_are_never_broken() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("a-very-long-word b", 5), ["a-very-long-word", "b"]);
+    }
+
+    #[test]
+    fn a_number_and_its_unit_stay_on_one_line() {
+        assert_eq!(wrap("it takes 41.4 ms, then", 14), ["it takes", "41.4 ms, then"]);
+        assert_eq!(wrap("a share of (< 0.1 %) here", 17), ["a share of", "(< 0.1 %) here"]);
+        assert_eq!(wrap("seen in 10.0.0.1:80 s", 19), ["seen in 10.0.0.1:80", "s"]);
     }
 
     #[test]

@@ -20,14 +20,18 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
             "How it differs from look-alikes" => {
                 start(&mut page, heading);
                 for (of, _, why) in &words.ruled_out {
-                    page.item(&format!("{of}: {}", plain(why)));
+                    page.item(&format!("{of}: {}", plain(cause, why)));
                 }
             }
             "Fix" => {
                 start(&mut page, heading);
                 for fix in &words.fixes {
-                    let change = plain(fix.change);
-                    page.item(&format!("{}: {change} → {}", plain(fix.place), plain(fix.effect)));
+                    let change = plain(cause, fix.change);
+                    page.item(&format!(
+                        "{}: {change} → {}",
+                        plain(cause, fix.place),
+                        plain(cause, fix.effect)
+                    ));
                 }
             }
             _ => {}
@@ -40,9 +44,14 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
 /// `text` (Markdown) or `items`.
 pub fn manual_json(cause: Cause) -> Value {
     let words = findings::words(cause);
-    let look_alike = |(of, _, why): &(&str, &str, &str)| format!("`{of}`: {}", plain(why));
+    let look_alike = |(of, _, why): &(&str, &str, &str)| format!("`{of}`: {}", plain(cause, why));
     let fix = |fix: &FixRow| {
-        format!("{}: {} → {}", plain(fix.place), plain(fix.change), plain(fix.effect))
+        format!(
+            "{}: {} → {}",
+            plain(cause, fix.place),
+            plain(cause, fix.change),
+            plain(cause, fix.effect)
+        )
     };
     let sections = findings::manual(cause).split("\n## ").skip(1).filter_map(|section| {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
@@ -86,11 +95,11 @@ fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
     }
 }
 
-/// Fills a template without a finding: places for roles show the role's name, and of alternatives
-/// the one without facts is used.
-fn plain(template: &str) -> String {
-    let names = ["peer", "message", "sender", "receiver", "place"];
-    let mut text = template.replace("{role}", "culprit");
+/// Fills a template of the manual of `cause` without a finding: places for roles show the role's
+/// name, and of alternatives the one without facts is used.
+fn plain(cause: Cause, template: &str) -> String {
+    let names = ["peer", "message", "sender", "receiver"];
+    let mut text = template.replace("{role}", cause.culprit_word());
     for name in names {
         text = text.replace(&format!("{{{name}}}"), name);
     }

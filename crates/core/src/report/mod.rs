@@ -19,10 +19,10 @@ mod style;
 pub mod text;
 mod why;
 
-pub use commands::{draw, treat, verify};
-pub use ladder::{Beyond, Ladder, LadderStep, Step};
+pub use commands::{draw, named, treat, verify};
+pub use ladder::{Beyond, Ladder, LadderStep, Named, Step};
 pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::{manual_json, render_manual};
 pub use phrases::{Fix, Phrases};
-pub use style::{Glyphs, Look, Paint};
+pub use style::{Glyphs, Look, Paint, inert};
 pub use why::{Decided, Why};

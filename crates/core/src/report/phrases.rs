@@ -3,8 +3,10 @@
 
 use crate::app::{Protocol, Side};
 use crate::findings::{self, FixRow, Words};
-use crate::model::template::{fill, fill_all, fill_first};
-use crate::model::{Cause, Evidence, Fact, Family, Finding, Observation, Role, units};
+use crate::model::template::{self, fill, fill_all, fill_first};
+use crate::model::{
+    Cause, Evidence, Fact, Family, Finding, Judged, Latency, Observation, Role, units,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -142,12 +144,46 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
         ("of_exchanges", Fact::Count(finding.affected.of_exchanges)),
         ("connections", Fact::Count(finding.affected.connections)),
     ]);
+    if is_of_several(finding) {
+        facts.insert("average", text("on average"));
+        facts.insert("median", text("in the median"));
+        facts.insert("shown", text("in the case shown"));
+    }
     if finding.lost_ns > 0 {
         facts.insert("lost_ns", Fact::Ns(finding.lost_ns));
         facts.insert("share", Fact::Share(finding.share));
     }
     facts.extend(finding.facts.iter().map(|(name, fact)| (*name, fact.clone())));
+    name_longest(&mut facts, finding);
     facts
+}
+
+/// Names the longest of few values as such, rather than as their 99th percentile, and no median of
+/// one.
+fn name_longest(facts: &mut BTreeMap<&str, Fact>, finding: &Finding) {
+    let of_all = Latency::has_percentile(99, finding.affected.of_exchanges);
+    facts.insert("tail_name", Fact::Text(if of_all { "p99" } else { "the longest" }.into()));
+    if facts.get("slow").and_then(Fact::count).is_some_and(|slow| slow > 1) {
+        facts.insert("slow_median", Fact::Text("in the median".into()));
+    }
+    let count = facts.get("cases").and_then(Fact::count).unwrap_or(0);
+    if Latency::has_percentile(99, count) {
+        return;
+    }
+    facts.remove("p99_ns");
+    let times = ["p50_ns", "longest_ns"].map(|name| facts.get(name).map(template::show));
+    if let [Some(p50), Some(longest)] = times
+        && p50 != longest
+    {
+        facts.insert("most_ns", Fact::Text(longest));
+    }
+}
+
+/// Returns whether a finding is of several cases, so that a value of one does not hold for all.
+fn is_of_several(finding: &Finding) -> bool {
+    let count = finding.facts.iter().find(|(name, _)| *name == "count");
+    let count = count.and_then(|(_, fact)| fact.count());
+    finding.affected.exchanges.max(count.unwrap_or(0)) > 1
 }
 
 /// Returns the side that sends the data which the cause holds up.
@@ -157,10 +193,29 @@ fn sender(finding: &Finding) -> Option<Side> {
         Role::Server => Some(Side::Server),
         _ => None,
     };
-    let of_receiver = finding.cause.is_of_receiver();
+    // A SYN-ACK without window scaling limits the window of the other side.
+    let is_dropped = finding.facts.iter().any(|(name, _)| *name == "dropped");
+    let of_receiver = finding.cause.is_of_receiver() && !is_dropped;
     let from_culprit = if of_receiver { culprit.map(Side::peer) } else { culprit };
     let first_data = finding.evidence.iter().find(|evidence| evidence.payload_bytes > 0);
     from_culprit.or(first_data.map(|evidence| evidence.from))
+}
+
+/// Describes the confidence in a finding, and how many like it were right in captures whose cause is
+/// known.
+pub fn confidence(finding: &Finding) -> String {
+    let judged = judged(finding);
+    let sure = format!("confidence {:.2}", finding.confidence);
+    match judged.all {
+        0 => format!("{sure} (not judged in the lab)"),
+        all => format!("{sure} ({} of {} right in the lab)", judged.right, units::count(all)),
+    }
+}
+
+/// Returns the judged findings that are like `finding`.
+pub fn judged(finding: &Finding) -> Judged {
+    let affected = &finding.affected;
+    findings::judged(finding.cause, findings::cases(affected.exchanges, affected.connections))
 }
 
 /// Returns whether the network lost data sent by the server.
@@ -223,7 +278,7 @@ fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
 }
 
 fn protocol(id: &str) -> Option<Protocol> {
-    const ALL: [Protocol; 9] = [
+    const ALL: [Protocol; 10] = [
         Protocol::Turns,
         Protocol::Http1,
         Protocol::Tls,
@@ -233,6 +288,7 @@ fn protocol(id: &str) -> Option<Protocol> {
         Protocol::Dns,
         Protocol::Http2,
         Protocol::Mqtt,
+        Protocol::Amqp,
     ];
     ALL.into_iter().find(|protocol| crate::model::protocol_id(*protocol) == id)
 }

@@ -1,4 +1,7 @@
-//! Properties of the output: width, colour and character set.
+//! Properties of the output: width, colour and character set; and what may be printed at all.
+
+use crate::model::clean::{is_interpreted, push_escape};
+use std::borrow::Cow;
 
 /// Properties of the place where a report is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +105,40 @@ impl Look {
     }
 }
 
+/// Codes that begin and end the styles of [`Paint`].
+const CODES: [&str; 9] = [
+    "\x1b[0m",
+    "\x1b[1m",
+    "\x1b[90m",
+    "\x1b[1;31m",
+    "\x1b[33m",
+    "\x1b[32m",
+    "\x1b[36m",
+    "\x1b[31m",
+    "\x1b[34m",
+];
+
+/// Returns `text` with every character that would be interpreted, not shown, replaced by its escape
+/// in JSON, which does not change what a JSON document says. The characters in `layout` are kept;
+/// with `coloured` also the codes of the styles.
+pub fn inert<'t>(text: &'t str, layout: &[char], coloured: bool) -> Cow<'t, str> {
+    let is_shown = |char: char| !is_interpreted(char) || layout.contains(&char);
+    let Some(first) = text.find(|char| !is_shown(char)) else { return Cow::Borrowed(text) };
+    let (shown, mut rest) = text.split_at(first);
+    let mut inert = String::from(shown);
+    while let Some(char) = rest.chars().next() {
+        let code = CODES.iter().find(|code| coloured && rest.starts_with(**code));
+        let length = code.map_or(char.len_utf8(), |code| code.len());
+        if code.is_some() || is_shown(char) {
+            inert.push_str(&rest[..length]);
+        } else {
+            push_escape(char, &mut inert);
+        }
+        rest = &rest[length..];
+    }
+    Cow::Owned(inert)
+}
+
 fn code(paint: Paint) -> &'static str {
     match paint {
         Paint::Bold => "\x1b[1m",
@@ -111,5 +148,33 @@ fn code(paint: Paint) -> &'static str {
         Paint::Good => "\x1b[32m",
         Paint::Code => "\x1b[36m",
         Paint::Segment(rank) => SEGMENT_COLOURS[rank.min(SEGMENT_COLOURS.len() - 1)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_codes_of_styles_are_kept() {
+        let look = Look { colour: true, ..Look::default() };
+        let every = [
+            Paint::Bold,
+            Paint::Dim,
+            Paint::Fault,
+            Paint::Cost,
+            Paint::Good,
+            Paint::Warning,
+            Paint::Code,
+        ];
+        let segments = (0..SEGMENT_COLOURS.len()).map(Paint::Segment);
+        for paint in every.into_iter().chain(segments) {
+            let text = look.paint(paint, "µs →");
+            assert_eq!(inert(&text, &[], true), text);
+            assert!(!inert(&text, &[], false).contains('\x1b'));
+        }
+        let hostile = "a\x1b]0;x\x07\x1b[2J\x1b[8m\u{9b}31m\u{202e}\r\nb";
+        let shown = "a\\u001b]0;x\\u0007\\u001b[2J\\u001b[8m\\u009b31m\\u202e\\u000d\nb";
+        assert_eq!(inert(hostile, &['\n'], true), shown);
     }
 }

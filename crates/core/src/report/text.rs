@@ -1,5 +1,7 @@
 //! The report for a terminal: the findings and what to do first, then the evidence.
 
+mod checked;
+mod effect;
 mod finding;
 mod join;
 mod sums;
@@ -13,6 +15,7 @@ use super::style::{Look, Paint};
 use crate::model::units::counted;
 use crate::model::{Cause, Finding, Observation, Owner, Report, Vantage, template, units};
 use crate::wire::DecodeError;
+use effect::{described, prediction};
 use finding::{class, culprit, is_fault};
 
 /// Findings shown in full, and in the overview, unless all are requested.
@@ -44,14 +47,15 @@ pub fn render(report: &Report, look: &Look) -> String {
     }
     if findings.len() > shown {
         page.gap();
-        let more = counted((findings.len() - shown) as u64, "finding", "findings");
-        page.paragraph(None, &format!("{more} more: --all shows them"), 0);
+        let more = counted((findings.len() - shown) as u64, "more finding", "more findings");
+        page.paragraph(None, &format!("{more}: --all shows them"), 0);
     }
     page.gap();
     timing::where_the_time_went(&mut page, report);
     timing::latency(&mut page, report);
     connections(&mut page, report);
     observations(&mut page, report);
+    checked::render(&mut page, report);
     page.finish()
 }
 
@@ -132,8 +136,13 @@ fn limits(page: &mut Page<'_>, report: &Report) {
         }
     }
     unread::warn_of_links(page, report);
+    unread::warn_of_tunnels(page, report);
     // An observation reports missing fragments.
-    let elsewhere = [DecodeError::FragmentIncomplete, DecodeError::LinkTypeUnsupported];
+    let elsewhere = [
+        DecodeError::FragmentIncomplete,
+        DecodeError::LinkTypeUnsupported,
+        DecodeError::TunnelUnsupported,
+    ];
     let malformed = |(kind, _): &(DecodeError, u64)| !elsewhere.contains(kind);
     let kinds = || report.totals.decode_errors.errors().filter(malformed);
     let errors: u64 = kinds().map(|(_, count)| count).sum();
@@ -162,18 +171,13 @@ fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
     match cost.filter(outweighs) {
         Some((_, of_cost)) if leads => {
             answer(page, Paint::Bold, &about_fault, of_fault);
-            answer(
-                page,
-                Paint::Bold,
-                &format!("Beside it: {}.", continued(&of_cost.headline)),
-                of_cost,
-            );
+            let also = format!("Also: {}.", continued(&of_cost.headline));
+            answer(page, Paint::Bold, &also, of_cost);
         }
         Some((_, of_cost)) => {
             answer(page, Paint::Bold, &format!("{}.", of_cost.headline), of_cost);
-            let beside =
-                format!("A fault that takes little beside it: {}", continued(&about_fault));
-            answer(page, Paint::Bold, &beside, of_fault);
+            let also = format!("Also a fault, which takes less: {}", continued(&about_fault));
+            answer(page, Paint::Bold, &also, of_fault);
         }
         None => answer(page, Paint::Bold, &about_fault, of_fault),
     }
@@ -200,32 +204,6 @@ fn continued(sentence: &str) -> String {
     sentence.to_owned()
 }
 
-/// Describes the latency predicted without a fault, for the exchanges that it could have affected,
-/// which may be only some of the report's; empty if there is no prediction.
-fn prediction(report: &Report, finding: &Finding) -> String {
-    let (now, then) = (&finding.latency, &finding.counterfactual);
-    if !is_predicted(finding) {
-        return String::new();
-    }
-    let of = match finding.affected.of_exchanges {
-        all if all == report.totals.exchanges => String::new(),
-        some => format!(" Of {} there,", counted(some, "exchange", "exchanges")),
-    };
-    let (name, now, then) = match () {
-        () if then.p50_ns < now.p50_ns => ("p50", now.p50_ns, then.p50_ns),
-        () if then.p99_ns < now.p99_ns => ("p99", now.p99_ns, then.p99_ns),
-        () => return String::new(),
-    };
-    format!("{of} {name} {} would be {}.", units::duration(now), units::duration(then))
-}
-
-/// Returns whether the latency without the fault can be predicted. It cannot if all exchanges
-/// failed.
-fn is_predicted(finding: &Finding) -> bool {
-    let in_vain = finding.cause.makes_exchanges_fail() || finding.counterfactual.max_ns == 0;
-    is_fault(finding) && finding.lost_ns > 0 && !in_vain
-}
-
 fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     let totals = &report.totals;
     if totals.exchanges == 0 {
@@ -237,26 +215,29 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
         return page.paragraph(Some(Paint::Bold), &format!("{}{text}", scans(report)), 0);
     }
     let exchanges = counted(totals.exchanges, "exchange", "exchanges");
-    let (p50, p99) = (report.latency.p50_ns, report.latency.p99_ns);
-    let (p50, p99) = (units::duration(p50), units::duration(p99));
+    let latency = described(&report.latency, totals.exchanges);
     let unknown_ns = report.ledger.of(Owner::Unknown);
     let text = if let Some((finding, phrases)) = cost
         && let Some(not) = ruled_out(finding)
         && report.only.is_empty()
     {
         let headline = continued(&phrases.headline);
-        format!("{not}: {headline} ({exchanges}: p50 {p50}, p99 {p99}).")
+        format!("{not}: {headline} ({exchanges}: {latency}).")
     } else if !report.only.is_empty() {
         let asked: Vec<_> = report.only.iter().map(|cause| cause.id()).collect();
         match cost {
-            Some(_) => format!("{exchanges}: p50 {p50}, p99 {p99}."),
-            None => format!("No {} in {exchanges}: p50 {p50}, p99 {p99}.", asked.join(", ")),
+            Some(_) => format!("{exchanges}: {latency}."),
+            None => format!("No {} in {exchanges}: {latency}.", asked.join(", ")),
         }
-    } else if 2 * unknown_ns > totals.wall_ns {
+    } else if unknown_ns > totals.wall_ns / 2 {
         let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
         format!("It is not known which side waited in {unknown} of the time of {exchanges}.")
     } else {
-        format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.")
+        let incomplete = match totals.outcomes.incomplete() {
+            0 => String::new(),
+            count => format!("; {} without a complete answer", units::count(count)),
+        };
+        format!("No fault in {exchanges}: {latency}{incomplete}.")
     };
     let Some((finding, phrases)) = cost else {
         return page.paragraph(Some(Paint::Good), &format!("{}{text}", scans(report)), 0);

@@ -128,8 +128,9 @@ impl Why {
         page.line(&look.paint(Paint::Bold, "in the report"));
         let findings = self.findings(report);
         if findings.is_empty() {
-            let text = "No finding has a cause of this exchange: each costs less than the floors of \
-                        the report, or what all connections show together gave its time another name.";
+            let text = "No finding has a cause of this exchange: over all exchanges each is too rare or \
+                        takes too small a part to be one, or what all connections show together gave \
+                        its time another name.";
             page.paragraph(None, text, 2);
         }
         for finding in findings {

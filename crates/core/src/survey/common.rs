@@ -67,6 +67,8 @@ impl Sketch {
     pub fn thin(&mut self, bits: u32) -> usize {
         self.seen.retain(|print, _| print.trailing_zeros() >= bits);
         self.repeated.retain(|print| print.trailing_zeros() >= bits);
+        self.seen.shrink_to_fit();
+        self.repeated.shrink_to_fit();
         self.seen.len()
     }
 }

@@ -17,6 +17,9 @@ use std::collections::{BTreeSet, VecDeque};
 /// Maximum number of fingerprints kept of all files together.
 const SAMPLE_MAX: usize = 1 << 17;
 
+/// Maximum number of files with which one is paired because of one common packet.
+const PARTNERS_MAX: usize = 8;
+
 /// Number of bytes read of all files together, and least number for each, unless all have to be
 /// read.
 const BUDGET_BYTES: u64 = 256 << 20;
@@ -94,10 +97,12 @@ pub fn survey(
     let share_bytes = BUDGET_BYTES / sources.len().max(1) as u64;
     let file_bytes = if whole { u64::MAX } else { share_bytes.max(FILE_BYTES_MIN) };
     let mut sample = Sample::default();
+    let (mut block, mut batch) = (Block::default(), Batch::default());
     for (index, source) in sources.into_iter().enumerate() {
         let mut sketch = Sketch { index, name: source.name.clone(), ..Sketch::default() };
         // A file that cannot be read is skipped.
-        if sample.read(&mut sketch, source, file_bytes, go_on).is_ok() {
+        let room = (&mut block, &mut batch);
+        if sample.read(&mut sketch, source, room, file_bytes, go_on).is_ok() {
             sample.sketches.push(sketch);
         }
     }
@@ -121,17 +126,18 @@ impl Sample {
         &mut self,
         sketch: &mut Sketch,
         source: Source,
+        (block, batch): (&mut Block, &mut Batch),
         file_bytes: u64,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(), CaptureError> {
         let mut capture = CaptureSet::new(vec![source])?;
         sketch.first_ns = capture.first_ns().unwrap_or(u64::MAX);
         let decoder = Decoder::new(&Options::default());
-        let (mut block, mut batch, mut read_bytes) = (Block::default(), Batch::default(), 0);
-        while read_bytes < file_bytes && go_on() && capture.next_block(&mut block)? {
+        let mut read_bytes = 0;
+        while read_bytes < file_bytes && go_on() && capture.next_block(block)? {
             read_bytes += block.bytes.len() as u64;
-            decoder.decode(&block, &mut batch);
-            for (print, seen) in common::seen(&batch) {
+            decoder.decode(block, batch);
+            for (print, seen) in common::seen(batch) {
                 sketch.last_ns = sketch.last_ns.max(seen.time_ns);
                 self.take(sketch, print, seen);
             }
@@ -192,7 +198,9 @@ impl Sample {
         Ok(Survey { sites, is_translated: false })
     }
 
-    /// Returns the pairs of files with a common packet, in order.
+    /// Returns the pairs of files with a common packet, in order. Of many files with the same
+    /// packet, each is paired with the next ones only, so that the number of pairs grows with that
+    /// of files: any three in a row show that there are more than two places.
     fn related(&self) -> BTreeSet<(usize, usize)> {
         let mut files: HashMap<u64, Vec<usize>> = HashMap::new();
         for (file, sketch) in self.sketches.iter().enumerate() {
@@ -200,14 +208,13 @@ impl Sample {
                 files.entry(*print).or_default().push(file);
             }
         }
-        let pairs = |files: &Vec<usize>| {
-            let others = |(at, one): (usize, &usize)| {
-                let one = *one;
-                files[at + 1..].iter().map(|other| (one, *other)).collect::<Vec<_>>()
-            };
-            files.iter().enumerate().flat_map(others).collect::<Vec<_>>()
-        };
-        files.values().filter(|files| files.len() > 1).flat_map(pairs).collect()
+        let mut pairs = BTreeSet::new();
+        for files in files.values() {
+            for (at, &one) in files.iter().enumerate() {
+                pairs.extend(files[at + 1..].iter().take(PARTNERS_MAX).map(|&other| (one, other)));
+            }
+        }
+        pairs
     }
 
     /// Assigns a place to `start` and to all files that share packets with it, directly or

@@ -140,8 +140,8 @@ impl CompactAck {
     }
 }
 
-/// Greatest number of ACKs kept. Beyond it the oldest is dropped, which loses its timing only: ACKs
-/// are cumulative.
+/// Greatest number of ACKs kept. Beyond it every second one is dropped, which loses its timing only:
+/// ACKs are cumulative. The oldest, which releases the first of what follows, is kept.
 const PENDING_MAX: usize = 512;
 
 /// ACKs in the order they passed the vantage, waiting for their arrival at the sender.
@@ -152,10 +152,29 @@ impl PendingAcks {
     /// Adds an ACK that passed the vantage.
     #[inline]
     pub fn push(&mut self, ack: &Ack) {
+        let mut ack = CompactAck::new(ack);
         if self.0.len() >= PENDING_MAX {
-            self.0.pop_front();
+            ack.window |= self.thin();
         }
-        self.0.push_back(CompactAck::new(ack));
+        self.0.push_back(ack);
+    }
+
+    /// Drops every second ACK behind the oldest. The ACK after a dropped one reports what that
+    /// reported; returns what the next one has to report.
+    #[cold]
+    #[inline(never)]
+    fn thin(&mut self) -> u32 {
+        let mut dropped = 0;
+        for index in 0..self.0.len() {
+            let Some(mut ack) = self.0.pop_front() else { break };
+            if index % 2 == 1 {
+                dropped = ack.window.get() & !WINDOW;
+            } else {
+                ack.window |= std::mem::take(&mut dropped);
+                self.0.push_back(ack);
+            }
+        }
+        dropped
     }
 
     /// Returns whether `ack` offers and acknowledges the same as the last pending one, so that it
@@ -261,6 +280,28 @@ mod tests {
             Ack { paced: true, ..ack },
         ];
         assert!(others.iter().all(|other| !pending.repeats(other)));
+    }
+
+    #[test]
+    fn the_oldest_of_many_acks_is_kept_and_each_reported_loss() {
+        let mut pending = PendingAcks::default();
+        for number in 0..10 * PENDING_MAX as u64 {
+            pending.push(&Ack {
+                seen_ns: number,
+                frame: FrameId::new(0, number),
+                una: number,
+                offer: Offer::Edge(number + 1_000),
+                payload_bytes: 0,
+                duplicate: number == 5,
+                paced: false,
+                tsval: 0,
+            });
+            assert!(pending.0.len() <= PENDING_MAX);
+        }
+        let all: Vec<_> = std::iter::from_fn(|| pending.pop_until(u64::MAX, 0)).collect();
+        assert_eq!((all[0].una, all[all.len() - 1].una), (0, 10 * PENDING_MAX as u64 - 1));
+        assert!(all.windows(2).all(|pair| pair[0].una < pair[1].una));
+        assert!(all.iter().any(|ack| ack.duplicate && ack.una >= 5));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One TCP connection: both directions, their streams, and the exchanges on it.
 
 mod about;
+mod accept;
 mod acknowledge;
 mod asked;
 mod blocked;
@@ -14,7 +15,9 @@ mod icmp;
 mod kept;
 mod limits;
 mod opening;
+mod outcome;
 mod queue_delay;
+mod relayed;
 mod roles;
 mod silence;
 mod steady;
@@ -33,6 +36,7 @@ use crate::tcp::shared::{Shared, Software};
 use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
+pub use about::End;
 use cold::ColdState;
 pub use icmp::IcmpReport;
 use opening::TimestampCarrier;
@@ -129,6 +133,16 @@ impl Totals {
 impl Connection {
     /// Creates a connection whose first segment is `segment`.
     pub fn new(segment: &Segment) -> Self {
+        let mut connection = Self::with_first(segment);
+        if connection.mid_stream && segment.flow.is_within_host() {
+            let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
+            let senders = connection.senders.iter_mut();
+            senders.for_each(|sender| sender.sizes.assume_loopback(timestamps));
+        }
+        connection
+    }
+
+    fn with_first(segment: &Segment) -> Self {
         let syn = segment.flags.has(TcpFlags::SYN);
         let client_is_high = segment.is_client_high();
         let server = if client_is_high { &segment.flow.low } else { &segment.flow.high };
@@ -191,6 +205,18 @@ impl Connection {
         let peer_number = self.senders[side.peer() as usize].number();
         if self.senders[side as usize].packet(segment, peer_number) {
             self.faults_mut().duplicates += 1;
+            if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
+                self.setup.deny_arrival();
+            }
+            return;
+        }
+        if side == Side::Server
+            && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
+            && segment.facts.has(SegmentFlags::RECEIVED)
+        {
+            self.setup.deny_arrival();
+        }
+        if self.is_refused(side, segment) {
             return;
         }
         self.note_packet(side, segment);
@@ -269,6 +295,10 @@ impl Connection {
             self.setup.note_other_connection();
             return false;
         }
+        if self.is_of_another_host(side, segment) {
+            self.setup.note_other_syn_ack();
+            return false;
+        }
         self.set_up(side, segment);
         true
     }
@@ -292,6 +322,9 @@ impl Connection {
             self.senders[side as usize].since_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
+            if self.is_unsettled() && self.senders[side as usize].is_keep_alive(segment) {
+                self.stop_counting_acks(side);
+            }
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {
                 self.note_unseen_greeting(segment, shared);
@@ -302,13 +335,19 @@ impl Connection {
     /// Processes the FIN in `segment`.
     #[inline(never)]
     fn take_fin(&mut self, side: Side, segment: &Segment) {
+        let acks = self.senders[side.peer() as usize].una_seen();
         let ending = self.ending_mut();
+        if ending.fin_ns[side as usize].is_none() {
+            ending.fin_acks[side as usize] = acks;
+        }
         ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
         ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));
         let sender = &mut self.senders[side as usize];
         let position = sender.position(segment.seq) + u64::from(segment.payload_len);
         sender.finish(position);
-        if side == Side::Server {
+        // A FIN that the client has acknowledged tells it nothing new.
+        let is_repeated = sender.una_seen() > position;
+        if side == Side::Server && !is_repeated {
             self.take_server_fin(segment);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Greatest amount of payload kept for all shards together, bytes: 64 MiB.
-const ALL_BYTES_MAX: usize = 64 << 20;
+/// Greatest amount of payload kept for all shards together, bytes: 10 MiB.
+const ALL_BYTES_MAX: usize = 10 << 20;
 
 /// Share of it that DNS over TCP may take, bytes.
 const DNS_BYTES_MAX: usize = 2 << 20;
@@ -109,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn all_users_together_keep_no_more_than_64_mib() {
+    fn all_users_together_keep_no_more_than_10_mib() {
         let all = 16 * EarlyBytes::share_of(16).limit_bytes + EarlyBytes::default().limit_bytes;
-        assert_eq!(all, 64 << 20);
+        assert_eq!(all, 10 << 20);
     }
 }

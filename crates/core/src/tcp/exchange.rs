@@ -9,28 +9,11 @@ pub use opening::Opening;
 pub(in crate::tcp) use revisions::Change;
 pub use revisions::Revision;
 
-use crate::app::{Label, Side};
+use crate::app::{ErrorCode, Label, Side};
 use crate::judge::{self, Gap, Turn};
-use crate::model::{Cause, Class, Family, Owner, Shares, Sighting, Slice, Slices};
+use crate::model::{Cause, Class, Family, Outcome, Owner, Shares, Sighting, Slice, Slices};
 use crate::tcp::pause::Pauses;
 use std::num::NonZeroU64;
-
-/// How an exchange ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Outcome {
-    /// The response was complete, or the next request began.
-    #[default]
-    Complete,
-    /// A RST ended the exchange.
-    Reset {
-        /// Side that sent the RST.
-        by: Side,
-    },
-    /// The connection was closed before the response was complete.
-    Closed,
-    /// The capture ended, or the sender gave up, before the response was complete.
-    Unfinished,
-}
 
 /// Part that one cause has in one exchange, with the clearest gap as evidence.
 #[derive(Clone, Debug)]
@@ -99,14 +82,21 @@ pub struct Exchange {
     pub chains: Vec<Chain>,
     /// How the exchange ended.
     pub outcome: Outcome,
+    /// The error that the response, or an alert in the TLS handshake, reports.
+    pub(super) error: Option<ErrorCode>,
     /// Time for which the connection was idle before the exchange, ns; 0 for the first exchange.
     pub idle_ns: u64,
     /// The exchange includes the connection's set-up.
     pub connects: bool,
     /// Part of the set-up that repeated SYNs or SYN-ACKs took, ns.
     pub repeated_setup_ns: u64,
+    /// Time that the client took from the end of a handshake to its next step, ns. It is no part of
+    /// the wall time: the client did not wait.
+    pub rested_ns: u64,
     /// A request was seen. (A server may send the first data.)
     pub request_seen: bool,
+    /// The client's message came after an event of the server, see `Timeline::drop_acknowledgement`.
+    pub(super) follows_event: bool,
     /// Any byte of the response was seen.
     pub response_seen: bool,
     /// The request asked for a 100 Continue, and its body has not come.
@@ -153,6 +143,14 @@ impl Exchange {
         Box::new(Self { start_ns, end_ns, first: seen, last: seen, ..Self::default() })
     }
 
+    /// Sets how the exchange ended. A fatal alert ends a TLS handshake, whatever follows.
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        self.outcome = match self.error {
+            Some(code) if outcome == Outcome::Answered || self.in_handshake => Outcome::Error(code),
+            _ => outcome,
+        };
+    }
+
     /// Returns whether all time of the exchange belongs to the path and the applications.
     pub(super) fn is_of_applications(&self) -> bool {
         let own = |chain: &Chain| chain.cause.family() == Family::Application;
@@ -166,7 +164,7 @@ impl Exchange {
             known_rtts_ns[side as usize].saturating_sub(self.known_rtts_ns[side as usize])
         };
         let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
-        if self.outcome == Outcome::Complete {
+        if self.outcome.is_complete() {
             self.ledger.add(Owner::Path, to_client_ns);
         }
         self.known_rtts_ns = known_rtts_ns;
@@ -211,9 +209,11 @@ impl Exchange {
     pub fn counts(&self) -> bool {
         let refused = matches!(self.outcome, Outcome::Reset { by: Side::Server });
         let waited = self.end_ns > self.start_ns || refused;
-        self.response_seen && self.outcome == Outcome::Complete
+        self.response_seen && self.outcome.is_complete()
             || self.is_complete()
             || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
+            || waited && self.error.is_some()
+            || self.in_handshake && self.outcome.by() == Some(Side::Server)
             || waited && self.repeated_setup_ns > 0
     }
 

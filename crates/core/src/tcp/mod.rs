@@ -38,7 +38,7 @@ mod tracker;
 
 pub use connection::{Connection, IcmpReport};
 pub(crate) use early::EarlyBytes;
-pub use exchange::{Chain, Exchange, Outcome, Revision};
+pub use exchange::{Chain, Exchange, Revision};
 pub use path::Path;
 pub(crate) use sender::{Copies, Kind};
 pub use sender::{Held, Sender};
@@ -46,7 +46,7 @@ pub use sender::{Held, Sender};
 pub(crate) use reassembly::Reassembly;
 pub use row::{Link, Row};
 pub(crate) use sequence::{ORIGIN, Sequence};
-pub use setup::Setup;
+pub use setup::{Setup, Syn, SynMarks};
 pub use shared::Shared;
 pub use trace::{RecordedGap, Trace};
 pub use tracker::{SimpleExchange, Sink, Tracker};

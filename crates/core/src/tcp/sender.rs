@@ -51,6 +51,7 @@ pub(crate) use copies::Copies;
 use copies::LastPacket;
 pub use departure::Departure;
 use history::History;
+pub use loss_state::Tail;
 use marks::Marks;
 pub use nagle_history::Held;
 use packet_count::PacketCount;

@@ -1,14 +1,19 @@
 //! The three-way handshake (RFC 9293 §3.5): its retransmissions and its duration.
 
 mod steps;
+mod syn;
 
 use crate::app::Side;
-use crate::judge::thresholds::{RTO_INITIAL_NS, RTO_MIN_NS};
+use crate::judge::thresholds::{HABIT_MIN, RTO_INITIAL_NS, RTO_MIN_NS};
 use crate::model::{Cause, Owner, Shares, Sighting};
 use crate::tcp::path::Path;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS};
 use crate::wire::{Segment, TcpFlags};
 use steps::{Step, Steps};
+pub use syn::{Syn, SynMarks};
+
+/// The TTLs with which systems begin: Linux and macOS, Windows, others.
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// Greatest number of retransmission times kept; beyond it the last one is replaced.
 const TIMES_MAX: usize = 8;
@@ -44,8 +49,8 @@ pub struct Setup {
     pub refused: bool,
     /// An exchange has counted the time of the handshake as its own.
     pub claimed: bool,
-    /// A SYN of either side did not offer window scaling.
-    pub unscaled: bool,
+    /// Time to live of the first SYN.
+    syn_ttl: u8,
 }
 
 /// Retransmissions in a handshake and directly after it.
@@ -53,20 +58,20 @@ pub struct Setup {
 struct Repeated {
     /// The second SYN.
     syn: Sighting,
-    /// Times of SYNs repeated before the first SYN-ACK, ns.
-    syns_ns: Vec<u64>,
-    /// Timestamp of the last repeated SYN.
-    syn_tsval: u32,
+    /// SYNs repeated before the first SYN-ACK.
+    syns: Vec<Syn>,
     /// The timestamp echo of the first SYN-ACK shows that it answers the last SYN.
     answers_last: bool,
     /// The second SYN-ACK.
     syn_ack: Sighting,
     /// Times of SYN-ACKs repeated before the client's ACK, ns.
     syn_acks_ns: Vec<u64>,
-    /// Timestamp of the last repeated SYN-ACK.
-    syn_ack_tsval: u32,
+    /// Timestamps of these SYN-ACKs.
+    syn_ack_tsvals: Vec<u32>,
     /// The timestamp echo of the client's ACK shows that it answers an earlier SYN-ACK.
     acks_earlier: bool,
+    /// It answers the first SYN-ACK, which therefore was not lost (RFC 7323 §4.3).
+    acks_first: bool,
     /// Times of SYN-ACKs repeated after the client's ACK had passed, ns.
     after_ack_ns: Vec<u64>,
     /// Number of times that the client repeated data before the server sent any.
@@ -75,6 +80,10 @@ struct Repeated {
     ignored_last_ns: u64,
     /// Number of segments of an older connection with the same addresses and ports.
     others: u32,
+    /// Number of SYN-ACKs with another initial sequence number than the first.
+    other_syn_acks: u32,
+    /// The client rejected an answer by a RST.
+    rejected: bool,
 }
 
 impl Setup {
@@ -84,19 +93,27 @@ impl Setup {
         if segment.flags.has(TcpFlags::SYN) {
             self.syns = self.syns.saturating_add(1);
             self.steps.note(Step::Syn, here);
-            if self.syns > 1 {
+            let marks = SynMarks::of(segment);
+            if self.syns == 1 {
+                self.steps.syn_tsval = marks.tsval;
+                self.steps.traits |= marks.traits;
+                self.syn_ttl = marks.ttl;
+            } else {
                 let unanswered = !self.steps.has(Step::SynAck);
                 let repeated = self.repeated.get_or_insert_default();
                 repeated.syn.get_or_insert(here);
                 if unanswered {
-                    keep(&mut repeated.syns_ns, here.time_ns);
-                    repeated.syn_tsval = segment.tsval;
+                    let Sighting { time_ns, frame, .. } = here;
+                    keep(&mut repeated.syns, Syn { time_ns, frame, marks });
                 }
             }
         } else if self.steps.has(Step::SynAck) && segment.flags.has(TcpFlags::ACK) {
             if let Some(repeated) = self.repeated.as_mut().filter(|_| !self.steps.has(Step::Ack)) {
-                let of_another = |tsecr| tsecr != repeated.syn_ack_tsval;
+                let again = &repeated.syn_ack_tsvals;
+                let of_another = |tsecr| again.last() != Some(&tsecr);
+                let of_first = |tsecr| again.len() < TIMES_MAX && !again.contains(&tsecr);
                 repeated.acks_earlier = segment.echoes().is_some_and(of_another);
+                repeated.acks_first = segment.echoes().is_some_and(of_first);
             }
             self.steps.note(Step::Ack, here);
         }
@@ -110,7 +127,8 @@ impl Setup {
             self.steps.note(Step::SynAck, here);
             if self.syn_acks == 1 {
                 if let Some(repeated) = &mut self.repeated {
-                    repeated.answers_last = segment.echoes() == Some(repeated.syn_tsval);
+                    let last = repeated.syns.last().map(|last| last.marks.tsval);
+                    repeated.answers_last = segment.echoes() == Some(last.unwrap_or_default());
                 }
                 return;
             }
@@ -119,7 +137,7 @@ impl Setup {
             match self.steps.get(Step::Ack) {
                 None => {
                     keep(&mut repeated.syn_acks_ns, here.time_ns);
-                    repeated.syn_ack_tsval = segment.tsval;
+                    keep(&mut repeated.syn_ack_tsvals, segment.tsval);
                 }
                 Some(_) => keep(&mut repeated.after_ack_ns, here.time_ns),
             }
@@ -142,15 +160,26 @@ impl Setup {
         }
     }
 
+    /// Records whether a side offers window scaling in its SYN (RFC 7323 §2.2).
+    pub fn note_scaling(&mut self, offers: bool) {
+        self.steps.traits |= if offers { 0 } else { SynMarks::UNSCALED };
+    }
+
+    /// Returns whether a SYN of either side did not offer window scaling.
+    pub fn is_unscaled(&self) -> bool {
+        self.marks().has(SynMarks::UNSCALED)
+    }
+
     /// Records whether `side` offers SACK in its SYN (RFC 2018 §2).
     pub fn note_sack(&mut self, side: Side, offers: bool) {
-        self.steps.offers_sack[side as usize] |= offers;
+        let bit = if side == Side::Client { SynMarks::SACK } else { SynMarks::SERVER_SACK };
+        self.steps.traits |= if offers { bit } else { 0 };
     }
 
     /// Returns whether both sides offered SACK, so that a receiver can report duplicates (RFC
     /// 2883).
     pub fn has_sack(&self) -> bool {
-        self.steps.offers_sack == [true; 2]
+        self.marks().has(SynMarks::SACK | SynMarks::SERVER_SACK)
     }
 
     /// Time of the first SYN, ns.
@@ -176,8 +205,59 @@ impl Setup {
 
     /// Time of the last SYN before the first SYN-ACK, ns; 0 if there was none.
     pub fn syn_last_ns(&self) -> u64 {
-        last_ns(self.repeated.as_ref().map(|repeated| &repeated.syns_ns))
-            .max(self.steps.time_ns(Step::Syn))
+        let last = self.repeated.as_ref().and_then(|repeated| repeated.syns.last());
+        last.map_or(0, |last| last.time_ns).max(self.steps.time_ns(Step::Syn))
+    }
+
+    /// Returns the SYNs before the first SYN-ACK, the last of many in place of those before it.
+    pub fn syns_before_answer(&self) -> impl Iterator<Item = Syn> + '_ {
+        let first = self.steps.get(Step::Syn).map(|Sighting { time_ns, frame, .. }| Syn {
+            time_ns,
+            frame,
+            marks: self.marks(),
+        });
+        let again = self.repeated.iter().flat_map(|repeated| &repeated.syns);
+        first.into_iter().chain(again.copied())
+    }
+
+    /// Returns whether the SYNs are probes, for whose answers no application waits: a kernel sends
+    /// no SYN with a FIN (RFC 9293 §3.10.7), and repeats a SYN with the same TTL.
+    pub fn is_probe(&self) -> bool {
+        if self.marks().has(SynMarks::FIN) {
+            return true;
+        }
+        let syns: Vec<_> = self.syns_before_answer().map(|syn| syn.marks).collect();
+        let rises = |pair: &[SynMarks]| pair[0].ttl < pair[1].ttl;
+        syns.len() >= HABIT_MIN as usize && syns.windows(2).all(rises)
+    }
+
+    /// Records that the host at which a SYN was received is not its server: it has sent the SYN on, or
+    /// received the answer, too.
+    pub fn deny_arrival(&mut self) {
+        self.steps.traits &= !SynMarks::RECEIVED;
+        for syn in self.repeated.iter_mut().flat_map(|repeated| &mut repeated.syns) {
+            syn.marks.traits &= !SynMarks::RECEIVED;
+        }
+    }
+
+    /// Properties of the first SYN.
+    pub fn marks(&self) -> SynMarks {
+        SynMarks {
+            tsval: self.steps.syn_tsval,
+            checksum_error: 0,
+            traits: self.steps.traits,
+            ttl: self.syn_ttl,
+        }
+    }
+
+    /// Returns the SYN that the first SYN-ACK answers: the last, if the answer could come as soon.
+    pub fn answered_syn(&self, path: &Path) -> Option<Syn> {
+        let syn_ack = self.steps.get(Step::SynAck)?;
+        let answers_last = self.repeated.as_ref().is_none_or(|repeated| repeated.answers_last);
+        let is_due =
+            |syn: &Syn| answers_last || is_due(syn.time_ns, syn_ack.time_ns, Side::Server, path);
+        let before = self.syns_before_answer();
+        before.filter(is_due).last().or_else(|| self.syns_before_answer().next())
     }
 
     /// Time of the last SYN-ACK before the client's ACK, ns; 0 if there was none.
@@ -192,19 +272,19 @@ impl Setup {
     pub fn repeated_ns(&self, path: &Path) -> u64 {
         let Some(repeated) = self.repeated.as_deref() else { return 0 };
         let answered_by = |first: Step, again_ns: &[u64], answer_ns: u64, side: Side| {
-            let too_late = |&&sent_ns: &&u64| {
-                answer_ns.saturating_sub(sent_ns) + ACK_WITHIN_NS >= path.rtt_ns(side)
-            };
-            let answered = again_ns.iter().rfind(too_late);
+            let is_due = |&&sent_ns: &&u64| is_due(sent_ns, answer_ns, side, path);
+            let answered = again_ns.iter().rfind(is_due);
             answered.map_or(0, |&sent_ns| sent_ns.saturating_sub(self.steps.time_ns(first)))
         };
         let syns_ns = match self.steps.get(Step::SynAck) {
             Some(syn_ack) if !repeated.answers_last => {
-                answered_by(Step::Syn, &repeated.syns_ns, syn_ack.time_ns, Side::Server)
+                let syns_ns: Vec<_> = repeated.syns.iter().map(|syn| syn.time_ns).collect();
+                answered_by(Step::Syn, &syns_ns, syn_ack.time_ns, Side::Server)
             }
             _ => self.syn_last_ns().saturating_sub(self.steps.time_ns(Step::Syn)),
         };
         let syn_acks_ns = match self.steps.get(Step::Ack) {
+            Some(_) if self.has_heard_first_answer() => 0,
             Some(_) if repeated.acks_earlier && !path.has_sample(Side::Client) => 0,
             Some(ack) => {
                 answered_by(Step::SynAck, &repeated.syn_acks_ns, ack.time_ns, Side::Client)
@@ -212,6 +292,12 @@ impl Setup {
             None => self.syn_ack_last_ns().saturating_sub(self.steps.time_ns(Step::SynAck)),
         };
         syns_ns + syn_acks_ns
+    }
+
+    /// Returns whether the server repeated its SYN-ACK though the first had arrived.
+    pub fn has_heard_first_answer(&self) -> bool {
+        let repeated = self.repeated.as_ref();
+        repeated.is_some_and(|it| it.acks_first && !it.syn_acks_ns.is_empty())
     }
 
     /// Returns whether a segment of the handshake was repeated or belonged to another connection.
@@ -224,16 +310,43 @@ impl Setup {
     pub fn reject_answer(&mut self) {
         self.steps.forget_answer();
         (self.syn_acks, self.refused, self.confirmed) = (0, false, false);
-        if let Some(repeated) = &mut self.repeated {
-            repeated.syn_acks_ns.clear();
-            repeated.after_ack_ns.clear();
-            (repeated.syn_ack, repeated.acks_earlier) = (Sighting::default(), false);
-        }
+        let repeated = self.repeated.get_or_insert_default();
+        repeated.rejected = true;
+        repeated.syn_acks_ns.clear();
+        repeated.syn_ack_tsvals.clear();
+        repeated.after_ack_ns.clear();
+        repeated.syn_ack = Sighting::default();
+        (repeated.acks_earlier, repeated.acks_first) = (false, false);
     }
 
     /// Counts a segment of an older connection with the same addresses and ports.
     pub fn note_other_connection(&mut self) {
         self.repeated.get_or_insert_default().others += 1;
+    }
+
+    /// Counts a SYN-ACK with another initial sequence number than the first.
+    pub fn note_other_syn_ack(&mut self) {
+        self.repeated.get_or_insert_default().other_syn_acks += 1;
+    }
+
+    /// Returns whether the client rejected an answer to its SYN by a RST.
+    pub fn has_rejected(&self) -> bool {
+        self.repeated.as_ref().is_some_and(|repeated| repeated.rejected)
+    }
+
+    /// Number of SYN-ACKs with another initial sequence number than the first.
+    pub fn other_syn_acks(&self) -> u32 {
+        self.repeated.as_ref().map_or(0, |repeated| repeated.other_syn_acks)
+    }
+
+    /// Returns whether the server repeated its SYN-ACK and the client, at which it was captured,
+    /// never answered. The SYN, and not the SYN-ACK, has the TTL with which its sender began.
+    pub fn is_answer_ignored(&self, server_ttl: u8) -> bool {
+        let is_first = |ttl: u8| INITIAL_TTLS.contains(&ttl);
+        self.syn_acks > 1
+            && !self.is_established()
+            && is_first(self.syn_ttl)
+            && !is_first(server_ttl)
     }
 
     /// Number of segments of an older connection with the same addresses and ports.
@@ -321,20 +434,20 @@ impl Setup {
         !self.claimed && start_ns.saturating_sub(done_ns) <= HANDSHAKE_WAITED_FOR_NS + rtt_client_ns
     }
 
-    /// Splits the time from the first SYN to `until_ns` (the first byte of the request) among its
-    /// owners. Returns the part that retransmissions took, ns.
-    pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Shares) -> u64 {
-        let Some(first_ns) = self.syn_first_ns() else { return 0 };
+    /// Splits the time of the set-up until `until_ns` (the first byte of the request) among its
+    /// owners. Returns the part that retransmissions took, and the time after the set-up, which is
+    /// the client's own and delays nothing, ns.
+    pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Shares) -> (u64, u64) {
+        let Some(first_ns) = self.syn_first_ns() else { return (0, 0) };
         let total_ns = until_ns.saturating_sub(first_ns);
         let answered_ns = self.syn_ack_first_ns().unwrap_or(until_ns).min(until_ns);
         let repeated_syn_ns = self.syn_last_ns().min(answered_ns).saturating_sub(first_ns);
         let last_answer_ns = self.syn_ack_last_ns().clamp(answered_ns, until_ns);
         let repeated_ns = repeated_syn_ns + (last_answer_ns - answered_ns);
-        let pause_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
+        let rested_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
         ledger.add(Owner::SynRetransmit, repeated_ns);
-        ledger.add(Owner::Client, pause_ns);
-        ledger.add(Owner::Connect, total_ns.saturating_sub(repeated_ns + pause_ns));
-        repeated_ns
+        ledger.add(Owner::Connect, total_ns.saturating_sub(repeated_ns + rested_ns));
+        (repeated_ns, rested_ns)
     }
 
     /// Cause of the part of the set-up that retransmissions took.
@@ -349,12 +462,17 @@ impl Setup {
     }
 }
 
-/// Adds a time to those that are kept.
-fn keep(times_ns: &mut Vec<u64>, time_ns: u64) {
-    if times_ns.len() == TIMES_MAX {
-        times_ns.pop();
+/// Returns whether what was seen at `sent_ns` may have been answered by `side` at `answer_ns`.
+fn is_due(sent_ns: u64, answer_ns: u64, side: Side, path: &Path) -> bool {
+    answer_ns.saturating_sub(sent_ns) + ACK_WITHIN_NS >= path.rtt_ns(side)
+}
+
+/// Adds an item to those that are kept.
+fn keep<T>(kept: &mut Vec<T>, item: T) {
+    if kept.len() == TIMES_MAX {
+        kept.pop();
     }
-    times_ns.push(time_ns);
+    kept.push(item);
 }
 
 /// Returns the last of `times_ns`, or 0 if there is none.

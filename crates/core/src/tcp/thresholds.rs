@@ -143,6 +143,10 @@ pub const PACE_QUANTUM_MAX_NS: u64 = 2_000_000;
 /// Least number of segments that show a pace. Source: derivation; two steps.
 pub const PACE_SEGMENTS_MIN: u64 = 2 * PACE_QUANTUM_SEGMENTS;
 
+/// Greatest TTL of a packet that was sent to find out how far it comes. Source: `traceroute`, which
+/// probes up to 30 hops; no system begins with less than 32.
+pub const PROBE_TTL_MAX: u8 = 30;
+
 /// Initial TTL of Linux. Windows and others begin so high that it is still above this after any
 /// path. Source: kernel, `IPDEFTTL`; RFC 1700.
 pub const LINUX_TTL: u8 = 64;
@@ -188,6 +192,10 @@ pub const ROUND_NUMBER_MAX: u64 = 32;
 /// are seen.
 pub const SMSS_ETHERNET_BYTES: u16 = 1_460;
 
+/// MSS of a loopback whose handshake was not captured, bytes. Source: the longest IPv4 packet (65,535
+/// bytes, RFC 791 §3.1) less IP and TCP headers; Linux announces it on a loopback.
+pub const MSS_LOOPBACK_BYTES: u16 = 65_495;
+
 /// A gap shorter than this part of a round trip (1/4) lies within a train of segments or ACKs, at
 /// the pace of a sender or of the path; a longer one is a wait for ACKs. Source: judgement; a
 /// sender with a small window sends its trains a whole round trip apart.
@@ -213,3 +221,7 @@ pub const RTO_MAX_NS: u64 = 60_000_000_000;
 /// Time for which late segments are attributed to a closed connection, ns of capture time. Source:
 /// derivation; four repetitions of a FIN on a short path, whose timer doubles (RFC 6298 §5.5).
 pub const CLOSED_LINGER_NS: u64 = 15 * LINUX_RTO_MIN_NS;
+
+/// Number of repetitions from which on data counts as unacknowledged, and not as delayed. Source:
+/// RFC 5682 and RFC 6298 §5.5: the first may be spurious, and before the second the timer doubles.
+pub const TAIL_REPEATS_MIN: u32 = 2;

@@ -6,12 +6,13 @@ mod pauses;
 mod steady;
 mod unsolicited;
 
-use crate::app::{Mark, Side};
+use crate::app::{ErrorCode, Mark, Side};
 use crate::judge::{Gap, Leg, Turn};
-use crate::model::{Cause, Owner, Sighting, Slice, Slices};
+use crate::model::{Cause, Outcome, Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Chain, Change, Exchange, Handshake, Outcome};
+use crate::tcp::exchange::{Chain, Change, Exchange, Handshake};
 use crate::tcp::pause::ServerPattern;
+use crate::tcp::sender::Tail;
 use crate::tcp::setup::Setup;
 pub use overlap::{OverlappingMessage, StreamProgress};
 use std::num::NonZeroU64;
@@ -34,6 +35,9 @@ pub struct At {
     pub rtt_server_ns: u64,
     /// An exchange of this protocol ends with the next request.
     pub open_ended: bool,
+    /// The server may send messages that the client acknowledges, see
+    /// [`Timeline::drop_acknowledgement`].
+    pub has_events: bool,
     /// Position of each stream, indexed by sender.
     pub positions: [u64; 2],
     /// The client had closed the connection.
@@ -71,10 +75,20 @@ pub struct Timeline {
     pub pattern: ServerPattern,
     /// State of the data being pushed, which may overlap the response to an earlier request.
     pub overlap: OverlappingMessage,
-    /// An exchange has begun on this connection.
-    begun: bool,
+    begun: Begun,
     /// See [`Timeline::is_one_way`].
     one_way: bool,
+}
+
+/// What has begun on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Begun {
+    #[default]
+    Nothing,
+    /// An exchange.
+    Exchange,
+    /// An exchange, and after the last one an event: a message of the server that nothing requested.
+    Event,
 }
 
 impl Timeline {
@@ -91,7 +105,7 @@ impl Timeline {
 
     /// Returns whether any exchange has begun.
     pub fn has_begun(&self) -> bool {
-        self.begun
+        self.begun != Begun::Nothing
     }
 
     /// Begins an exchange with `side` in the middle of a message that began before the capture.
@@ -167,7 +181,11 @@ impl Timeline {
     pub fn attribute(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
         let lives = |exchange: &&mut Box<Exchange>| match (exchange.response_end, repaired_end) {
             (None, _) => true,
-            (Some(end), Some(repaired)) => gap.sender == Side::Server && repaired <= end.get(),
+            // A client that has not taken in the response repeats its request.
+            (Some(_), Some(repaired)) if gap.sender == Side::Client => {
+                gap.repair.deaf && exchange.began_at[Side::Client as usize] < repaired
+            }
+            (Some(end), Some(repaired)) => repaired <= end.get(),
             (Some(_), None) => false,
         };
         let open_ended = self.open_ended;
@@ -218,6 +236,13 @@ impl Timeline {
         }
     }
 
+    /// Records that the client sent its request this long after the TLS handshake, ns.
+    pub fn rest(&mut self, ns: u64) {
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.rested_ns += ns;
+        }
+    }
+
     /// Records that the client sends more, so that it waits for no 100 Continue.
     #[inline]
     pub fn note_client_data(&mut self) {
@@ -262,8 +287,9 @@ impl Timeline {
                     exchange.awaits_continue = false;
                 }
             }
-            Mark::Response { extent, .. } => {
+            Mark::Response { status, extent, .. } => {
                 self.response_start(at, setup);
+                self.error(ErrorCode::of_http(status));
                 self.response_end(at, at.position + u64::from(extent.message));
             }
             Mark::HandshakeStart => {
@@ -283,7 +309,9 @@ impl Timeline {
             Mark::Desync => {
                 self.open.iter_mut().for_each(|exchange| exchange.endless = true);
             }
-            Mark::ResponseHeaderEnd { .. } | Mark::Software(_) => {}
+            Mark::ResponseHeaderEnd { status } => self.error(ErrorCode::of_http(status)),
+            Mark::Error(code) => self.error(Some(code)),
+            Mark::Software(_) => {}
         }
     }
 
@@ -291,6 +319,7 @@ impl Timeline {
         if self.overlap == OverlappingMessage::RequestContinues {
             return;
         }
+        let event_came = self.begun == Begun::Event;
         let after_handshake = self.is_ready() && !self.rests;
         self.request_began = !after_handshake;
         if !after_handshake {
@@ -304,7 +333,9 @@ impl Timeline {
         if let Some(exchange) = self.open.back_mut() {
             exchange.request_seen = true;
             exchange.asked = false;
+            exchange.follows_event = event_came;
             exchange.response_seen = false;
+            exchange.error = None;
             exchange.kind.clear();
         }
     }
@@ -317,7 +348,7 @@ impl Timeline {
         }
         self.settle_pauses(Some(at.time_ns), at.rtt_client_ns, position);
         if at.open_ended {
-            self.retire_all(at.rtt_client_ns, Outcome::Complete);
+            self.retire_all(at.rtt_client_ns, Outcome::Answered);
         } else {
             self.retire_complete(at.rtt_client_ns);
             self.retire_endless(at.rtt_client_ns);
@@ -327,8 +358,12 @@ impl Timeline {
     fn response_start(&mut self, at: &At, setup: &mut Setup) {
         // A server that sends unsolicited data does not make the client wait, unless it is the
         // first to send.
-        if self.oldest_incomplete().is_none() && !self.begun && !at.client_closed {
+        if self.oldest_incomplete().is_none() && !self.has_begun() && !at.client_closed {
             self.greeting(at, setup);
+        }
+        self.drop_acknowledgement(at);
+        if at.has_events && self.oldest_incomplete().is_none() {
+            self.begun = Begun::Event;
         }
         if let Some(exchange) = self.oldest_incomplete() {
             exchange.response_seen = true;
@@ -373,6 +408,15 @@ impl Timeline {
         *retire_at = (*retire_at).min(position);
     }
 
+    /// Records the error that the response in progress reports; the first one counts.
+    fn error(&mut self, code: Option<ErrorCode>) {
+        if code.is_some()
+            && let Some(exchange) = self.oldest_incomplete()
+        {
+            exchange.error = exchange.error.or(code);
+        }
+    }
+
     fn open(&mut self, at: &At, setup: &mut Setup) {
         let mut exchange = Exchange::begin(at.seen, at.time_ns);
         (exchange.began_at, exchange.idle_ns) = (at.positions, self.paused_ns);
@@ -380,15 +424,15 @@ impl Timeline {
             setup.claimed = true;
             exchange.connects = true;
             exchange.start_ns = setup.syn_first_ns().unwrap_or(at.time_ns).min(at.time_ns);
-            let cause_ns = setup.split(at.time_ns, at.rtt_client_ns, &mut exchange.ledger);
-            exchange.repeated_setup_ns = cause_ns;
+            (exchange.repeated_setup_ns, exchange.rested_ns) =
+                setup.split(at.time_ns, at.rtt_client_ns, &mut exchange.ledger);
         }
         self.retire_at = self.retire_at.max(1);
         if self.open.is_empty() {
             self.retire_at = u64::MAX;
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
-        self.begun = true;
+        self.begun = Begun::Exchange;
         if at.logs_revisions {
             exchange.log_revisions();
         }
@@ -414,7 +458,7 @@ impl Timeline {
                     from_ns = to_ns;
                 }
             }
-            self.retire_front(rtt_client_ns, Outcome::Complete);
+            self.retire_front(rtt_client_ns, Outcome::Answered);
         }
         let next = self.open.front().and_then(|exchange| exchange.response_end);
         self.retire_at = next.map_or(u64::MAX, NonZeroU64::get);
@@ -426,7 +470,7 @@ impl Timeline {
 
     fn retire_endless(&mut self, rtt_client_ns: u64) {
         while self.open.front().is_some_and(|exchange| exchange.endless && exchange.response_seen) {
-            self.retire_front(rtt_client_ns, Outcome::Complete);
+            self.retire_front(rtt_client_ns, Outcome::Answered);
         }
     }
 
@@ -450,12 +494,28 @@ impl Timeline {
         self.cursor_ns = fin.time_ns;
     }
 
-    /// Ends all exchanges: complete ones with [`Outcome::Complete`], the rest with `outcome`.
+    /// Attributes the time until `last` to the timer of the client, which sent `tail` again and
+    /// again.
+    pub fn attribute_unanswered(&mut self, tail: &Tail, last: Sighting) {
+        let from_ns = self.cursor_ns.max(tail.first.time_ns);
+        let Some(exchange) = self.open.front_mut().filter(|_| last.time_ns > from_ns) else {
+            return;
+        };
+        let ns = last.time_ns - from_ns;
+        let (owner, cause) = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+        exchange.attribute(&Slice::of(owner, cause, ns), &tail.gap(from_ns, last.time_ns));
+        exchange.end_ns = last.time_ns;
+        exchange.last = last;
+        self.cursor_ns = last.time_ns;
+    }
+
+    /// Ends all exchanges: complete ones with [`Outcome::Answered`], the rest with `outcome`.
     pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
         if self.is_interrupted() {
             self.settle_interrupted(None, [rtt_client_ns, 0]);
         }
         self.retire_complete(rtt_client_ns);
+        self.expect_nothing_after_event();
         self.retire_all(rtt_client_ns, outcome);
     }
 
@@ -469,7 +529,7 @@ impl Timeline {
     /// added to the time on the path.
     fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
         let mut exchange = self.open.pop_front()?;
-        exchange.outcome = outcome;
+        exchange.end(outcome);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         exchange.known_rtts_ns[Side::Client as usize] = rtt_client_ns;
         Some(exchange)

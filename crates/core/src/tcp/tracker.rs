@@ -5,13 +5,13 @@ mod closed;
 use crate::app::Label;
 use crate::capture::FrameId;
 use crate::model::Window;
-use crate::tcp::connection::Connection;
+use crate::tcp::connection::{Connection, End};
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::row::Row;
 use crate::tcp::shared::Shared;
-use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
-use closed::{Closed, ClosedMatch, Due, Over};
+use crate::wire::{FlowKey, IcmpError, Segment};
+use closed::{Closed, ClosedMatch, Due, Kept, Over};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
@@ -55,6 +55,9 @@ pub trait Sink {
     }
     /// Receives a finished exchange on `connection`.
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
+    /// Receives an exchange that does not count: the capture ended while the client waited for the
+    /// response to a complete request.
+    fn unanswered(&mut self, _connection: &Connection, _exchange: &Exchange) {}
     /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
     /// Receives a connection that is over, or still open at the end of the capture, and that lies
@@ -62,9 +65,9 @@ pub trait Sink {
     fn uncounted(&mut self, _connection: &Connection) {}
 }
 
-/// A connection without a completed handshake is dropped after this many others have begun, so
-/// that a flood does not fill memory.
-const HALF_OPEN_MAX: u64 = 2048;
+/// A connection without a completed handshake, or of which one side has sent a packet or two, is
+/// dropped after this many others of the shard have begun, so that a flood does not fill memory.
+const HALF_OPEN_MAX: u64 = 256;
 
 /// Most handshakes are complete before this many other connections have begun.
 const FRESH_MAX: usize = 16;
@@ -74,7 +77,7 @@ const FRESH_MAX: usize = 16;
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
     closed: Closed,
-    /// Number of connections that began with a SYN.
+    /// Number of connections that have begun.
     begun: u64,
     /// The latest of these connections, in order.
     fresh: VecDeque<Begun>,
@@ -93,7 +96,7 @@ pub struct Tracker {
     pub segments: u64,
 }
 
-/// Identifies a connection that began with a SYN: addresses and ports are reused, frames are not.
+/// Identifies a connection that has begun: addresses and ports are reused, frames are not.
 #[derive(Clone)]
 struct Begun {
     /// Number of connections that had begun, including this one.
@@ -144,22 +147,40 @@ impl Tracker {
         if connection.take_fast_path(segment, payload, &mut self.shared, sink) {
             return;
         }
-        let forgotten = closed::is_past(connection, segment.time_ns);
-        let is_another = connection.over_ns().is_some() && connection.ended_before(segment);
-        if !forgotten && !is_another && !connection.reused_by(segment) {
-            let was_over = connection.is_over();
-            connection.segment(segment, payload, &mut self.shared, sink);
-            if !was_over && connection.is_over() {
-                connection.set_over(segment.time_ns);
-                self.closed.add(Over::of(connection, hash, segment.time_ns));
+        match closed::kept(connection, segment.time_ns) {
+            Kept::Whole => {}
+            // Whether other connections have begun since, so that it was freed, must not matter.
+            Kept::Numbers => {
+                self.settle(hash, &segment.flow, segment.time_ns, sink);
+                return self.process_unknown(segment, payload, sink);
             }
-            return;
+            Kept::Nothing => {
+                self.remove(hash, &segment.flow, sink);
+                return self.process_unknown(segment, payload, sink);
+            }
         }
-        self.port_reuses += u64::from(!forgotten);
+        let is_another = connection.over_ns().is_some() && connection.ended_before(segment);
+        if !is_another && !connection.reused_by(segment) {
+            let before = connection.end();
+            connection.segment(segment, payload, &mut self.shared, sink);
+            return self.closed.follow(connection, hash, before, segment.time_ns);
+        }
+        self.port_reuses += 1;
         self.remove(hash, &segment.flow, sink);
         if segment.may_begin() && !segment.only_ends() {
             self.begin(segment, payload, sink);
         }
+    }
+
+    /// Keeps only the addresses and sequence numbers of a cleanly closed connection.
+    fn settle(&mut self, hash: u64, key: &FlowKey, now_ns: u64, sink: &mut impl Sink) {
+        let found = self.table.find(hash, |connection| connection.key == *key);
+        let Some((connection, over_ns)) = found.and_then(|it| Some((it, it.over_ns()?))) else {
+            return;
+        };
+        let (over, numbers) = (Over::of(connection, hash, over_ns), connection.numbers());
+        self.remove(hash, key, sink);
+        self.closed.remember(&over, numbers, now_ns);
     }
 
     /// Processes a segment that belongs to no connection in the table.
@@ -182,10 +203,7 @@ impl Tracker {
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
         let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
         connection.icmp_error(error, &mut self.shared);
-        if connection.is_over() {
-            connection.set_over(error.time_ns);
-            self.closed.add(Over::of(connection, hash, error.time_ns));
-        }
+        self.closed.follow(connection, hash, End::Open, error.time_ns);
     }
 
     /// Excludes a connection from the report, as a copy of another with other addresses; it is
@@ -199,23 +217,17 @@ impl Tracker {
     /// Begins a connection with `segment`, which may begin one.
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = table_hash(segment.flow_hash);
-        let syn = segment.flags.has(TcpFlags::SYN);
         self.expire(segment.time_ns, sink);
         let mut connection = Box::new(Connection::new(segment));
         if self.shows_values {
             connection.show_values();
         }
         connection.segment(segment, payload, &mut self.shared, sink);
-        if connection.is_over() {
-            connection.set_over(segment.time_ns);
-            self.closed.add(Over::of(&connection, hash, segment.time_ns));
-        }
+        self.closed.follow(&mut connection, hash, End::Open, segment.time_ns);
         self.table.insert_unique(hash, connection, |connection| table_hash(connection.hash.into()));
-        if syn {
-            self.begun += 1;
-            let (number, key, first_frame) = (self.begun, segment.flow, segment.frame);
-            self.fresh.push_back(Begun { number, hash, key, first_frame });
-        }
+        self.begun += 1;
+        let (number, key, first_frame) = (self.begun, segment.flow, segment.frame);
+        self.fresh.push_back(Begun { number, hash, key, first_frame });
         self.bound_half_open(sink);
     }
 
@@ -224,18 +236,21 @@ impl Tracker {
         while let Some(due) = self.closed.next_due(now_ns) {
             let (Due::Settled(over) | Due::Forgotten(over)) = due;
             let found = self.table.find(over.hash, |it| over.is(it));
+            // A connection that has made progress towards its end has a later entry, and one that
+            // a SYN has opened again has none.
+            let is_this_end = |ns: u64| ns <= over.over_ns;
+            let found = found.filter(|it| it.over_ns().is_some_and(is_this_end));
             let Some(connection) = found else { continue };
-            let (is_clean, numbers) = (connection.left_cleanly(), connection.numbers());
-            let is_waiting = connection.is_unacknowledged() && !closed::is_past(connection, now_ns);
+            let is_clean = connection.left_cleanly();
+            let is_waiting = connection.is_unacknowledged()
+                && matches!(closed::kept(connection, now_ns), Kept::Whole);
             match due {
                 Due::Forgotten(_) if is_waiting && self.closed.has_room() => {
                     self.closed.keep(Over { over_ns: now_ns, ..over });
                 }
-                Due::Settled(_) if !is_clean => self.closed.keep(over),
-                _ => self.remove(over.hash, &over.key, sink),
-            }
-            if is_clean {
-                self.closed.remember(&over, numbers, now_ns);
+                _ if is_clean => self.settle(over.hash, &over.key, now_ns, sink),
+                Due::Settled(_) => self.closed.keep(over),
+                Due::Forgotten(_) => self.remove(over.hash, &over.key, sink),
             }
         }
     }
@@ -259,7 +274,7 @@ impl Tracker {
         let is_old = |begun: &&Begun| begun_now - begun.number >= HALF_OPEN_MAX;
         while self.half_open.front().filter(is_old).is_some() {
             let Some(begun) = self.half_open.pop_front() else { return };
-            let found = self.find(&begun).filter(|connection| connection.setup.half_open());
+            let found = self.find(&begun).filter(|connection| connection.is_attempt());
             let Some(connection) = found else { continue };
             // A refused connection is over and only kept for late segments.
             self.evicted += u64::from(!connection.setup.refused);

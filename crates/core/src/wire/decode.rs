@@ -1,7 +1,7 @@
 //! Decodes a frame to a packet: the fast path first, then the general one.
 
 use super::ip::{Network, protocol};
-use super::link::{Layer, ether_type};
+use super::link::{self, Layer, ether_type};
 use super::walk::{Origin, Output, Walk};
 use super::{DecodeError, FlowHasher, Packet, Segment, tcp};
 use crate::capture::{Frame, LinkType};
@@ -84,7 +84,7 @@ fn ipv4(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
     if end > wire_len(frame) {
         return None;
     }
-    let network = Network::from_ipv4(ip, 0);
+    let network = Network::from_ipv4(ip, link::facts(frame.link, bytes));
     let ports = tcp::common(&network, bytes, at + IPV4_LEN, end, output.segment)?;
     tcp::set_way(&output.hasher.way_ipv4(ip, ports), output.segment);
     Some(())
@@ -96,7 +96,7 @@ fn ipv6(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
     let bytes = frame.bytes;
     let ip: &[u8; IPV6_LEN] = bytes.get(at..)?.first_chunk()?;
     let payload_len = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
-    let network = Network::from_ipv6(ip, 0);
+    let network = Network::from_ipv6(ip, link::facts(frame.link, bytes));
     let (at, end) = (at + IPV6_LEN, at + IPV6_LEN + payload_len);
     if network.protocol != protocol::TCP || payload_len == 0 || end > wire_len(frame) {
         return None;
@@ -170,6 +170,7 @@ mod tests {
             flow_hash: 7,
             flow: FlowKey { low: end, high: end },
             facts: SegmentFlags(0xffff),
+            checksum_error: 7,
             seq: 7,
             ack: 7,
             payload_len: 7,

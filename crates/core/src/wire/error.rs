@@ -36,6 +36,8 @@ pub enum DecodeError {
     TunnelTruncated,
     /// Tunnels nested too deeply.
     TunnelTooDeep,
+    /// A tunnel of a kind that is not read.
+    TunnelUnsupported,
     /// The captured part is shorter than the fixed TCP header.
     TcpTruncated,
     /// TCP data offset below 5 words, or beyond the IP packet (RFC 9293 §3.1).
@@ -50,7 +52,7 @@ pub enum DecodeError {
 
 impl DecodeError {
     /// Every kind, in order of declaration.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::LinkTypeUnsupported,
         Self::LinkTruncated,
         Self::LinkTooDeep,
@@ -65,6 +67,7 @@ impl DecodeError {
         Self::FragmentIncomplete,
         Self::TunnelTruncated,
         Self::TunnelTooDeep,
+        Self::TunnelUnsupported,
         Self::TcpTruncated,
         Self::TcpHeaderLength,
         Self::UdpTruncated,
@@ -89,6 +92,7 @@ impl DecodeError {
             Self::FragmentIncomplete => "fragment_incomplete",
             Self::TunnelTruncated => "tunnel_truncated",
             Self::TunnelTooDeep => "tunnel_too_deep",
+            Self::TunnelUnsupported => "tunnel_unsupported",
             Self::TcpTruncated => "tcp_truncated",
             Self::TcpHeaderLength => "tcp_header_length",
             Self::UdpTruncated => "udp_truncated",

@@ -22,6 +22,13 @@ impl FlowKey {
             (Self { low: source, high: destination }, false)
         }
     }
+
+    /// Returns whether both ends are on one host: they have the same address, or loopback
+    /// addresses.
+    pub fn is_within_host(&self) -> bool {
+        let is_loopback = |end: &Endpoint| end.ip().is_loopback();
+        self.low.address == self.high.address || is_loopback(&self.low) && is_loopback(&self.high)
+    }
 }
 
 /// An end of a flow as numbers that compare like [`Endpoint`]: address and port.

@@ -62,12 +62,14 @@ impl<'a> Walk<'a> {
     /// NFLOG: an address family, then attributes in the byte order of the capturing host; one of
     /// them is the packet.
     pub(super) fn nflog(&mut self) -> Result<bool, DecodeError> {
+        const PACKET_HEADER: u16 = 1;
         const PAYLOAD: u16 = 9;
         const ATTRIBUTE_LEN: usize = 4;
         let [family, version, _, _] = *self.link_header()?;
         if version != 0 {
             return Ok(false);
         }
+        let mut announced = None;
         loop {
             if self.rest().is_empty() && self.at >= self.end {
                 return Ok(false);
@@ -84,8 +86,18 @@ impl<'a> Walk<'a> {
             if kind == PAYLOAD {
                 self.hold(len);
                 self.skip(ATTRIBUTE_LEN, DecodeError::LinkTruncated)?;
-                // AF_INET and AF_INET6 of Linux.
-                return Ok(matches!(family, 2 | 10));
+                // AF_INET and AF_INET6 of Linux. In other families, such as that of a bridge, the
+                // packet header states the EtherType of the payload.
+                return match (family, announced) {
+                    (2 | 10, _) => Ok(true),
+                    (_, Some(ether_type)) => self.ether_type(ether_type),
+                    (_, None) => Ok(false),
+                };
+            }
+            if let (PACKET_HEADER, Some(&[_, _, _, _, high, low])) =
+                (kind, self.rest().first_chunk())
+            {
+                announced = Some(u16::from_be_bytes([high, low]));
             }
             let padded = len.next_multiple_of(ATTRIBUTE_LEN).min(self.end - self.at);
             self.skip(padded, DecodeError::LinkTruncated)?;

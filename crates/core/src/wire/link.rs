@@ -1,7 +1,7 @@
 //! Link layers: the headers before the IP header.
 
-use super::DecodeError;
 use super::walk::Walk;
+use super::{DecodeError, SegmentFlags};
 use crate::capture::LinkType;
 
 /// EtherTypes (IEEE) that are decoded.
@@ -16,6 +16,16 @@ pub(super) mod ether_type {
     pub const QINQ_LEGACY: u16 = 0x9100;
     /// Transparent Ethernet bridging: in GRE and Geneve, an Ethernet frame.
     pub const ETHERNET: u16 = 0x6558;
+}
+
+/// Returns whether the payload that `ether_type` announces is decoded.
+pub(super) fn is_read(ether_type: u16) -> bool {
+    use ether_type::*;
+    let tags = [VLAN, PROVIDER_BRIDGE, QINQ_LEGACY];
+    let carriers = [ETHERNET, MPLS, MPLS_UPSTREAM, PPPOE_SESSION];
+    matches!(ether_type, IPV4 | IPV6)
+        || tags.contains(&ether_type)
+        || carriers.contains(&ether_type)
 }
 
 /// Maximum number of VLAN tags or MPLS labels in a row; real networks use two or three.
@@ -77,6 +87,28 @@ impl Layer {
     }
 }
 
+/// Position of the packet type in a cooked header of version 2.
+const SLL2_TYPE_AT: usize = 10;
+
+/// Returns the fact that the packet type of a cooked header states: 0 is a packet that came to this
+/// host (`PACKET_HOST` of Linux).
+#[inline(always)]
+fn received(packet_type: u16) -> u16 {
+    if packet_type == 0 { SegmentFlags::RECEIVED } else { 0 }
+}
+
+/// Returns the facts that the link header of `bytes` states, if it is a cooked one.
+#[inline(always)]
+pub(super) fn facts(link: LinkType, bytes: &[u8]) -> u16 {
+    match (link, bytes) {
+        (LinkType::LINUX_SLL, &[high, low, ..]) => received(u16::from_be_bytes([high, low])),
+        (LinkType::LINUX_SLL2, _) => {
+            bytes.get(SLL2_TYPE_AT).map_or(0, |&packet_type| received(packet_type.into()))
+        }
+        _ => 0,
+    }
+}
+
 impl<'a> Walk<'a> {
     /// Parses the link layers up to an IP header; returns `false` if they carry something else.
     pub(super) fn link(&mut self, layer: Layer) -> Result<bool, DecodeError> {
@@ -85,10 +117,12 @@ impl<'a> Walk<'a> {
             Layer::EtherType(ether_type) => self.ether_type(ether_type),
             Layer::Sll => {
                 let header: [u8; 16] = *self.link_header()?;
+                self.facts |= received(u16::from_be_bytes([header[0], header[1]]));
                 self.ether_type(u16::from_be_bytes([header[14], header[15]]))
             }
             Layer::Sll2 => {
                 let header: [u8; 20] = *self.link_header()?;
+                self.facts |= received(header[SLL2_TYPE_AT].into());
                 self.ether_type(u16::from_be_bytes([header[0], header[1]]))
             }
             Layer::Loopback => self.loopback(),

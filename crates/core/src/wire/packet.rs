@@ -36,6 +36,8 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Payload length on the wire, bytes; more than `payload.len()` if it was cut.
     pub payload_len: u32,
+    /// Time to live, or hop limit; 0 if it is unknown.
+    pub ttl: u8,
 }
 
 /// The meaning of an ICMP or ICMPv6 error (RFC 792, RFC 4443), in one vocabulary for both.

@@ -125,6 +125,14 @@ impl SegmentFlags {
     pub const LENGTH_FROM_FRAME: u16 = 1 << 10;
     /// [`FrameEntry::clock_set`](crate::capture::FrameEntry::clock_set) of its frame.
     pub const CLOCK_SET: u16 = 1 << 11;
+    /// A SYN that asks for or carries a Fast Open cookie (RFC 7413 §4.1.1).
+    pub const FAST_OPEN: u16 = 1 << 12;
+    /// A SYN that offers Multipath TCP (RFC 8684 §3.1).
+    pub const MULTIPATH: u16 = 1 << 13;
+    /// The UDP checksum of the tunnel around it is wrong.
+    pub const WRONG_TUNNEL_CHECKSUM: u16 = 1 << 14;
+    /// A host received it on the interface of a cooked capture (`-i any`), and did not send it.
+    pub const RECEIVED: u16 = 1 << 15;
 
     /// Returns whether all bits of `mask` are set.
     pub fn has(self, mask: u16) -> bool {
@@ -140,6 +148,11 @@ pub struct SackBlock {
     pub left: u32,
     /// The sequence number following the last of the block.
     pub right: u32,
+}
+
+impl SackBlock {
+    /// A block without data.
+    pub const NONE: Self = Self { left: 0, right: 0 };
 }
 
 /// One TCP segment: a fixed-width record without pointers.
@@ -159,6 +172,9 @@ pub struct Segment {
     pub flow: FlowKey,
     /// Facts besides the header fields.
     pub facts: SegmentFlags,
+    /// Difference between the checksum that a SYN should have and the one that it has; 0 if that is
+    /// right, left to an offload, or unknown.
+    pub checksum_error: u16,
     /// Sequence number of the first payload byte (of the SYN, if set).
     pub seq: u32,
     /// Acknowledgment number; meaningful with ACK.

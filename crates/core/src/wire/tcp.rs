@@ -1,6 +1,7 @@
-//! The TCP header and its options (RFC 9293 §3.1–3.2, RFC 7323, RFC 2018). Checksums are not
-//! verified: with offload, segments captured at the sender have none yet.
+//! The TCP header and its options (RFC 9293 §3.1–3.2, RFC 7323, RFC 2018, RFC 7413, RFC 8684).
+//! Checksums are verified only in SYNs, which they may keep from being answered.
 
+use super::checksum;
 use super::flow::Way;
 use super::ip::Network;
 use super::walk::{Origin, Output};
@@ -8,6 +9,10 @@ use super::{DecodeError, SackBlock, Segment, SegmentFlags, TcpFlags};
 
 /// Length of the header without options, bytes.
 const FIXED_LEN: usize = 20;
+/// Position of the checksum in the header.
+const CHECKSUM_AT: usize = 16;
+/// Identifier of Fast Open in the experimental option (RFC 7413 §4.1.1, RFC 6994).
+const FAST_OPEN_ID: [u8; 2] = [0xf9, 0x89];
 /// Maximum shift count; a larger one is treated as 14 (RFC 7323 §2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
@@ -68,6 +73,9 @@ pub(super) fn common(
         if is_padding(network, header, bytes, &payload) { payload.none() } else { payload };
     let options = bytes.get(at + FIXED_LEN..payload.at)?;
     write(network, header, options, payload, segment);
+    if segment.flags.has(TcpFlags::SYN) {
+        set_checksum_error(network, bytes, at, payload, segment);
+    }
     Some(ports(header))
 }
 
@@ -110,9 +118,29 @@ pub(super) fn segment(
     }
     let options = bytes.get(at + FIXED_LEN..payload.at.min(captured_end)).unwrap_or_default();
     write(&network, header, options, payload, output.segment);
+    if output.segment.flags.has(TcpFlags::SYN) {
+        set_checksum_error(&network, bytes, at, payload, output.segment);
+    }
     set_way(&output.hasher.way(&network, ports(header)), output.segment);
     (output.segment.time_ns, output.segment.frame) = (origin.time_ns, origin.frame);
     Ok(())
+}
+
+/// Verifies the checksum of a SYN that was captured completely.
+#[inline(never)]
+fn set_checksum_error(
+    network: &Network,
+    bytes: &[u8],
+    at: usize,
+    payload: Payload,
+    segment: &mut Segment,
+) {
+    let is_whole = payload.captured_end == payload.end
+        && !segment.facts.has(SegmentFlags::LENGTH_FROM_FRAME)
+        && !segment.facts.has(SegmentFlags::TRUNCATED_HEADER);
+    if let Some(transport) = bytes.get(at..payload.end).filter(|_| is_whole) {
+        segment.checksum_error = checksum::error(network, transport, CHECKSUM_AT);
+    }
 }
 
 #[inline(always)]
@@ -144,6 +172,7 @@ fn write(
         flow_hash: _,
         flow: _,
         facts,
+        checksum_error,
         seq,
         ack,
         payload_len,
@@ -164,6 +193,7 @@ fn write(
     *payload_offset = payload.at.min(payload.captured_end) as u32;
     *captured_len = payload.captured_end.saturating_sub(payload.at) as u32;
     facts.0 = network.facts;
+    *checksum_error = 0;
     *ip_id = network.ip_id;
     *ttl = network.ttl;
     *seq = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
@@ -224,7 +254,8 @@ fn walk_options(mut options: &[u8], segment: &mut Segment) {
 }
 
 fn set_option(kind: u8, value: &[u8], segment: &mut Segment) {
-    // RFC 9293 §3.2, RFC 7323 §2.2, RFC 2018 §2: these three are valid in a SYN only.
+    // RFC 9293 §3.2, RFC 7323 §2.2, RFC 2018 §2: these three are valid in a SYN only. Fast Open
+    // and Multipath TCP matter there.
     let syn = segment.flags.has(TcpFlags::SYN);
     match (kind, value) {
         (2, &[high, low]) if syn => {
@@ -236,6 +267,11 @@ fn set_option(kind: u8, value: &[u8], segment: &mut Segment) {
             segment.facts.0 |= SegmentFlags::WINDOW_SCALE;
         }
         (4, &[]) if syn => segment.facts.0 |= SegmentFlags::SACK_PERMITTED,
+        (34, _) if syn => segment.facts.0 |= SegmentFlags::FAST_OPEN,
+        (254, value) if syn && value.starts_with(&FAST_OPEN_ID) => {
+            segment.facts.0 |= SegmentFlags::FAST_OPEN;
+        }
+        (30, _) if syn => segment.facts.0 |= SegmentFlags::MULTIPATH,
         (5, blocks) => set_sack(blocks, segment),
         (8, value) if value.len() == 8 => set_timestamps(value, segment),
         _ => {}

@@ -1,17 +1,22 @@
 //! Tunnels: GRE (RFC 2784, RFC 2890), VXLAN (RFC 7348), Geneve (RFC 8926).
 
 use super::DecodeError;
-use super::link::Layer;
+use super::link::{Layer, is_read};
 use super::walk::{Step, Walk};
 use super::{Other, Packet};
 
 /// GRE protocol of a mirrored Ethernet frame (ERSPAN types I and II).
 const ERSPAN: u16 = 0x88be;
+/// GRE protocol of a mirrored frame with a time (ERSPAN type III, draft-foschiano-erspan-03 §4.3).
+const ERSPAN_III: u16 = 0x22eb;
+/// GRE protocols of messages between the ends of a tunnel: none (keep-alive), NHRP (RFC 2332 §4.2).
+const GRE_CONTROL: [u16; 2] = [0, 0x2001];
 const VXLAN_HEADER_LEN: usize = 8;
 const GENEVE_HEADER_LEN: usize = 8;
 
 impl<'a> Walk<'a> {
-    /// Parses GRE version 0 with any of its optional fields; version 1 (PPTP) is only counted.
+    /// Parses GRE version 0 with any of its optional fields. Other content than IP and Ethernet, and
+    /// version 1 (PPTP), are only counted.
     pub(super) fn gre(&mut self) -> Result<Step<'a>, DecodeError> {
         const CHECKSUM: u8 = 0x80;
         const ROUTING: u8 = 0x40;
@@ -19,7 +24,7 @@ impl<'a> Walk<'a> {
         const SEQUENCE: u8 = 0x10;
         let [flags, version, high, low] = *self.header(DecodeError::TunnelTruncated)?;
         if version & 7 != 0 || flags & ROUTING != 0 {
-            return Ok(Step::Done(Packet::Other(Other::Ip)));
+            return Err(DecodeError::TunnelUnsupported);
         }
         let optional = (flags & (CHECKSUM | KEY | SEQUENCE)).count_ones() as usize;
         self.skip(4 + optional * 4, DecodeError::TunnelTruncated)?;
@@ -30,7 +35,26 @@ impl<'a> Walk<'a> {
                 self.skip(header_len, DecodeError::TunnelTruncated)?;
                 Ok(Step::Tunnel(Layer::Ethernet))
             }
-            ether_type => Ok(Step::Tunnel(Layer::EtherType(ether_type))),
+            ERSPAN_III => self.erspan_iii(),
+            kind if GRE_CONTROL.contains(&kind) => Ok(Step::Done(Packet::Other(Other::Ip))),
+            ether_type if is_read(ether_type) => Ok(Step::Tunnel(Layer::EtherType(ether_type))),
+            _ => Err(DecodeError::TunnelUnsupported),
+        }
+    }
+
+    /// Parses the header of ERSPAN type III, and the platform's own header that may follow it.
+    fn erspan_iii(&mut self) -> Result<Step<'a>, DecodeError> {
+        const HEADER_LEN: usize = 12;
+        const PLATFORM_HEADER_LEN: usize = 8;
+        const HAS_PLATFORM_HEADER: u8 = 1;
+        let header: &[u8; HEADER_LEN] = self.header(DecodeError::TunnelTruncated)?;
+        let (frame_type, flags) = (header[10] >> 2 & 0x1f, header[11]);
+        let more = if flags & HAS_PLATFORM_HEADER != 0 { PLATFORM_HEADER_LEN } else { 0 };
+        self.skip(HEADER_LEN + more, DecodeError::TunnelTruncated)?;
+        match frame_type {
+            0 => Ok(Step::Tunnel(Layer::Ethernet)),
+            2 => Ok(Step::Tunnel(Layer::Ip)),
+            _ => Err(DecodeError::TunnelUnsupported),
         }
     }
 

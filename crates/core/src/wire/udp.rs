@@ -2,9 +2,14 @@
 
 use super::ip::Network;
 use super::walk::{Step, Walk};
-use super::{Datagram, DecodeError, Endpoint, Other, Packet};
+use super::{Datagram, DecodeError, Endpoint, Other, Packet, SegmentFlags, checksum};
 
 pub(super) const HEADER_LEN: usize = 8;
+/// Position of the checksum in the header.
+const CHECKSUM_AT: usize = 6;
+/// Longest datagram with a SYN in it, bytes: UDP, Geneve with all its options (RFC 8926 §3.5),
+/// Ethernet with a VLAN tag, IPv6 and TCP with all its options.
+const LONGEST_WITH_SYN: usize = 8 + 8 + 252 + 18 + 40 + 60;
 const DNS: u16 = 53;
 /// IANA's port, and the earlier one of Linux.
 const VXLAN: [u16; 2] = [4789, 8472];
@@ -26,6 +31,7 @@ pub(super) fn datagram<'a>(
         // of a datagram was captured, no other field has its length.
         walk.set_len(length);
     }
+    let whole = walk.rest();
     walk.skip(HEADER_LEN, DecodeError::UdpTruncated)?;
 
     if source == DNS || destination == DNS {
@@ -36,6 +42,7 @@ pub(super) fn datagram<'a>(
             destination: Endpoint::at(network.destination, destination),
             payload: walk.rest(),
             payload_len: (walk.end - walk.at) as u32,
+            ttl: network.ttl,
         })));
     }
     let tunnel = match destination {
@@ -43,5 +50,9 @@ pub(super) fn datagram<'a>(
         GENEVE => walk.geneve()?,
         _ => None,
     };
+    let may_carry_syn = tunnel.is_some() && length == whole.len() && length <= LONGEST_WITH_SYN;
+    if may_carry_syn && checksum::error(network, whole, CHECKSUM_AT) != 0 {
+        walk.facts |= SegmentFlags::WRONG_TUNNEL_CHECKSUM;
+    }
     Ok(tunnel.map_or(Step::Done(Packet::Other(Other::Udp)), Step::Tunnel))
 }

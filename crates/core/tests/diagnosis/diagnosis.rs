@@ -1,7 +1,8 @@
 //! Runs a diagnosis in memory and puts it into words that a snapshot can keep.
 
 use std::fmt::Write;
-use tcpwhy_core::capture::{CaptureSet, Source};
+use tcpwhy_core::capture::{Block, CaptureSet, Source};
+use tcpwhy_core::check::Packets;
 use tcpwhy_core::findings::words;
 use tcpwhy_core::join::Sites;
 use tcpwhy_core::model::{DirectionReport, Fact, Finding, Ledger, Report};
@@ -118,7 +119,7 @@ fn finding(text: &mut String, finding: &Finding) {
         text,
         "  p50 {} ms -> {} ms",
         ms(finding.latency.p50_ns),
-        ms(finding.counterfactual.p50_ns)
+        ms(finding.counterfactual.likely.p50_ns)
     );
     let words = words(finding.cause);
     for link in &finding.evidence {
@@ -171,4 +172,14 @@ fn direction(direction: &DirectionReport) -> String {
         let _ = write!(text, " {name} {count}");
     }
     text
+}
+
+/// The packets that the claims of `report` on `file` are checked against.
+pub fn packets_of(report: &Report, file: &[u8]) -> Packets {
+    let mut capture = CaptureSet::new(sources(&[("capture", file)])).expect("a readable capture");
+    let (mut packets, mut block) = (Packets::of(report), Block::default());
+    while capture.next_block(&mut block).expect("a readable capture") {
+        packets.take(&block);
+    }
+    packets
 }

@@ -3,12 +3,13 @@
 use crate::diagnosis::{diagnose, ms};
 use crate::network::capture;
 use crate::traces::traces;
+use std::collections::BTreeSet;
 use std::path::Path;
-use tcpwhy_core::capture::{Block, CaptureSet, Source};
-use tcpwhy_core::drill::Drill;
-use tcpwhy_core::model::{ConnectionReport, Owner};
+use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Source};
+use tcpwhy_core::drill::{Drill, DrillError};
+use tcpwhy_core::model::{ConnectionReport, Owner, Report};
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::report::{Beyond, Ladder, Step};
+use tcpwhy_core::report::{self, Beyond, Ladder, Step};
 
 /// Tolerance of the drawing, ns, and as a share of all time.
 const SLACK_NS: u64 = 2_000_000;
@@ -52,6 +53,59 @@ fn no_owner_is_drawn_with_more_time_than_counted() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns the frames that the command drawing `finding` shows.
+fn commanded(file: &[u8], report: &Report, command: &str) -> Result<BTreeSet<FrameId>, DrillError> {
+    let words: Vec<_> = command.split([' ', '\'']).filter(|it| !it.is_empty()).collect();
+    let value = |name| words.iter().position(|it| *it == name).and_then(|at| words.get(at + 1));
+    let pick = value("--connection").expect("a connection");
+    let connection = match pick.parse::<usize>() {
+        Ok(number) => report.connections.get(number - 1),
+        Err(_) => report.connections.iter().find(|it| it.client.to_string() == **pick),
+    };
+    let connection = connection.expect("a connection of the report");
+    let exchange = value("--exchange").map(|it| it.parse().expect("a number"));
+    let mut capture = CaptureSet::new(vec![Source::memory("capture", file)]).expect("a capture");
+    let mut drill = Drill::new(&Options::default(), connection);
+    drill = drill.naming(&Options::default(), report::named(report, connection, exchange));
+    let mut block = Block::default();
+    while capture.next_block(&mut block).expect("readable") && drill.take(&block) {}
+    let ladder = drill.finish(exchange, false)?;
+    let frames = ladder.steps.iter().filter_map(|it| match it.step {
+        Step::Segment { frame, .. } => Some(frame),
+        _ => None,
+    });
+    Ok(frames.collect())
+}
+
+#[test]
+fn drawings_of_findings_show_all_frames_of_their_evidence() {
+    let (mut wrong, mut drawn) = (Vec::new(), 0);
+    let all = traces().into_iter().flat_map(|(name, trace)| {
+        let places = trace.vantages.clone();
+        places.into_iter().map(move |place| (name.clone(), place.word(), capture(&trace, place)))
+    });
+    for (name, place, file) in all {
+        let report = diagnose(&file);
+        for finding in &report.findings {
+            let Some(command) = report::draw(&report, finding) else { continue };
+            drawn += 1;
+            let frames = match commanded(&file, &report, &command) {
+                Ok(frames) => frames,
+                Err(error) => {
+                    wrong.push(format!("{name} {place}: `{command}`: {error}"));
+                    continue;
+                }
+            };
+            let missing = finding.evidence.iter().find(|it| !frames.contains(&it.frame));
+            if let Some(link) = missing {
+                let (cause, frame) = (finding.cause.id(), link.frame.number());
+                wrong.push(format!("{name} {place} {cause}: `{command}` lacks #{frame}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty() && drawn > 100, "of {drawn}:\n{}", wrong.join("\n"));
 }
 
 /// Returns gaps that are drawn longer than the time between the two segments around them. If

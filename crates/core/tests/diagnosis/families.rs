@@ -27,6 +27,7 @@ fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str) -> Packe
         ip_id: 1,
         ttl: 64,
         marked: false,
+        checksum: 0,
         flags: flags.to_owned(),
         seq: 100,
         ack: 0,

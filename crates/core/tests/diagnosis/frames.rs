@@ -15,6 +15,8 @@ pub struct Packet {
     pub ip_id: u16,
     /// Marked with congestion experienced (RFC 3168 §5).
     pub marked: bool,
+    /// The TCP checksum; 0 leaves it to an offload.
+    pub checksum: u16,
     pub ttl: u8,
     /// tcpdump's letters: `S F R P . U`.
     pub flags: String,
@@ -142,6 +144,7 @@ impl Packet {
         (tcp.syn, tcp.fin, tcp.rst) = (has('S'), has('F'), has('R'));
         (tcp.psh, tcp.ack, tcp.urg) = (has('P'), has('.'), has('U'));
         (tcp.ece, tcp.cwr) = (has('E'), has('W'));
+        tcp.checksum = self.checksum;
         tcp.acknowledgment_number = if tcp.ack { self.ack } else { 0 };
         let mut options = Vec::new();
         options.extend(self.mss.map(MaximumSegmentSize));

@@ -17,7 +17,9 @@
 //! Flags are tcpdump's. A segment's `seq` (SYN is 0, data begins at 1), `ack` (all that has
 //! arrived) and `win` (bytes, as scaled; stays until changed) need no mention. Others: `sack
 //! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N|none`, `wscale N|none`, `tsval N`,
-//! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
+//! `lost` (never arrives), `dropped` (passes its
+//! receiver's tap, and the host drops it), `forged` (by another host, and dropped), `sum N` (the TCP
+//! checksum, which is otherwise left to an offload), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
 //! before; `numbers file`: one count for both sides, `numbers none`: one number for all), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
 //! sender that has reduced its window). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
@@ -87,9 +89,14 @@ pub struct Line {
     pub icmp: Option<([u8; 2], u16, Option<Ipv4Addr>)>,
     pub each: Option<usize>,
     pub lost: bool,
+    /// The host that receives it drops it behind the tap.
+    pub dropped: bool,
+    /// Another host sent it under this address.
+    pub forged: bool,
     pub unseen: bool,
     pub twice: bool,
     pub marked: bool,
+    pub checksum: u16,
     pub ttl: Option<u8>,
     pub late_ns: u64,
     /// Packets that its sender has sent to others before.
@@ -273,9 +280,12 @@ impl Parser {
             icmp: None,
             each: None,
             lost: false,
+            dropped: false,
+            forged: false,
             unseen: false,
             twice: false,
             marked: false,
+            checksum: 0,
             ttl: None,
             late_ns: 0,
             elsewhere: 0,
@@ -297,9 +307,12 @@ impl Line {
     fn field<'a>(&mut self, word: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<()> {
         match word {
             "lost" => self.lost = true,
+            "dropped" => self.dropped = true,
+            "forged" => (self.dropped, self.forged) = (true, true),
             "unseen" => self.unseen = true,
             "twice" => self.twice = true,
             "marked" => self.marked = true,
+            "sum" => self.checksum = words.next()?.parse().ok()?,
             "ttl" => self.ttl = Some(words.next()?.parse().ok()?),
             "seq" => self.seq = Some(words.next()?.parse().ok()?),
             "ack" => self.ack = Some(words.next()?.parse().ok()?),

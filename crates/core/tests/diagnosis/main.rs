@@ -3,11 +3,13 @@
 //! `traces` holds traffic written by hand, `simulator` lets two TCP stacks talk over a link,
 //! `invariants` states what must hold for every capture.
 
+mod attempts;
+mod claims;
 mod diagnosis;
 mod drawn;
 mod expect;
-mod facts;
 mod families;
+mod fixes;
 mod flood;
 mod frames;
 mod invariants;

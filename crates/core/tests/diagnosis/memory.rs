@@ -86,7 +86,7 @@ const CONNECTION_BYTES_MAX: usize = 1_400;
 fn open_connections_take_little_and_no_more_the_longer_they_last() {
     let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
     let text = [OPENED, &[ASKED, ANSWERED].concat().repeat(40), ASKED].concat();
-    let ports = 10_000..10_500;
+    let ports = 10_000..10_200;
     let conversations: Vec<_> =
         ports.map(|port| frames(&text, u64::from(port) * 1_000, port)).collect();
     let mut bytes = Vec::new();
@@ -108,7 +108,7 @@ fn a_flood_of_half_open_connections_is_bounded() {
     for index in 0..20_000_u64 {
         let port = 10_000 + index as u16;
         track(&mut tracker, &mut tally, &frames("0 > S", index * 100_000, port));
-        assert!(tracker.open_connections() <= 2_100);
+        assert!(tracker.open_connections() <= 300);
     }
     let late: Vec<_> =
         established[4..].iter().map(|(at, bytes)| (at + 2_000_000_000, bytes.clone())).collect();
@@ -120,7 +120,7 @@ fn a_flood_of_half_open_connections_is_bounded() {
 /// Each of many connections has one hole, and 60 KiB behind it.
 #[test]
 fn payload_behind_holes_has_a_bound_over_all_connections() {
-    const SHARE_BYTES: usize = 4 << 20;
+    const SHARE_BYTES: usize = 512 << 10;
     let hole = r#"
         0     > S
         +0.06 < S.
@@ -135,13 +135,13 @@ fn payload_behind_holes_has_a_bound_over_all_connections() {
     for index in 0..300_u64 {
         let behind = frames(hole, index * 1_000_000, 10_000 + index as u16);
         track(&mut tracker, &mut tally, &behind);
-        if index == 29 {
-            assert_eq!(tracker.discarded_bytes(), 0, "30 holes have room");
+        if index == 3 {
+            assert_eq!(tracker.discarded_bytes(), 0, "4 holes have room");
             held = tracker.memory_bytes();
         }
         others = tracker.open_connections() * 8_192;
     }
-    assert!(held > 30 * 60_000, "{held} bytes");
+    assert!(held > 4 * 60_000, "{held} bytes");
     assert!(tracker.memory_bytes() < SHARE_BYTES + others, "{} bytes", tracker.memory_bytes());
     let given_up = tracker.discarded_bytes() as usize;
     assert!(given_up >= 300 * 60_000 - SHARE_BYTES, "{given_up} bytes were given up");

@@ -38,16 +38,24 @@ const TRUNCATED: u16 = 0x8380;
 #[derive(Default)]
 pub struct Traffic {
     at_ns: u64,
+    /// TTL of datagrams; 0 stands for 64.
+    ttl: u8,
     pub frames: Vec<(u64, Vec<u8>)>,
 }
 
 impl Traffic {
+    /// Returns traffic whose datagrams will have this TTL.
+    pub fn with_ttl(ttl: u8) -> Self {
+        Self { ttl, ..Self::default() }
+    }
+
     /// A message to or from a name server.
     pub fn datagram(&mut self, after_ns: u64, (from, to): ([u8; 4], [u8; 4]), bytes: &[u8]) {
+        let ttl = if self.ttl == 0 { 64 } else { self.ttl };
         let is_query = bytes[2] & 0x80 == 0;
         let (source, destination) = if is_query { (40_000, 53) } else { (53, 40_000) };
         let builder =
-            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from, to, 64).udp(source, destination);
+            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from, to, ttl).udp(source, destination);
         let mut frame = Vec::new();
         builder.write(&mut frame, bytes).expect("room");
         self.put(after_ns, frame);
@@ -74,6 +82,7 @@ impl Traffic {
                 ip_id: sent[own] as u16,
                 ttl: 64,
                 marked: false,
+                checksum: 0,
                 flags: flags.to_owned(),
                 seq: sent[own],
                 ack: if flags == "S" { 0 } else { sent[1 - own] },

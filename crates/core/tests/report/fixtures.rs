@@ -5,8 +5,8 @@ use tcpwhy_core::app::{Protocol, Side};
 use tcpwhy_core::capture::{FrameId, InputSummary, LinkType, Problem, Site};
 use tcpwhy_core::model::{
     Affected, Cause, ConnectionReport, Culprit, DirectionReport, EndpointReport, Evidence, Fact,
-    Finding, KindReport, Latency, Ledger, Observation, Owner, Report, Role, RuledOut, Totals,
-    Vantage,
+    Finding, KindReport, Latency, Ledger, Observation, Outcomes, Owner, Prediction, Report, Role,
+    RuledOut, Totals, Vantage,
 };
 use tcpwhy_core::report::*;
 use tcpwhy_core::wire::{DecodeError, Endpoint};
@@ -82,10 +82,12 @@ pub fn nagle() -> Report {
         exchanges: 940,
         ledger,
         latency: report.latency,
+        outcomes: Outcomes::of_answered(940),
         kinds: vec![KindReport {
             kind: "GET /items/{id}".into(),
             exchanges: 940,
             latency: report.latency,
+            outcomes: Outcomes::of_answered(940),
         }],
     }];
     report.findings = vec![nagle_finding(server)];
@@ -114,6 +116,12 @@ pub fn nagle() -> Report {
     report
 }
 
+/// An interval around `likely`: from three quarters of it to five quarters.
+fn prediction(likely: Latency) -> Prediction {
+    let least = likely.with(&likely, |ns, _| ns - ns / 4);
+    Prediction { likely, least, most: likely.with(&likely, |ns, _| ns + ns / 4) }
+}
+
 fn nagle_finding(server: Endpoint) -> Finding {
     Finding {
         cause: Cause::NagleDelayedAck,
@@ -122,7 +130,7 @@ fn nagle_finding(server: Endpoint) -> Finding {
         lost_ns: 38_906 * MS,
         share: 0.98,
         latency: latency(43_900_000, 44_200_000, 48_200_000, 51_040_000),
-        counterfactual: latency(400_000, 612_000, 1_900_000, 2_050_000),
+        counterfactual: prediction(latency(400_000, 612_000, 1_900_000, 2_050_000)),
         confidence: 0.99,
         evidence: vec![
             evidence(219, "flight_end", Side::Server, 238, 0),
@@ -172,6 +180,7 @@ pub fn healthy() -> Report {
         exchanges: 300,
         ledger,
         latency: report.latency,
+        outcomes: Outcomes::of_answered(300),
         kinds: Vec::new(),
     }];
     report.observations = vec![
@@ -215,6 +224,7 @@ pub fn mixture() -> Report {
         exchanges,
         ledger: ledger(&[(Owner::Server, exchanges * MS)]),
         latency,
+        outcomes: Outcomes::of_answered(exchanges),
         kinds: Vec::new(),
     };
     report.endpoints = vec![
@@ -243,7 +253,7 @@ fn send_buffer(server: Endpoint) -> Finding {
         lost_ns: 23_000 * MS,
         share: 0.609,
         latency: latency(25_000 * MS, 25_100 * MS, 25_400 * MS, 25_400 * MS),
-        counterfactual: latency(1_900 * MS, 1_950 * MS, 2_000 * MS, 2_000 * MS),
+        counterfactual: prediction(latency(1_900 * MS, 1_950 * MS, 2_000 * MS, 2_000 * MS)),
         confidence: 0.93,
         evidence: vec![
             Evidence {
@@ -291,7 +301,7 @@ fn timeout(server: Endpoint) -> Finding {
         lost_ns: 8_214 * MS,
         share: 0.217,
         latency: latency(2 * MS, 9 * MS, 414 * MS, 900 * MS),
-        counterfactual: latency(2 * MS, 6 * MS, 12 * MS, 30 * MS),
+        counterfactual: prediction(latency(2 * MS, 6 * MS, 12 * MS, 30 * MS)),
         confidence: 0.9,
         evidence: vec![
             evidence(5, "lost", Side::Server, 512, 0),
@@ -341,7 +351,7 @@ fn refused(server: Endpoint) -> Finding {
         lost_ns: 0,
         share: 0.0,
         latency: Latency::default(),
-        counterfactual: Latency::default(),
+        counterfactual: Prediction::default(),
         confidence: 1.0,
         evidence: vec![
             evidence(31, "syn", Side::Client, 0, 0),

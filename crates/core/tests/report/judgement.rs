@@ -30,7 +30,7 @@ fn a_slight_fault_does_not_stand_before_what_takes_nearly_all() {
     let report = slight();
     assert_eq!(report.findings[0].cause, Cause::ServerThink);
     let text = unwrapped(&report);
-    assert!(text.contains("A fault that takes little beside it: Nagle's algorithm"), "{text}");
+    assert!(text.contains("Also a fault, which takes less: Nagle's algorithm"), "{text}");
 }
 
 /// A fault that makes many requests fail is serious, however little time it takes.
@@ -88,12 +88,12 @@ fn a_cost_larger_than_the_fault_is_shown_with_its_own_advice() {
     arrange(&mut report.findings, &report.totals);
     assert_eq!(report.findings[0].cause, Cause::NagleDelayedAck);
     let text = text::render(&report, &look(100));
-    assert!(text.contains("Beside it: distance to 10.200.0.2:8080 takes 70 %"), "{text}");
+    assert!(text.contains("Also: distance to 10.200.0.2:8080 takes 70 %"), "{text}");
     let head = text.split("FAULT").next().expect("a head");
     assert_eq!(head.matches("\n  do ").count(), 2, "{text}");
     report.findings[1].lost_ns = 1_000_000;
     let text = text::render(&report, &look(100));
-    assert!(!text.contains("Beside it"), "{text}");
+    assert!(!text.contains("Also"), "{text}");
 }
 
 #[test]

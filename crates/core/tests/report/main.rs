@@ -1,6 +1,8 @@
 //! Snapshots of the output: text at several widths, and JSON with its schema.
 
+mod fixes;
 mod fixtures;
+mod headline;
 mod joined;
 mod judgement;
 mod next_step;

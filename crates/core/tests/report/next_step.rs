@@ -26,6 +26,8 @@ fn culprits(cause: Cause) -> &'static [Role] {
         | Cause::Refused
         | Cause::TlsHandshake
         | Cause::Http100Continue
+        | Cause::NoAnswer
+        | Cause::ErrorResponses
         | Cause::ServerThink => &[Role::Server],
         Cause::ClientThink | Cause::PortExhaustion | Cause::DnsSearch => &[Role::Client],
         Cause::DnsTimeout => &[Role::Resolver, Role::Network],
@@ -234,14 +236,21 @@ fn each_cause_with_a_treatment_names_it() {
     let larger = format!("cwnd --initcwnd 30 --to {} --port 8080", client.ip());
     let idle = "sysctl tcp_slow_start_after_idle=0 --port 8080";
     let flood = "syn-flood --port 8080  # on the server";
-    let cases: [(Cause, Role, &[&'static str], Option<&str>); 12] = [
-        (Cause::SlowStart, Role::Server, &["idle_ns"], Some(idle)),
+    let cases: [(Cause, Role, &[&'static str], Option<&str>); 14] = [
+        (Cause::SlowStart, Role::Server, &["restarts"], Some(idle)),
         (Cause::SlowStart, Role::Server, &[], Some(&larger)),
         (Cause::SlowStart, Role::Client, &[], None),
         (Cause::AcceptQueueOverflow, Role::Server, &[], Some("backlog 4096 --port 8080")),
         (Cause::SynFlood, Role::Network, &[], Some(flood)),
         (Cause::DnsSearch, Role::Client, &[], Some("resolver --ndots 1  # on the client")),
-        (Cause::DnsSlow, Role::Resolver, &[], Some("resolver --cache  # on the client")),
+        (Cause::ReceiveWindow, Role::Client, &["unscaled"], None),
+        (Cause::DnsSlow, Role::Resolver, &[], None),
+        (
+            Cause::DnsSlow,
+            Role::Resolver,
+            &["asked_again_by_client"],
+            Some("resolver --cache  # on the client"),
+        ),
         (
             Cause::DnsTimeout,
             Role::Resolver,

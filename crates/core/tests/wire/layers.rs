@@ -35,6 +35,25 @@ fn other_protocols_are_counted_apart() {
 }
 
 #[test]
+fn a_tunnel_of_unknown_content_is_said_so() {
+    let of_gre = |header: &[u8]| ethernet(IPV4, &in_ipv4(47, &[header, &[0x45; 64]].concat()));
+    let unread = [
+        &[0x30, 1, 0x88, 0x0b][..],
+        &[0x40, 0, 0x08, 0],
+        &[0, 0, 0x88, 0x3e],
+        &[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1, 0x20, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0x0c, 0],
+    ];
+    for header in unread {
+        let bytes = of_gre(header);
+        let unread = packet(&frame(LinkType::ETHERNET, &bytes));
+        assert!(matches!(unread, Packet::Malformed(DecodeError::TunnelUnsupported)), "{header:?}");
+    }
+    let keep_alive = of_gre(&[0, 0, 0, 0]);
+    let keep_alive = packet(&frame(LinkType::ETHERNET, &keep_alive));
+    assert!(matches!(keep_alive, Packet::Other(Other::Ip)));
+}
+
+#[test]
 fn an_unknown_link_type_is_said_so() {
     let unknown = packet(&frame(LinkType(105), &[0; 60]));
     assert!(matches!(unknown, Packet::Malformed(DecodeError::LinkTypeUnsupported)));

@@ -35,6 +35,7 @@ pub enum Link {
     PpiEthernet,
     NflogLittleEndian,
     NflogBigEndian,
+    NflogBridge,
 }
 
 /// The protocol that carries the inner packet.
@@ -44,6 +45,7 @@ pub enum Tunnel {
     IpInIpv6,
     Gre { optional: u8 },
     GreEthernet,
+    Erspan3 { is_long: bool },
     Vxlan { port: u16 },
     Geneve { options: u8 },
 }
@@ -97,6 +99,7 @@ pub fn links() -> impl Strategy<Value = Link> {
         PpiEthernet,
         NflogLittleEndian,
         NflogBigEndian,
+        NflogBridge,
     ])
 }
 
@@ -106,6 +109,7 @@ fn tunnels() -> impl Strategy<Value = Tunnel> {
         Just(Tunnel::IpInIpv6),
         (0..8_u8).prop_map(|optional| Tunnel::Gre { optional }),
         Just(Tunnel::GreEthernet),
+        any::<bool>().prop_map(|is_long| Tunnel::Erspan3 { is_long }),
         proptest::sample::select(vec![4789, 8472]).prop_map(|port| Tunnel::Vxlan { port }),
         (0..4_u8).prop_map(|options| Tunnel::Geneve { options }),
     ]
@@ -305,6 +309,13 @@ impl Tunnel {
                 let gre = [&[0, 0, 0x65, 0x58], &ethernet(ether_type, inner)[..]].concat();
                 (in_ipv6(47, &gre), true)
             }
+            Self::Erspan3 { is_long } => {
+                let erspan = [0x20, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, u8::from(is_long)];
+                let platform = vec![0x55; if is_long { 8 } else { 0 }];
+                let gre = [0x10, 0, 0x22, 0xeb, 0, 0, 0, 1];
+                let mirrored = ethernet(ether_type, inner);
+                (in_ipv4(47, &[&gre[..], &erspan, &platform, &mirrored].concat()), false)
+            }
             Self::Vxlan { port } => {
                 let vxlan = [&[8, 0, 0, 0, 0, 0, 9, 0], &ethernet(ether_type, inner)[..]].concat();
                 (in_ipv4(17, &in_udp(50_000, port, &vxlan)), false)
@@ -328,6 +339,7 @@ impl Link {
         let session = [&[0x11, 0, 0, 1, high, low][..], &ppp, ip].concat();
         let hdlc = [&[0x0f, 0][..], &ether_type, ip].concat();
         let family = if is_v6 { 30 } else { 2 };
+        let family_linux = if is_v6 { 10 } else { 2 };
         let tagged = |outer: [u8; 2], inner: [u8; 2]| {
             ethernet(outer, &[&tag(1, inner)[..], &tag(2, ether_type), ip].concat())
         };
@@ -358,8 +370,9 @@ impl Link {
                 let header = [0, 0, 12, 0, 1, 0, 0, 0, 0xee, 0xee, 0, 0];
                 [&header[..], &ethernet(ether_type, ip)].concat()
             }
-            Self::NflogLittleEndian => nflog(u16::to_le_bytes, is_v6, ip),
-            Self::NflogBigEndian => nflog(u16::to_be_bytes, is_v6, ip),
+            Self::NflogLittleEndian => nflog(u16::to_le_bytes, family_linux, ether_type, ip),
+            Self::NflogBigEndian => nflog(u16::to_be_bytes, family_linux, ether_type, ip),
+            Self::NflogBridge => nflog(u16::to_le_bytes, AF_BRIDGE, ether_type, ip),
         };
         (bytes, self.link_type())
     }
@@ -377,20 +390,24 @@ impl Link {
             Self::PppInHdlc | Self::CiscoInHdlc => LinkType::PPP_HDLC,
             Self::Fddi => LinkType::FDDI,
             Self::PpiEthernet => LinkType::PPI,
-            Self::NflogLittleEndian | Self::NflogBigEndian => LinkType::NFLOG,
+            Self::NflogLittleEndian | Self::NflogBigEndian | Self::NflogBridge => LinkType::NFLOG,
             _ => LinkType::ETHERNET,
         }
     }
 }
 
+/// The address family of a bridge's netfilter log in Linux.
+const AF_BRIDGE: u8 = 7;
+
 /// A message of the netfilter log: a packet header, a prefix that has to be padded, and the packet.
-fn nflog(order: fn(u16) -> [u8; 2], is_v6: bool, ip: &[u8]) -> Vec<u8> {
+fn nflog(order: fn(u16) -> [u8; 2], family: u8, ether_type: [u8; 2], ip: &[u8]) -> Vec<u8> {
     let attribute = |kind: u16, value: &[u8]| {
         let padded = value.len().next_multiple_of(4) - value.len();
         [&order(4 + value.len() as u16)[..], &order(kind), value, &vec![0; padded]].concat()
     };
-    let header = [if is_v6 { 10 } else { 2 }, 0, 0, 5];
-    let before = [attribute(1, &[8, 0, 1, 0]), attribute(10, b"drop:\0")].concat();
+    let header = [family, 0, 0, 5];
+    let packet_header = [ether_type, [1, 0]].concat();
+    let before = [attribute(1, &packet_header), attribute(10, b"drop:\0")].concat();
     let packet = [order(4 + ip.len() as u16), order(9)].concat();
     [&header[..], &before, &packet, ip].concat()
 }

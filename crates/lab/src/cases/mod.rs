@@ -10,6 +10,7 @@ mod conntrack_race;
 mod distance;
 mod distance_tls;
 mod dns;
+mod failures;
 mod healthy;
 mod healthy_programs;
 mod http_100_continue;
@@ -61,6 +62,9 @@ pub const CASES: &[Case] = &[
     accept_queue_overflow::CASE,
     reset::MID_STREAM,
     reset::IDLE,
+    failures::CLOSED,
+    failures::ERRORS,
+    failures::FORGOTTEN,
     http_100_continue::CASE,
     dns::SLOW,
     dns::UNCACHED,

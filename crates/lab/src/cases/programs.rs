@@ -186,6 +186,10 @@ pub fn postgres_with(
     fs::create_dir_all(&data).doing("make the PostgreSQL directory")?;
     let owner = data.display().to_string();
     stage.server.run("chown", &["postgres:postgres", &owner])?;
+    // On the way to its data, PostgreSQL may go through the stage's directory, and see nothing.
+    let above = stage.dir().display().to_string();
+    stage.server.run("chgrp", &["postgres", &above])?;
+    stage.server.run("chmod", &["0710", &above])?;
     let mut initdb = as_postgres(stage.server.command("setpriv"), &programs.join("initdb"));
     initdb.args(["--no-sync", "--auth=trust", "--username=postgres", "-D"]);
     let made = initdb.arg(&data).output().doing("run initdb")?;

@@ -1,9 +1,11 @@
 //! The link emulator: forwards packets between two TUN devices in user space, because not every
 //! kernel has netem, and because the relay's own log is part of the truth.
 //!
-//! A packet passes, in this order: an outage, the drop rules, the MTU, random loss, the queue and
-//! rate of the bottleneck, the delay. All randomness comes from the seed.
+//! A packet passes, in this order: an outage, the table of connections, the drop rules, the MTU,
+//! random loss, the queue and rate of the bottleneck, the delay. All randomness comes from the
+//! seed.
 
+mod forgetful;
 pub(crate) mod packet;
 mod path;
 mod rules;
@@ -21,6 +23,7 @@ pub use rules::{Direction, DropRule, Kind};
 
 use crate::error::LabError;
 use crate::sys;
+use forgetful::FlowTable;
 use packet::{Header, Transport};
 use path::Path;
 use rules::Rules;
@@ -34,6 +37,9 @@ pub struct RelayParams {
     pub server_to_client: PathParams,
     /// Rules for selected drops.
     pub rules: Vec<DropRule>,
+    /// Idle time after which the link forgets a connection and drops its packets, ns; 0 never does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub forgets_ns: u64,
     /// Seed of the link's randomness.
     pub seed: u64,
 }
@@ -46,6 +52,7 @@ impl RelayParams {
             client_to_server: path.clone(),
             server_to_client: path,
             rules: Vec::new(),
+            forgets_ns: 0,
             seed,
         }
     }
@@ -62,6 +69,10 @@ impl RelayParams {
         change(&mut self.server_to_client);
         self
     }
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// A packet that the relay dropped.
@@ -217,6 +228,7 @@ struct Worker {
     paths: [Path; 2],
     carried: [MessageContext; 2],
     rules: Rules,
+    flows: FlowTable,
     outage: Arc<Outage>,
     lateness: Lateness,
     drops: Vec<DroppedPacket>,
@@ -232,6 +244,7 @@ impl Worker {
             ],
             carried: Default::default(),
             rules: Rules::new(params.rules),
+            flows: FlowTable::new(params.forgets_ns),
             outage,
             lateness: Lateness::default(),
             drops: Vec::new(),
@@ -269,6 +282,8 @@ impl Worker {
             let direction = direction_of(way);
             let dropped = if self.is_out(direction) {
                 Err(DropReason::Outage)
+            } else if self.flows.has_forgotten(sys::monotonic_ns(), packet) {
+                Err(DropReason::Forgotten)
             } else if self.rules.drops(direction, packet).is_some() {
                 Err(DropReason::Rule)
             } else {

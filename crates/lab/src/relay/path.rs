@@ -42,6 +42,8 @@ pub enum DropReason {
     Rule,
     /// The direction was switched off.
     Outage,
+    /// It belongs to a connection that the path has forgotten.
+    Forgotten,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::{INTERVAL_NS_MAX, INTERVAL_SHARE_MAX};
 use crate::labels::{Class, Role};
 
 /// A tool's answer about one capture.
@@ -28,6 +29,18 @@ pub struct Answer {
     /// Time by owner, ns, if the tool attributes all time.
     #[serde(default)]
     pub ledger: BTreeMap<String, u64>,
+    /// Claims that were compared with the packets, if the tool does that.
+    #[serde(default)]
+    checked: Vec<Claim>,
+}
+
+/// A claim that was compared with the packets.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Claim {
+    claim: String,
+    verdict: String,
+    #[serde(default)]
+    why: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -56,10 +69,31 @@ pub struct Named {
     pub lost_ns: u64,
     /// Latency without the cause.
     #[serde(default)]
-    pub counterfactual: Option<Quantiles>,
+    pub counterfactual: Option<Predicted>,
     /// Confidence that the tool states, 0 to 1.
     #[serde(default)]
     pub confidence: Option<f64>,
+    /// How much it is about.
+    #[serde(default)]
+    pub affected: Affected,
+}
+
+/// How many exchanges and connections a finding is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Affected {
+    /// Number of exchanges.
+    #[serde(default)]
+    pub exchanges: u64,
+    /// Number of connections.
+    #[serde(default)]
+    pub connections: u64,
+}
+
+impl Affected {
+    /// Returns the number of exchanges, or of connections if no exchange is affected.
+    pub fn cases(self) -> u64 {
+        if self.exchanges > 0 { self.exchanges } else { self.connections }
+    }
 }
 
 /// The culprit, which has to change something.
@@ -72,11 +106,43 @@ pub struct Culprit {
     pub endpoint: Option<String>,
 }
 
-/// A predicted latency.
+/// A predicted latency: the likely value, and the ends of its interval if the tool states them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Predicted {
+    /// Median, ns.
+    pub p50_ns: u64,
+    /// Lower end.
+    #[serde(default)]
+    pub least: Option<Quantiles>,
+    /// Upper end.
+    #[serde(default)]
+    pub most: Option<Quantiles>,
+}
+
+impl Predicted {
+    /// Returns both ends of the median, ns. A value without ends is the middle of the widest
+    /// interval that is narrow enough.
+    pub fn ends_ns(&self) -> (u64, u64) {
+        let half_ns = (self.p50_ns as f64 * INTERVAL_SHARE_MAX / 2.0) as u64;
+        let half_ns = half_ns.max(INTERVAL_NS_MAX / 2);
+        let least_ns = self.least.map_or(self.p50_ns.saturating_sub(half_ns), |it| it.p50_ns);
+        (least_ns, self.most.map_or(self.p50_ns.saturating_add(half_ns), |it| it.p50_ns))
+    }
+}
+
+/// Percentiles of a latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Quantiles {
     /// Median, ns.
     pub p50_ns: u64,
+}
+
+impl Answer {
+    /// Returns each claim that the packets contradict, with what they show.
+    pub fn false_claims(&self) -> impl Iterator<Item = String> + '_ {
+        let wrong = self.checked.iter().filter(|it| it.verdict == "false");
+        wrong.map(|it| format!("{}: {}", it.claim, it.why))
+    }
 }
 
 /// Errors in a file of answers.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::answer::{Answer, Culprit, Named};
 use super::truth::{Asked, TrueCause, Truth};
-use super::{COUNTERFACTUAL_FLOOR_NS, COUNTERFACTUAL_TOLERANCE, KERNEL_FOUND, KERNEL_SHARE};
+use super::{INTERVAL_NS_MAX, INTERVAL_SHARE_MAX, KERNEL_FOUND, KERNEL_SHARE};
 use crate::labels::{Class, Role, Variant};
 use crate::sys::TcpInfo;
 
@@ -31,6 +31,8 @@ pub struct Judged {
     pub causes: Vec<JudgedCause>,
     /// Faults that were named but are not present, and costs ranked before the labelled cause.
     pub false_findings: Vec<String>,
+    /// Claims of the report that the packets contradict.
+    pub false_claims: Vec<String>,
     /// Findings that are right.
     pub right_findings: Vec<String>,
     /// Stated confidence of each finding that was judged.
@@ -71,8 +73,12 @@ impl JudgedCause {
 }
 
 /// The confidence of a finding, and whether it was right.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stated {
+    /// The id of the cause.
+    pub cause: String,
+    /// Number of exchanges that the finding is of; of connections if it is of no exchange.
+    pub cases: u64,
     /// Confidence, 0 to 1.
     pub confidence: f64,
     /// `true` if the finding is labelled.
@@ -82,23 +88,34 @@ pub struct Stated {
 /// A predicted latency and the measured one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counterfactual {
-    /// Predicted median latency without the cause, ns.
+    /// Predicted median latency without the cause: the likely value, ns.
     pub predicted_p50_ns: u64,
+    /// Lower end of the predicted interval, ns.
+    pub least_p50_ns: u64,
+    /// Upper end of the predicted interval, ns.
+    pub most_p50_ns: u64,
     /// Median latency measured in the run with the fix, from first to last packet, ns.
     pub measured_p50_ns: u64,
 }
 
 impl Counterfactual {
-    /// Relative error, without its sign.
+    /// Relative error of the likely value, without its sign.
     pub fn error(&self) -> f64 {
         let off = self.predicted_p50_ns.abs_diff(self.measured_p50_ns);
         off as f64 / self.measured_p50_ns.max(1) as f64
     }
 
-    /// Returns whether the error is within the tolerance.
+    /// Returns whether the measured value lies in the interval, and the interval is narrow enough.
     pub fn is_right(&self) -> bool {
-        let off = self.predicted_p50_ns.abs_diff(self.measured_p50_ns);
-        self.error() <= COUNTERFACTUAL_TOLERANCE || off <= COUNTERFACTUAL_FLOOR_NS
+        let within = self.least_p50_ns..=self.most_p50_ns;
+        within.contains(&self.measured_p50_ns) && self.is_narrow()
+    }
+
+    /// Returns whether the interval says enough: an interval of any width would always be right.
+    pub fn is_narrow(&self) -> bool {
+        let width_ns = self.most_p50_ns.saturating_sub(self.least_p50_ns);
+        let middle_ns = self.least_p50_ns as f64 + width_ns as f64 / 2.0;
+        width_ns <= INTERVAL_NS_MAX || width_ns as f64 <= INTERVAL_SHARE_MAX * middle_ns
     }
 }
 
@@ -135,6 +152,7 @@ pub fn judge(truth: &Truth, capture: &str, vantage: &str, answer: Option<&Answer
         answered: answer.is_some(),
         causes: truth.causes.iter().map(|cause| judge_cause(cause, vantage, said)).collect(),
         false_findings: Vec::new(),
+        false_claims: said.false_claims().collect(),
         right_findings: Vec::new(),
         stated: Vec::new(),
         counterfactual: counterfactual(truth, vantage, said),
@@ -146,7 +164,9 @@ pub fn judge(truth: &Truth, capture: &str, vantage: &str, answer: Option<&Answer
         let Some(right) = judge_named(truth, said, rank, named) else { continue };
         let findings = if right { &mut judged.right_findings } else { &mut judged.false_findings };
         findings.push(named.cause.clone());
-        judged.stated.extend(named.confidence.map(|confidence| Stated { confidence, right }));
+        let (cause, cases) = (named.cause.clone(), named.affected.cases());
+        let stated = |confidence| Stated { cause, cases, confidence, right };
+        judged.stated.extend(named.confidence.map(stated));
     }
     judged
 }
@@ -242,9 +262,12 @@ fn counterfactual(truth: &Truth, vantage: &str, said: &Answer) -> Option<Counter
     let mut hits = said.findings.iter().filter(|named| cause.is(&named.cause));
     let (Some(named), None) = (hits.next(), hits.next()) else { return None };
     let predicted = named.counterfactual?;
-    let told = predicted.p50_ns > 0 && after.p50_ns > 0;
+    let (least_p50_ns, most_p50_ns) = predicted.ends_ns();
+    let told = most_p50_ns > 0 && after.p50_ns > 0;
     told.then_some(Counterfactual {
         predicted_p50_ns: predicted.p50_ns,
+        least_p50_ns,
+        most_p50_ns,
         measured_p50_ns: after.p50_ns,
     })
 }

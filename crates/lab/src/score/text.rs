@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use super::LOST_TOLERANCE;
 use super::judge::{Judged, JudgedCause};
 use super::lines::{Line, Score};
-use super::{COUNTERFACTUAL_TOLERANCE, LOST_TOLERANCE};
 
 /// Renders the table of causes, then the checks of all captures. Pairs of figures are those at the
 /// client and at the server.
@@ -107,13 +107,15 @@ fn wrong(judged: &Judged) -> Vec<String> {
     if !judged.false_findings.is_empty() {
         words.push(format!("false: {}", judged.false_findings.join(", ")));
     }
+    words.extend(judged.false_claims.iter().map(|it| format!("claims {it}")));
     if let Some(off) = judged.counterfactual.filter(|one| !one.is_right()) {
         words.push(format!(
-            "p50 without it {} predicted, {} measured ({:+.0} %, more than {:.0} %)",
+            "p50 without it {} predicted ({} to {}{}), {} measured",
             ms(off.predicted_p50_ns),
+            ms(off.least_p50_ns),
+            ms(off.most_p50_ns),
+            if off.is_narrow() { "" } else { ", too wide" },
             ms(off.measured_p50_ns),
-            (off.predicted_p50_ns as f64 / off.measured_p50_ns.max(1) as f64 - 1.0) * 100.0,
-            COUNTERFACTUAL_TOLERANCE * 100.0
         ));
     }
     if let Some(kernel) = judged.kernel.filter(|kernel| !kernel.is_consistent()) {

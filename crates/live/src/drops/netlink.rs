@@ -202,7 +202,7 @@ mod tests {
         let mut counters = Counters::default();
         match conntrack(&mut counters) {
             Ok(()) => assert!(counters.has("nf_conntrack.insert_failed"), "{counters:?}"),
-            Err(error) => println!("skipped: connection tracking cannot be asked here: {error}"),
+            Err(error) => tcpwhy_testing::skip(&format!("connection tracking: {error}")),
         }
     }
 

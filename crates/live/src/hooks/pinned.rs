@@ -1,7 +1,8 @@
 //! The BPF file system: objects pinned there outlast the process, and are gone after a reboot.
 //!
 //! It is mounted where it is missing, as `ip` and `bpftool` do, but not among mounts that this
-//! process has to itself, as under `ip netns exec`: these end with the process.
+//! process has to itself, as under `ip netns exec`: these end with the process. A mount of tcpwhy has
+//! its name as the source; it is unmounted when nothing is pinned there any more.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -17,6 +18,8 @@ use crate::sys::{mount, process};
 
 /// Mount point of the BPF file system on Linux.
 const MOUNT: &str = "/sys/fs/bpf";
+/// The directory above it, which is locked.
+const ABOVE: &str = "/sys/fs";
 /// Tries to lock the place, one every 10 ms, while another process mounts there.
 const TRIES: u32 = 200;
 
@@ -25,17 +28,57 @@ pub fn path(name: &str) -> PathBuf {
     Path::new(MOUNT).join("tcpwhy").join(name)
 }
 
+/// Held while an object is being pinned: nobody unmounts the file system meanwhile.
+pub(super) struct Prepared(
+    #[expect(dead_code, reason = "the lock lasts as long as the file is open")] File,
+);
+
 /// Mounts the file system where it is missing, and makes the directory of [`path`].
 ///
 /// # Errors
 /// It cannot be mounted or written to.
-pub(super) fn prepare() -> Result<(), Lack> {
+pub(super) fn prepare() -> Result<Prepared, Lack> {
     let refused = |error: io::Error| Lack::NoBpfFileSystem(error.to_string());
-    mounted().and_then(|()| made()).map_err(refused)
+    let prepared = locked().and_then(|lock| mounted().and_then(|()| made()).map(|()| lock));
+    prepared.map(Prepared).map_err(refused)
 }
 
-/// Mounts the file system unless it is mounted. A lock ensures that one process does so at a time,
-/// since a second mount would hide what the first process has pinned.
+/// Removes what [`prepare`] made, unless something is pinned there.
+pub(super) fn release() {
+    let Ok(_lock) = locked() else { return };
+    // A directory that is not empty stays.
+    let _ = fs::remove_dir(path(""));
+    let is_kernels = |name: &std::ffi::OsStr| name == "maps.debug" || name == "progs.debug";
+    let is_empty = fs::read_dir(MOUNT)
+        .is_ok_and(|entries| entries.flatten().all(|entry| is_kernels(&entry.file_name())));
+    if is_empty && is_own() {
+        let _ = mount::unmount(MOUNT);
+    }
+}
+
+/// Returns whether tcpwhy has mounted the file system.
+fn is_own() -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let here = mounts.lines().rfind(|line| line.split(' ').nth(1) == Some(MOUNT));
+    here.is_some_and(|line| line.starts_with(&format!("{} ", mount::BPF_SOURCE)))
+}
+
+/// Lets one process at a time mount and unmount: a second mount would hide what the first process has
+/// pinned.
+fn locked() -> io::Result<File> {
+    let place = File::open(ABOVE)?;
+    for _ in 0..TRIES {
+        match process::lock_file(place.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            other => return other.map(|()| place),
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// Mounts the file system unless it is mounted.
 fn mounted() -> io::Result<()> {
     if mount::is_bpf(MOUNT)? {
         return Ok(());
@@ -46,18 +89,7 @@ fn mounted() -> io::Result<()> {
              without `ip netns exec`",
         ));
     }
-    let place = File::open(MOUNT)?;
-    for _ in 0..TRIES {
-        match process::lock_file(place.as_fd()) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                thread::sleep(Duration::from_millis(10));
-            }
-            Err(error) => return Err(error),
-            Ok(()) if mount::is_bpf(MOUNT)? => return Ok(()),
-            Ok(()) => return mount::bpf(),
-        }
-    }
-    Err(io::ErrorKind::WouldBlock.into())
+    mount::bpf()
 }
 
 /// Returns whether an ancestor of this process has another mount namespace.

@@ -22,13 +22,27 @@ pub fn own_sysfs() -> io::Result<()> {
     mount(c"sysfs", c"/sys", Some(c"sysfs"), libc::MS_RDONLY | libc::MS_NOSUID, None)
 }
 
+/// Source of the mount that [`bpf`] makes, which tells it from those of other programs.
+pub const BPF_SOURCE: &str = "tcpwhy";
+
 /// Mounts the BPF file system at `/sys/fs/bpf`.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
 pub fn bpf() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    mount(c"bpf", c"/sys/fs/bpf", Some(c"bpf"), flags, Some(c"mode=700"))
+    let source = CString::new(BPF_SOURCE)?;
+    mount(&source, c"/sys/fs/bpf", Some(c"bpf"), flags, Some(c"mode=700"))
+}
+
+/// Unmounts what is mounted there (umount2(2)).
+///
+/// # Errors
+/// `EBUSY` where it is used, `EPERM` without `CAP_SYS_ADMIN`.
+pub fn unmount(path: &str) -> io::Result<()> {
+    let path = CString::new(path)?;
+    // SAFETY: the path is a C string that lives through the call.
+    check(unsafe { libc::umount2(path.as_ptr(), libc::UMOUNT_NOFOLLOW) })
 }
 
 /// Returns whether a path is in a BPF file system.

@@ -92,10 +92,17 @@ pub fn netns_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
 /// # Errors
 /// It has ended, or belongs to another user.
 pub fn terminate(process: BorrowedFd<'_>) -> io::Result<()> {
+    send_signal(process, libc::SIGTERM)
+}
+
+/// Sends a signal to the process that a descriptor names (pidfd_send_signal(2)).
+///
+/// # Errors
+/// It has ended, or belongs to another user.
+pub fn send_signal(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let none = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: plain integers, and no information beside the signal.
-    let result = unsafe {
-        libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), libc::SIGTERM, none, 0)
-    };
+    let result =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal, none, 0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -61,6 +61,9 @@ pub fn keep_capabilities(kept: u64) -> io::Result<()> {
 /// `true` once a signal has asked this process to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
+/// `true` once work has begun that signals must not cut.
+static OUTLASTING: AtomicBool = AtomicBool::new(false);
+
 /// Bytes written to standard output if a second signal ends the process at once: they show the
 /// cursor and leave the alternate screen (xterm's control sequences).
 const RESTORE: &[u8] = b"\x1b[?25h\x1b[?1049l";
@@ -68,7 +71,7 @@ const RESTORE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_signal(signal: libc::c_int) {
-    if ENDING.swap(true, Ordering::Relaxed) {
+    if ENDING.swap(true, Ordering::Relaxed) && !OUTLASTING.load(Ordering::Relaxed) {
         if ALTERNATE.load(Ordering::Relaxed) {
             // SAFETY: write(2) may be called in a handler, and the bytes are static.
             unsafe { libc::write(1, RESTORE.as_ptr().cast(), RESTORE.len()) };
@@ -94,25 +97,54 @@ pub fn watch_signals_and_hangup() -> io::Result<&'static AtomicBool> {
     watch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
 }
 
-/// Makes signals no longer end this process from now on, so that its present work is completed.
+/// Makes signals set the flag alone from now on, however many there are, so that the present work is
+/// completed. Programs that are started do not inherit it: a handler ends at exec.
 pub fn outlast_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: ignoring a signal needs no handler.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    OUTLASTING.store(true, Ordering::Relaxed);
+    for signal in ENDERS {
+        // A signal number of the system's own is not refused.
+        let _ = handle(signal, libc::SA_RESTART);
     }
+}
+
+/// Signals that would end this process and do not tell of a fault in it.
+const ENDERS: [libc::c_int; 10] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+];
+
+/// Handles a signal, unless it is a hang-up that `nohup` has this process ignore.
+fn handle(signal: libc::c_int, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: all bytes zero are a valid `sigaction`: no flags, no signal blocked.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `sigaction`.
+    if unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if signal == libc::SIGHUP && action.sa_sigaction == libc::SIG_IGN {
+        return Ok(());
+    }
+    let handler: extern "C" fn(libc::c_int) = note_signal;
+    (action.sa_sigaction, action.sa_flags) = (handler as libc::sighandler_t, flags);
+    // SAFETY: the handler has the type that is called without SA_SIGINFO, makes calls only that are
+    // allowed in one, and is never unloaded.
+    if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn watch(signals: &[libc::c_int]) -> io::Result<&'static AtomicBool> {
     for &signal in signals {
-        // SAFETY: all bytes zero are a valid `sigaction`: no flags, no signal blocked.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        let handler: extern "C" fn(libc::c_int) = note_signal;
-        action.sa_sigaction = handler as libc::sighandler_t;
-        // SAFETY: the handler has the type that is called without SA_SIGINFO, makes calls only that
-        // are allowed in one, and is never unloaded.
-        if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        handle(signal, 0)?;
     }
     // Whoever started this process may have blocked them, and a new process inherits that.
     // SAFETY: the set is local, and sigemptyset initialises it.

@@ -3,16 +3,15 @@
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use super::error::TreatError;
 use super::host::Restored;
-use super::record::CacheChange;
+use super::namespace::Namespace;
+use super::record::{CacheChange, Process};
+use super::{helper, system};
 use crate::netns::Netns;
-use crate::sys;
 
 /// Greatest number of names in the cache.
 const NAMES_MAX: u32 = 10_000;
@@ -33,57 +32,73 @@ pub(super) fn plan(netns: &Netns, upstream: &[IpAddr]) -> Result<CacheChange, Tr
     Ok(CacheChange {
         address,
         upstream: upstream.to_vec(),
-        netns: netns.inode,
-        netns_name: netns.name.clone(),
+        namespace: Namespace::of(netns)?,
         pid_file: format!("/run/tcpwhy-cache-{}-{last}.pid", netns.inode),
+        process: None,
     })
 }
 
-/// Starts the cache; it answers queries when this returns.
-pub(super) fn make(change: &CacheChange) -> Result<(), TreatError> {
-    let Some(netns) = Netns::with_inode(change.netns) else {
-        return Err(TreatError::Cache { said: "its network namespace is gone".into() });
-    };
-    let mut command = Command::new("dnsmasq");
-    command.args(["--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces"]);
-    command.args(["--all-servers", "--log-facility=/dev/null"]);
-    command.arg(format!("--listen-address={}", change.address));
-    command.arg(format!("--pid-file={}", change.pid_file));
-    command.arg(format!("--cache-size={NAMES_MAX}")).arg(format!("--neg-ttl={MISSING_S}"));
-    command.args(change.upstream.iter().map(|server| format!("--server={server}")));
-    let output = netns.inside(|| command.output())?.map_err(|error| match error.kind() {
+/// Starts the cache, and returns the change with its process; it answers queries when this returns.
+pub(super) fn make(change: &CacheChange) -> Result<CacheChange, TreatError> {
+    let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => TreatError::NoDnsmasq,
         _ => TreatError::Cache { said: error.to_string() },
-    })?;
+    };
+    let netns = change.namespace.open().map_err(failed)?;
+    let mut command = helper::command("dnsmasq");
+    // It logs to syslog: dnsmasq gives a file that it logs to, also a device, to its own user.
+    command.args(["--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces"]);
+    command.args(["--all-servers"]);
+    command.arg(format!("--listen-address={}", change.address));
+    command.arg(pid_argument(change));
+    command.arg(format!("--cache-size={NAMES_MAX}")).arg(format!("--neg-ttl={MISSING_S}"));
+    command.args(change.upstream.iter().map(|server| format!("--server={server}")));
+    let output = netns.inside(|| command.output())?.map_err(failed)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(TreatError::Cache { said });
     }
-    Ok(())
+    Ok(CacheChange { process: running(change, &netns), ..change.clone() })
 }
 
 /// Ends the cache.
 pub(super) fn restore(change: &CacheChange) -> io::Result<Restored> {
-    let Some(pid) = running(change) else { return Ok(Restored::Gone) };
-    let process = sys::pidfd_open(pid)?;
-    // Another process may have the id by now, so it is checked while the descriptor is held.
-    if running(change) != Some(pid) {
-        return Ok(Restored::Gone);
+    let Some(netns) = change.namespace.find()? else { return Ok(Restored::Gone) };
+    let process = change.process.clone().or_else(|| running(change, &netns));
+    let ended = process.map_or(Ok(false), |process| end(&process))?;
+    let _ = fs::remove_file(&change.pid_file);
+    Ok(if ended { Restored::Done } else { Restored::Gone })
+}
+
+/// Ends a process and waits for that; `false` if it has ended already.
+fn end(process: &Process) -> io::Result<bool> {
+    if !system::terminate(process)? {
+        return Ok(false);
     }
-    sys::options::terminate(std::os::fd::AsFd::as_fd(&process))?;
     for _ in 0..PATIENCE {
-        if running(change).is_none() {
-            break;
+        if system::running(process).is_none() {
+            return Ok(true);
         }
         thread::sleep(Duration::from_millis(10));
     }
-    let _ = fs::remove_file(&change.pid_file);
-    Ok(Restored::Done)
+    Err(io::Error::other(format!("process {} does not end", process.pid)))
 }
 
-/// Returns the number of the cache's process; its command line names the file with the number.
-fn running(change: &CacheChange) -> Option<u32> {
-    let pid: u32 = fs::read_to_string(&change.pid_file).ok()?.trim().parse().ok()?;
-    let line = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).ok()?;
-    String::from_utf8_lossy(&line).contains(&change.pid_file).then_some(pid)
+fn pid_argument(change: &CacheChange) -> String {
+    format!("--pid-file={}", change.pid_file)
+}
+
+/// Returns the process of the cache: in its namespace, with its file in the command line. The file
+/// is not needed, which another program may have removed.
+fn running(change: &CacheChange, netns: &Netns) -> Option<Process> {
+    let wanted = pid_argument(change);
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let pid = pids.find(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|&byte| byte == 0);
+        words.any(|word| word == wanted.as_bytes())
+            && Netns::of_process(*pid).is_ok_and(|its| its.inode == netns.inode)
+    })?;
+    Some(Process { pid, pid_start_ticks: system::start_ticks(pid)? })
 }

@@ -23,8 +23,19 @@ pub enum TreatError {
         #[source]
         source: io::Error,
     },
+    /// A directory that another user may write to.
+    #[error(
+        "{path}: {why}, so the journal of treatments is not kept there, and nothing was changed; \
+         name another directory in TCPWHY_TREAT_DIR"
+    )]
+    ForeignJournal {
+        /// The directory.
+        path: PathBuf,
+        /// The defect.
+        why: String,
+    },
     /// A record cannot be written.
-    #[error("{path}: the journal cannot be written, so nothing more is changed")]
+    #[error("{path}: the record cannot be written or removed")]
     Journal {
         /// The file.
         path: PathBuf,
@@ -33,7 +44,7 @@ pub enum TreatError {
         source: io::Error,
     },
     /// The map of the kernel hook's changes cannot be read.
-    #[error("{path}: what the kernel hook has changed cannot be read; nothing is undone")]
+    #[error("{path}: what the kernel hook has changed cannot be read")]
     HookMap {
         /// The kernel's file.
         path: PathBuf,
@@ -52,6 +63,22 @@ pub enum TreatError {
         /// The defect.
         why: String,
     },
+    /// A change failed, and what was changed before it could not be restored.
+    #[error(
+        "{failure}. Not all of it could be undone, and the rest is still in the journal: {left}; \
+         then: sudo tcpwhy treat undo {id}"
+    )]
+    Half {
+        /// The failure.
+        failure: String,
+        /// What is left of the treatment.
+        left: String,
+        /// Number of the treatment.
+        id: u32,
+    },
+    /// A namespace cannot be found.
+    #[error(transparent)]
+    Namespace(io::Error),
     /// Another treatment changes the same object.
     #[error(
         "treatment {id} changes the same already ({what}, since {since}); end it first: sudo \
@@ -206,6 +233,24 @@ pub enum TreatError {
         /// Output of dnsmasq.
         said: String,
     },
+    /// No connection is in the scope, and nothing listens there.
+    #[error("no connection matches ({scope}), and nothing listens there: {listening}")]
+    NoConnection {
+        /// The scope in words.
+        scope: String,
+        /// The ports that are listened at, with their processes.
+        listening: String,
+    },
+    /// A table of the packet filter has the name already.
+    #[error(
+        "the packet filter has a table inet {table} already, which no treatment in the journal \
+         made; look at it (nft list table inet {table}), then remove it: nft delete table inet \
+         {table}"
+    )]
+    TableExists {
+        /// Name of the table.
+        table: String,
+    },
     /// No socket listens at the port.
     #[error(
         "nothing listens at port {port} in this network namespace; `tcpwhy sockets` lists what does"
@@ -282,4 +327,15 @@ pub enum TreatError {
         /// Output of `ip`.
         said: String,
     },
+}
+
+/// Returns an error with its causes in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }

@@ -8,13 +8,14 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::TreatError;
 use super::host::Restored;
 use super::record::FileChange;
+use super::system;
 use crate::sys::mount::exchange;
 
 /// Larger files are no `resolv.conf`.
@@ -25,20 +26,49 @@ const BYTES_MAX: u64 = 64 << 10;
 /// # Errors
 /// It cannot be read, is no text, or too long.
 pub(super) fn read(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > BYTES_MAX {
-        return Err(io::Error::other("it is longer than 64 KiB"));
+    // A FIFO would wait for its writer.
+    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > BYTES_MAX {
+        return Err(io::Error::other("it is no regular file of at most 64 KiB"));
     }
-    fs::read_to_string(path)
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
-pub(super) fn make(change: &FileChange) -> Result<(), TreatError> {
+pub(super) fn make(change: &FileChange) -> Result<FileChange, TreatError> {
     replace(Path::new(&change.path), &change.set)
+        .map(|()| change.clone())
         .map_err(|source| TreatError::File { path: change.path.clone().into(), source })
+}
+
+/// Returns the path by which the file is seen now; `None` if no process has its mounts any more.
+fn seen(change: &FileChange) -> io::Result<Option<PathBuf>> {
+    let path = PathBuf::from(&change.path);
+    let Some(mounts) = change.mounts else { return Ok(Some(path)) };
+    let has = |of: &Path| fs::metadata(of.join("ns/mnt")).is_ok_and(|its| its.ino() == mounts);
+    // The process by which the file was named, then any other that sees it.
+    let first = path.iter().take(3).collect::<PathBuf>();
+    let inside = path.iter().skip(4).collect::<PathBuf>();
+    let others = fs::read_dir("/proc")?.flatten().map(|entry| entry.path());
+    let shown = |of: PathBuf| of.join("root").join(&inside);
+    match std::iter::once(first).chain(others).find(|of| has(of) && shown(of.clone()).exists()) {
+        Some(of) => Ok(Some(shown(of))),
+        None if system::may_look_into_others() => Ok(None),
+        None => Err(io::Error::other("the processes that see it may not be looked into: use sudo")),
+    }
+}
+
+/// Returns whether the file has the content that a treatment gave it.
+pub(super) fn is_changed(change: &FileChange) -> bool {
+    read(Path::new(&change.path)).is_ok_and(|now| now == change.set)
 }
 
 /// Restores the old content, also after a reboot.
 pub(super) fn restore(change: &FileChange) -> io::Result<Restored> {
-    let path = Path::new(&change.path);
+    let Some(path) = seen(change)? else { return Ok(Restored::Gone) };
+    let path = path.as_path();
     let now = match read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::Gone),
         other => other?,
@@ -47,7 +77,7 @@ pub(super) fn restore(change: &FileChange) -> io::Result<Restored> {
         return Ok(Restored::Done);
     }
     if now != change.set {
-        return Ok(Restored::ChangedMeanwhile);
+        return Ok(Restored::ChangedMeanwhile { now: format!("`{}`", now.trim_end()) });
     }
     replace(path, &change.before).map(|()| Restored::Done)
 }
@@ -77,7 +107,8 @@ fn rename_over(path: &Path, content: &str) -> io::Result<()> {
     let temporary = path.with_file_name(format!(".{name}.tcpwhy-{}", std::process::id()));
     let written = || {
         let mut open = OpenOptions::new();
-        let mut file = open.create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
+        // Nothing that another user has put there is opened.
+        let mut file = open.create_new(true).write(true).mode(0o600).open(&temporary)?;
         file.write_all(content.as_bytes())?;
         std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
         file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
@@ -91,13 +122,17 @@ fn rename_over(path: &Path, content: &str) -> io::Result<()> {
         fs::remove_file(&temporary)?;
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     };
-    written().inspect_err(|_| drop(fs::remove_file(&temporary)))
+    written().inspect_err(|error| {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            let _ = fs::remove_file(&temporary);
+        }
+    })
 }
 
 /// Writes the content by one call, so that a reader of the same page sees either the old or the new
 /// content. If the old content is longer, empty lines replace the rest until the file is truncated.
 fn write_in_place(path: &Path, content: &str) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
+    let file = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     let length = content.len();
     let mut padded = content.as_bytes().to_vec();
     padded.resize(length.max(file.metadata()?.len() as usize), b'\n');
@@ -142,6 +177,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let change = FileChange {
             path: path.display().to_string(),
+            mounts: None,
             before: "nameserver 10.0.0.1\n".into(),
             set: "options timeout:1\n".into(),
         };
@@ -151,7 +187,7 @@ mod tests {
         assert!(matches!(restore(&change), Ok(Restored::Done)));
         assert_eq!(read(&path).unwrap(), change.before);
         fs::write(&path, "another\n").unwrap();
-        assert!(matches!(restore(&change), Ok(Restored::ChangedMeanwhile)));
+        assert!(matches!(restore(&change), Ok(Restored::ChangedMeanwhile { .. })));
         for content in ["a longer line\n", "short\n"] {
             write_in_place(&path, content).unwrap();
             assert_eq!(read(&path).unwrap(), content);

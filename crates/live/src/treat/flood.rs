@@ -49,7 +49,7 @@ pub fn plan(asked: &SynFlood) -> Result<HostPlan, TreatError> {
             let programs = xdp::plan(&netns, asked.port, most, &asked.devices)?;
             changes.extend(programs.into_iter().map(Change::Xdp));
         } else {
-            changes.push(Change::Filter(filter::plan(&netns, asked.port, most)));
+            changes.push(Change::Filter(filter::plan(&netns, asked.port, most)?));
         }
         risks.push(
             "clients behind one address (NAT, a proxy), or in one /64 of IPv6, share its limit; a \

@@ -3,9 +3,11 @@
 
 use super::error::TreatError;
 use super::journal::Journal;
+use super::namespace::Namespace;
 use super::record::{Change, Record, State, VERSION, What};
-use super::undo::{self, Undone};
+use super::undo::{self, ChangedMeanwhile, Undone};
 use super::{cache, file, filter, listener, route, sysctl, system, xdp};
+use crate::netns::Netns;
 
 /// Planned changes of a treatment of a host, in order.
 #[derive(Debug, Clone)]
@@ -22,6 +24,8 @@ pub struct HostPlan {
 pub struct HostTreatment {
     journal: Journal,
     record: Record,
+    /// Its network namespace, which exists until the changes in it are undone.
+    _netns: Option<Netns>,
     is_over: bool,
 }
 
@@ -32,6 +36,8 @@ impl HostTreatment {
     /// Something treats the same already; the journal cannot be written; a change is refused: then
     /// those before it are undone.
     pub fn begin(journal: Journal, plan: &HostPlan) -> Result<Self, TreatError> {
+        let namespace = plan.changes.iter().find_map(Change::namespace);
+        let netns = namespace.map(Namespace::open).transpose().map_err(TreatError::Namespace)?;
         let record = {
             let lock = journal.lock()?;
             super::refuse_twice_of(&journal, |record| {
@@ -51,12 +57,35 @@ impl HostTreatment {
             journal.write(&record)?;
             record
         };
-        // Dropping it restores the changes made so far and removes the record.
-        let treatment = Self { journal, record, is_over: false };
-        for change in &treatment.record.changes {
-            make(change)?;
+        let mut treatment = Self { journal, record, _netns: netns, is_over: false };
+        for index in 0..treatment.record.changes.len() {
+            if let Err(error) = treatment.make(index) {
+                // Of these kinds nothing exists after a failure; of the others a part may.
+                let failed = &treatment.record.changes[index];
+                let is_none = matches!(failed, Change::Filter(_) | Change::Xdp(_))
+                    && !matches!(error, TreatError::Journal { .. });
+                treatment.record.changes.truncate(index + usize::from(!is_none));
+                return Err(treatment.abandon(error));
+            }
         }
         Ok(treatment)
+    }
+
+    /// Makes one change, and records what the kernel made of it.
+    fn make(&mut self, index: usize) -> Result<(), TreatError> {
+        let made = make(&self.record.changes[index])?;
+        if made != self.record.changes[index] {
+            self.record.changes[index] = made;
+            self.journal.write(&self.record)?;
+        }
+        Ok(())
+    }
+
+    /// Undoes what was done until a failure.
+    fn abandon(mut self, error: TreatError) -> TreatError {
+        self.is_over = true;
+        let undone = undo::restore(&self.journal, &self.record);
+        undone.after(error)
     }
 
     /// Returns the number of the treatment.
@@ -69,28 +98,26 @@ impl HostTreatment {
         &self.record
     }
 
-    /// Returns whether the treatment is still in effect: another process may have undone it.
-    pub fn tend(&mut self) -> bool {
-        self.is_over = !self.journal.has(self.record.id);
-        !self.is_over
+    /// Returns whether its record exists: another process that undid the treatment has removed it.
+    pub fn tend(&self) -> bool {
+        self.journal.has(self.record.id)
     }
 
     /// Leaves the change until it is undone.
     ///
     /// # Errors
-    /// The journal cannot be written.
+    /// The journal cannot be written; then the change is undone.
     pub fn keep(mut self) -> Result<(), TreatError> {
         self.record.state = State::Kept;
-        self.journal.write(&self.record)?;
+        if let Err(error) = self.journal.write(&self.record) {
+            return Err(self.abandon(error));
+        }
         self.is_over = true;
         Ok(())
     }
 
     /// Restores what was there.
-    ///
-    /// # Errors
-    /// The journal cannot be written.
-    pub fn undo(mut self) -> Result<Undone, TreatError> {
+    pub fn undo(mut self) -> Undone {
         self.is_over = true;
         undo::restore(&self.journal, &self.record)
     }
@@ -100,7 +127,7 @@ impl Drop for HostTreatment {
     fn drop(&mut self) {
         if !self.is_over {
             // Changes that cannot be restored stay in the journal.
-            let _ = undo::restore(&self.journal, &self.record);
+            undo::restore(&self.journal, &self.record);
         }
     }
 }
@@ -109,35 +136,38 @@ impl Drop for HostTreatment {
 fn is_same(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::Sysctl(one), Change::Sysctl(other)) => {
-            one.name == other.name && one.netns == other.netns
+            one.name == other.name && one.namespace.is(&other.namespace)
         }
         (Change::Listener(one), Change::Listener(other)) => one.cookie == other.cookie,
         (Change::File(one), Change::File(other)) => one.path == other.path,
         (Change::Route(one), Change::Route(other)) => {
-            one.netns == other.netns && one.is_ipv6 == other.is_ipv6 && one.prefix == other.prefix
+            one.namespace.is(&other.namespace)
+                && one.is_ipv6 == other.is_ipv6
+                && one.prefix == other.prefix
         }
         (Change::Filter(one), Change::Filter(other)) => {
-            one.netns == other.netns && one.port == other.port
+            one.namespace.is(&other.namespace) && one.port == other.port
         }
         (Change::Xdp(one), Change::Xdp(other)) => {
-            one.netns == other.netns && one.device == other.device
+            one.namespace.is(&other.namespace) && one.device == other.device
         }
         _ => false,
     }
 }
 
-fn make(change: &Change) -> Result<(), TreatError> {
-    match change {
-        Change::Sysctl(change) => sysctl::make(change),
-        Change::Listener(change) => listener::make(change),
-        Change::File(change) => file::make(change),
-        Change::Cache(change) => cache::make(change),
-        Change::Route(change) => route::make(change),
-        Change::Filter(change) => filter::make(change),
-        Change::Xdp(change) => xdp::make(change),
+/// Makes a change, and returns it with the value that the object has then.
+fn make(change: &Change) -> Result<Change, TreatError> {
+    Ok(match change {
+        Change::Sysctl(change) => Change::Sysctl(sysctl::make(change)?),
+        Change::Listener(change) => Change::Listener(listener::make(change)?),
+        Change::File(change) => Change::File(file::make(change)?),
+        Change::Cache(change) => Change::Cache(cache::make(change)?),
+        Change::Route(change) => Change::Route(route::make(change)?),
+        Change::Filter(change) => Change::Filter(filter::make(change)?),
+        Change::Xdp(change) => Change::Xdp(xdp::make(change)?),
         // Sockets are a treatment of their own.
-        Change::Socket(_) => Ok(()),
-    }
+        Change::Socket(_) => change.clone(),
+    })
 }
 
 /// Result of restoring one object.
@@ -146,8 +176,11 @@ pub(super) enum Restored {
     Done,
     /// The object does not exist any more.
     Gone,
-    /// Someone else has changed it since.
-    ChangedMeanwhile,
+    /// Another program has changed it since.
+    ChangedMeanwhile {
+        /// Its value now.
+        now: String,
+    },
 }
 
 /// Restores the changes of a record of a host, the last change first; returns those that could not
@@ -173,8 +206,14 @@ pub(super) fn restore(record: &Record, undone: &mut Undone) -> Vec<Change> {
         };
         match restored {
             Ok(Restored::Done) => undone.restored += 1,
-            Ok(Restored::Gone) => undone.gone += 1,
-            Ok(Restored::ChangedMeanwhile) => undone.changed_meanwhile += 1,
+            Ok(Restored::Gone) => {
+                undone.gone += 1;
+                undone.gone_objects.push(change.words());
+            }
+            Ok(Restored::ChangedMeanwhile { now }) => {
+                undone.changed_meanwhile.push(ChangedMeanwhile::of(change, now));
+                left.insert(0, change.clone());
+            }
             Err(why) => {
                 undone.failed.push(format!("{}: {why}", change.words()));
                 left.insert(0, change.clone());

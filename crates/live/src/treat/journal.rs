@@ -3,11 +3,14 @@
 //! A record is written to a temporary file, which is synced and renamed, and the directory is
 //! synced: a reader, also after a crash or a loss of power, finds the record before or the record
 //! after, whole.
+//!
+//! An undo trusts a record: it writes the file and ends the process that it names. So a record counts
+//! only if it belongs to the user of this process or to root, and nobody else may write to it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -21,6 +24,8 @@ use crate::sys::process::lock_file;
 pub const DIRECTORY_VARIABLE: &str = "TCPWHY_TREAT_DIR";
 /// Directory of the treatments of root.
 const SYSTEM: &str = "/var/lib/tcpwhy/treat";
+/// Larger files are no records: one of 100,000 sockets has a third of it.
+const BYTES_MAX: u64 = 128 << 20;
 /// A lock is held for the time of one write, and of the look for what is treated already.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
@@ -69,10 +74,15 @@ impl Journal {
         &self.directory
     }
 
+    /// Returns the journal of root, which every user may read.
+    pub fn of_root() -> Self {
+        Self { directory: SYSTEM.into() }
+    }
+
     /// Creates the directory if it is missing, and waits for other processes that write to it.
     ///
     /// # Errors
-    /// It cannot be made or locked.
+    /// It cannot be made or locked, or other users may write to it.
     pub(super) fn lock(&self) -> Result<Locked, TreatError> {
         let refused = |source| TreatError::NoJournal { path: self.directory.clone(), source };
         fs::DirBuilder::new()
@@ -80,10 +90,11 @@ impl Journal {
             .mode(0o755)
             .create(&self.directory)
             .map_err(refused)?;
-        let path = self.directory.join(".lock");
-        let mut open = OpenOptions::new();
-        let file = open.create(true).truncate(false).write(true).mode(0o644).open(path);
-        let file = file.map_err(refused)?;
+        // The directory itself is locked: that needs no right to write to it.
+        let file = File::open(&self.directory).map_err(refused)?;
+        if let Some(why) = distrust(&file.metadata().map_err(refused)?) {
+            return Err(TreatError::ForeignJournal { path: self.directory.clone(), why });
+        }
         let began = Instant::now();
         loop {
             match lock_file(file.as_fd()) {
@@ -117,11 +128,11 @@ impl Journal {
 
     /// Reads a record; `None` if it does not exist.
     ///
-    /// # Errors The record is invalid.
+    /// # Errors The record is invalid, or another user may have written it.
     pub fn one(&self, id: u32) -> Result<Option<Record>, TreatError> {
         let path = self.path(id);
         let garbage = |why: String| TreatError::Garbage { path: path.clone(), why };
-        let bytes = match fs::read(&path) {
+        let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(garbage(error.to_string())),
@@ -156,8 +167,7 @@ impl Journal {
     }
 
     fn replace(&self, temporary: &Path, path: &Path, record: &Record) -> io::Result<()> {
-        let mut open = OpenOptions::new();
-        let mut file = open.create(true).truncate(true).write(true).mode(0o644).open(temporary)?;
+        let mut file = create(temporary)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.write_all(b"\n")?;
         file.sync_all()?;
@@ -183,21 +193,22 @@ impl Journal {
     /// Asks the process that is about to undo a treatment for the result.
     pub(super) fn ask(&self, id: u32) {
         // Without the file the process does not report the outcome, but the undo takes place.
-        let _ = File::create(self.outcome_path(id));
+        let _ = create(&self.outcome_path(id));
     }
 
     /// Answers where another process has asked.
     pub(super) fn answer(&self, undone: &Undone) {
         let path = self.outcome_path(undone.id);
         if path.exists() {
-            let _ = fs::write(path, serde_json::to_vec(undone).unwrap_or_default());
+            let answer = serde_json::to_vec(undone).unwrap_or_default();
+            let _ = create(&path).and_then(|mut file| file.write_all(&answer));
         }
     }
 
-    /// Returns the answer, which exists once the record is gone.
+    /// Returns the answer, which is written before the record is removed.
     pub(super) fn outcome(&self, id: u32) -> Option<Undone> {
         let path = self.outcome_path(id);
-        let bytes = fs::read(&path);
+        let bytes = read(&path);
         let _ = fs::remove_file(&path);
         serde_json::from_slice(&bytes.ok()?).ok()
     }
@@ -222,9 +233,53 @@ impl Journal {
     }
 }
 
+/// Returns why a file or directory may be another user's work; `None` if it cannot be.
+fn distrust(metadata: &fs::Metadata) -> Option<String> {
+    // The directory of a process belongs to its effective user.
+    let own = fs::metadata("/proc/self").map_or(u32::MAX, |own| own.uid());
+    match (metadata.uid(), metadata.mode() & 0o7777) {
+        (uid, _) if uid != own && uid != 0 => Some(format!("it belongs to user {uid}")),
+        (_, mode) if mode & 0o022 != 0 => {
+            Some(format!("other users may write to it (mode {mode:o})"))
+        }
+        _ => None,
+    }
+}
+
+/// Reads a file that only this user or root can have written. It does not wait for the writer of a
+/// FIFO, and follows no symbolic link.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    let why = match distrust(&metadata) {
+        _ if !metadata.is_file() => Some("it is no regular file".into()),
+        None if metadata.len() > BYTES_MAX => Some("it is longer than 128 MiB".into()),
+        other => other,
+    };
+    if let Some(why) = why {
+        return Err(io::Error::other(why));
+    }
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Creates a file of this name, whatever was there before.
+fn create(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // `O_EXCL` follows no symbolic link.
+    OpenOptions::new().create_new(true).write(true).mode(0o644).open(path)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::record::{By, Since, State, What};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::record::{By, Process, Since, State, What};
     use super::*;
 
     fn journal(name: &str) -> Journal {
@@ -240,7 +295,7 @@ mod tests {
             id,
             what: What::Sysctl { name: "tcp_syncookies".into() },
             state: State::Running,
-            by: By { uid: 0, user: None, pid: 1, pid_start_ticks: 2 },
+            by: By { uid: 0, user: None, process: Process { pid: 1, pid_start_ticks: 2 } },
             since: Since { boot_id: "boot".into(), unix_ns: 3 },
             changes: Vec::new(),
         }
@@ -298,5 +353,53 @@ mod tests {
         let journal = Journal::at("/proc/no-such-place");
         let error = journal.lock().err().unwrap().to_string();
         assert!(error.contains("/proc/no-such-place") && error.contains("nothing was changed"));
+    }
+
+    #[test]
+    fn a_record_that_others_could_have_written_is_no_record() {
+        let journal = journal("planted");
+        let _lock = journal.lock().unwrap();
+        journal.write(&record(1)).unwrap();
+        let path = journal.path(1);
+        let whole = fs::read(&path).unwrap();
+        let why = || {
+            let read = journal.read().unwrap();
+            assert!(read.records.is_empty(), "{:?}", read.records);
+            read.garbage[0].to_string()
+        };
+        let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        for open in [0o664, 0o646, 0o666] {
+            mode(open);
+            assert!(why().contains("other users may write to it"));
+        }
+        mode(0o644);
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            assert!(why().contains("it belongs to user 65534"));
+        }
+        fs::remove_file(&path).unwrap();
+        let elsewhere = journal.directory().join("elsewhere");
+        fs::write(&elsewhere, &whole).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(why().contains("1.json"));
+        fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(why().contains("no regular file"), "and it does not wait for a writer");
+        fs::remove_file(&path).unwrap();
+        // A link in place of the file that is renamed is replaced, not followed.
+        std::os::unix::fs::symlink(&elsewhere, journal.directory().join(".1.tmp")).unwrap();
+        journal.write(&record(1)).unwrap();
+        assert_eq!(fs::read(&elsewhere).unwrap(), whole);
+        assert_eq!(journal.read().unwrap().records, [record(1)]);
+        fs::remove_dir_all(journal.directory()).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_keeps_no_journal() {
+        let journal = journal("open");
+        fs::create_dir(journal.directory()).unwrap();
+        fs::set_permissions(journal.directory(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = journal.lock().err().unwrap().to_string();
+        assert!(error.contains("other users may write to it"), "{error}");
+        fs::remove_dir_all(journal.directory()).unwrap();
     }
 }

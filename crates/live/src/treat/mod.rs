@@ -14,12 +14,15 @@
 
 mod cache;
 mod error;
+mod fib;
 mod file;
 mod filter;
 mod flood;
+mod helper;
 mod host;
 mod journal;
 mod listener;
+mod namespace;
 mod plan;
 mod reach;
 pub mod record;
@@ -36,6 +39,7 @@ pub use error::TreatError;
 pub use flood::{SynFlood, plan as plan_syn_flood, plan_backlog};
 pub use host::{HostPlan, HostTreatment};
 pub use journal::{DIRECTORY_VARIABLE, Journal, Records};
+pub use namespace::Namespace;
 pub use plan::{Asked, Counts, Newcomers, plan as plan_sockets};
 pub use record::{Change, Record, Scope, Side, State, What};
 pub use resolver::{Resolver, plan as plan_resolver};
@@ -43,16 +47,25 @@ pub use route::{InitialWindows, WINDOW_MAX, plan as plan_cwnd};
 pub use setting::{Buffer, Setting, Value};
 pub use sysctl::plan as plan_sysctl;
 pub use treatment::Treatment;
-pub use undo::{Undone, undo};
+pub use undo::{ChangedMeanwhile, Undone, forget, undo};
 
 /// Returns whether the process that made a treatment is still running.
 pub fn is_running(record: &Record) -> bool {
-    record.state == State::Running && system::running(&record.by).is_some()
+    record.state == State::Running && system::running(&record.by.process).is_some()
 }
 
 /// Returns whether a record was made since the last boot.
 pub fn is_of_this_boot(record: &Record) -> bool {
     record.since.boot_id == system::boot_id()
+}
+
+/// Returns the files that still have the content of a treatment: a reboot resets all but files.
+pub fn files_left(record: &Record) -> Vec<String> {
+    let files = record.changes.iter().filter_map(|change| match change {
+        Change::File(file) => Some(file),
+        _ => None,
+    });
+    files.filter(|change| file::is_changed(change)).map(|change| change.path.clone()).collect()
 }
 
 /// Refuses if a record of this boot has a change for which `is_same` is `true`.
@@ -63,7 +76,8 @@ fn refuse_twice(journal: &Journal, is_same: impl Fn(&What) -> bool) -> Result<()
 fn refuse_twice_of(journal: &Journal, is_same: impl Fn(&Record) -> bool) -> Result<(), TreatError> {
     let boot_id = system::boot_id();
     for record in journal.read()?.records {
-        if record.since.boot_id == boot_id && is_same(&record) {
+        let is_left = record.since.boot_id == boot_id || !files_left(&record).is_empty();
+        if is_left && is_same(&record) {
             let since = clock(record.since.unix_ns);
             return Err(TreatError::Treated { id: record.id, what: record.what.words(), since });
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use super::error::TreatError;
+use super::namespace::Namespace;
 use super::record::{Scope, Side, SocketChange};
 use super::setting::Setting;
 use super::{reach, system};
@@ -67,6 +68,7 @@ pub fn plan(asked: &Asked) -> Result<(Vec<SocketChange>, Counts), TreatError> {
     let (netns, scope) = scope(asked)?;
     check(&asked.setting)?;
     let mut look = reach::look(&netns, &scope, asked.peer)?;
+    require_any(&look, &netns, &scope)?;
     let mut counts = Counts::default();
     let planned = planned(&mut look, &asked.setting, &mut HashSet::new(), &mut counts)?;
     require_rights(&counts, planned.len())?;
@@ -86,9 +88,10 @@ pub(super) fn scope(asked: &Asked) -> Result<(Netns, Scope), TreatError> {
     if let Some(path) = &asked.cgroup {
         reach::cgroup_directory(path)?;
     }
+    // A namespace that gets its name later is another one.
+    let netns = netns.held()?;
     let scope = Scope {
-        netns: netns.inode,
-        netns_name: netns.name.clone(),
+        namespace: Namespace::of(&netns)?,
         port: asked.port,
         pid: asked.pid,
         cgroup: asked.cgroup.clone(),
@@ -174,6 +177,19 @@ pub(super) fn planned(
 pub(super) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || matches!(error.raw_os_error(), Some(libc::EBADF | libc::ESRCH | libc::ENOTSOCK))
+}
+
+/// Refuses a scope that has no connection and no listener: most likely it is a mistake.
+fn require_any(look: &reach::Look, netns: &Netns, scope: &Scope) -> Result<(), TreatError> {
+    if !look.found.is_empty() || reach::listens(netns, scope)? {
+        return Ok(());
+    }
+    let ports = reach::listeners(netns)?;
+    let listening = match ports.as_slice() {
+        [] => "nothing listens in this network namespace".into(),
+        some => format!("what listens is {}", some.join(", ")),
+    };
+    Err(TreatError::NoConnection { scope: scope.words(), listening })
 }
 
 /// Refuses to begin if no socket may be reached: the changes of the hook could not be restored.

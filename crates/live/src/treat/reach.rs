@@ -85,6 +85,39 @@ pub(super) fn listening_ports(netns: &Netns, scope: &Scope) -> Result<Vec<u16>, 
     Ok(ports)
 }
 
+/// Returns whether a process of the scope listens where connections of the scope come in.
+pub(super) fn listens(netns: &Netns, scope: &Scope) -> Result<bool, TreatError> {
+    let members = members(scope)?;
+    let entries = netns.inside(|| list(&[State::Listen]))??;
+    let holders = members.is_some().then(|| Holders::read(members.as_deref()));
+    let is_held = |entry: &Entry| {
+        holders.as_ref().is_none_or(|holders| holders.by_inode.contains_key(&entry.inode))
+    };
+    let is_port = |entry: &Entry| scope.port.is_none_or(|port| entry.local.port() == port);
+    Ok(scope.side != Side::Client && entries.iter().any(|entry| is_held(entry) && is_port(entry)))
+}
+
+/// Returns the ports that are listened at in a namespace, each with its process, in words.
+pub(super) fn listeners(netns: &Netns) -> Result<Vec<String>, TreatError> {
+    let entries = netns.inside(|| list(&[State::Listen]))??;
+    let holders = Holders::read(None);
+    let mut ports: Vec<(u16, Option<String>)> = entries
+        .iter()
+        .map(|entry| {
+            let holder = holders.by_inode.get(&entry.inode);
+            let command = holder.map(|holder| holders.processes[holder.process].command.clone());
+            (entry.local.port(), command)
+        })
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let words = |(port, command): (u16, Option<String>)| match command {
+        Some(command) => format!("port {port} ({command})"),
+        None => format!("port {port}"),
+    };
+    Ok(ports.into_iter().map(words).collect())
+}
+
 fn list(states: &[State]) -> Result<Vec<Entry>, LiveError> {
     let mut entries = Vec::new();
     Diag::open()?.dump(states, |entry| entries.push(entry))?;

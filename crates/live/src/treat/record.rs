@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::namespace::Namespace;
 use super::setting::{Setting, Value};
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A treatment: the changes, their author and time, and the old values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,10 +76,9 @@ pub enum What {
 /// The sockets to treat; empty fields select all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
-    /// Inode of the network namespace.
-    pub netns: u64,
-    /// Name of the namespace; `None` for the caller's own.
-    pub netns_name: Option<String>,
+    /// The network namespace.
+    #[serde(flatten)]
+    pub namespace: Namespace,
     /// Port at either end.
     pub port: Option<u16>,
     /// The process that holds them, or a parent of it.
@@ -111,7 +111,7 @@ impl Scope {
             one.zip(other).is_none_or(|(one, other)| one == other)
         }
         let sides = self.side == Side::Both || other.side == Side::Both || self.side == other.side;
-        self.netns == other.netns
+        self.namespace.is(&other.namespace)
             && sides
             && meet(self.port.as_ref(), other.port.as_ref())
             && meet(self.peer.as_ref(), other.peer.as_ref())
@@ -129,7 +129,9 @@ impl Scope {
         parts.extend(self.pid.map(|pid| format!("process {pid}")));
         parts.extend(self.cgroup.as_ref().map(|path| format!("control group {path}")));
         parts.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
-        parts.extend(self.netns_name.as_ref().map(|name| format!("network namespace {name}")));
+        parts.extend(
+            self.namespace.netns_name.as_ref().map(|name| format!("network namespace {name}")),
+        );
         if parts.is_empty() { "all of this network namespace".into() } else { parts.join(", ") }
     }
 }
@@ -151,11 +153,9 @@ pub struct By {
     pub uid: u32,
     /// Name of the user, or of the user who called `sudo`, if that is known.
     pub user: Option<String>,
-    /// Number of the process.
-    pub pid: u32,
-    /// Start of the process, clock ticks after boot (proc_pid_stat(5), field 22), because process
-    /// ids are reused.
-    pub pid_start_ticks: u64,
+    /// The process.
+    #[serde(flatten)]
+    pub process: Process,
 }
 
 /// Begin of a treatment.
@@ -215,10 +215,9 @@ pub struct SocketChange {
 pub struct SysctlChange {
     /// The name of the setting.
     pub name: String,
-    /// Inode of the network namespace; `None` where there is one value for the whole system.
-    pub netns: Option<u64>,
-    /// Name of that namespace; `None` where it was the caller's own.
-    pub netns_name: Option<String>,
+    /// The network namespace.
+    #[serde(flatten)]
+    pub namespace: Namespace,
     /// Value before the change.
     pub before: String,
     /// Value after the change.
@@ -232,8 +231,9 @@ pub struct ListenerChange {
     pub cookie: u64,
     /// Local address.
     pub local: SocketAddr,
-    /// Inode of the network namespace.
-    pub netns: u64,
+    /// The network namespace.
+    #[serde(flatten)]
+    pub namespace: Namespace,
     /// A process that holds it.
     pub pid: u32,
     /// Command of that process.
@@ -249,6 +249,9 @@ pub struct ListenerChange {
 pub struct FileChange {
     /// The file.
     pub path: String,
+    /// Inode of the mount namespace in which the file is seen, if that is not the caller's own. The
+    /// path is `/proc/PID/root/…` then.
+    pub mounts: Option<u64>,
     /// Complete content before the change.
     pub before: String,
     /// Complete content after the change.
@@ -262,36 +265,47 @@ pub struct CacheChange {
     pub address: IpAddr,
     /// The name servers that the cache asks.
     pub upstream: Vec<IpAddr>,
-    /// Inode of the network namespace.
-    pub netns: u64,
-    /// Name of that namespace; `None` where it was the caller's own.
-    pub netns_name: Option<String>,
+    /// The network namespace.
+    #[serde(flatten)]
+    pub namespace: Namespace,
     /// File that has the number of its process.
     pub pid_file: String,
+    /// Its process; `None` before it is started.
+    pub process: Option<Process>,
+}
+
+/// A process of the system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Number of the process.
+    pub pid: u32,
+    /// Start of the process, clock ticks after boot (proc_pid_stat(5), field 22), because process
+    /// ids are reused.
+    pub pid_start_ticks: u64,
 }
 
 /// A table of the packet filter that limits SYNs, for the time of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilterChange {
-    /// Inode of the network namespace.
-    pub netns: u64,
-    /// Name of that namespace; `None` where it was the caller's own.
-    pub netns_name: Option<String>,
+    /// The network namespace.
+    #[serde(flatten)]
+    pub namespace: Namespace,
     /// Name of the table, of family `inet`.
     pub table: String,
     /// Port that it counts SYNs to.
     pub port: u16,
     /// SYNs a second that one source address may send.
     pub syns_per_second: u32,
+    /// The table as nft lists it, without what it counts; `None` before it is made.
+    pub made: Option<String>,
 }
 
 /// An XDP program that limits SYNs, for the time of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpChange {
-    /// Inode of the network namespace.
-    pub netns: u64,
-    /// Name of that namespace; `None` where it was the caller's own.
-    pub netns_name: Option<String>,
+    /// The network namespace.
+    #[serde(flatten)]
+    pub namespace: Namespace,
     /// The network interface.
     pub device: String,
     /// The kernel's file that keeps the program attached.
@@ -300,26 +314,46 @@ pub struct XdpChange {
     pub port: u16,
     /// SYNs a second that one source may send.
     pub syns_per_second: u32,
+    /// The kernel's number of the program; `None` before it is attached.
+    pub program: Option<u32>,
 }
 
 /// A route of the main table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteChange {
-    /// Inode of the network namespace.
-    pub netns: u64,
-    /// Name of that namespace; `None` where it was the caller's own.
-    pub netns_name: Option<String>,
+    /// The network namespace.
+    #[serde(flatten)]
+    pub namespace: Namespace,
     /// `true` for IPv6.
     pub is_ipv6: bool,
     /// The prefix of the route.
     pub prefix: String,
-    /// The complete route before the change, in the format of `ip route`.
+    /// The route before the change, in words of `ip route`.
     pub before: String,
-    /// The complete route after the change.
+    /// The route before the change as the kernel takes it: the body of an `RTM_NEWROUTE`, in
+    /// hexadecimal digits.
+    pub before_message: String,
+    /// The route after the change, in words of `ip route`.
     pub set: String,
+    /// The route after the change as the kernel takes it.
+    pub set_message: String,
 }
 
 impl Change {
+    /// Returns the network namespace of the object, if it belongs to one.
+    pub(super) fn namespace(&self) -> Option<&Namespace> {
+        match self {
+            Self::Sysctl(change) => Some(&change.namespace),
+            Self::Listener(change) => Some(&change.namespace),
+            Self::Cache(change) => Some(&change.namespace),
+            Self::Filter(change) => Some(&change.namespace),
+            Self::Xdp(change) => Some(&change.namespace),
+            Self::Route(change) => Some(&change.namespace),
+            // That of a socket is in the scope of its treatment.
+            Self::Socket(_) | Self::File(_) => None,
+        }
+    }
+
     /// Returns the name of the changed object for a reader.
     pub fn words(&self) -> String {
         match self {
@@ -334,6 +368,31 @@ impl Change {
             Self::Filter(change) => format!("nftables table inet {}", change.table),
             Self::Xdp(change) => format!("XDP program at {}", change.device),
             Self::Route(change) => format!("route {}", change.prefix),
+        }
+    }
+
+    /// Returns the value before the change, for a person who has to restore it.
+    pub fn before_words(&self) -> String {
+        match self {
+            Self::Socket(change) => change.before.words(),
+            Self::Sysctl(change) => change.before.clone(),
+            Self::Listener(change) => change.before.to_string(),
+            Self::File(change) => format!("`{}`", change.before.trim_end()),
+            Self::Route(change) => format!("`{}`", change.before),
+            Self::Cache(_) | Self::Filter(_) | Self::Xdp(_) => "none".into(),
+        }
+    }
+
+    /// Returns the value that the treatment set.
+    pub fn set_words(&self) -> String {
+        match self {
+            Self::Socket(change) => change.set.words(),
+            Self::Sysctl(change) => change.set.clone(),
+            Self::Listener(change) => change.set.to_string(),
+            Self::File(change) => format!("`{}`", change.set.trim_end()),
+            Self::Route(change) => format!("`{}`", change.set),
+            Self::Filter(change) => format!("`{}`", change.made.as_deref().unwrap_or_default()),
+            Self::Cache(_) | Self::Xdp(_) => self.from_to(),
         }
     }
 
@@ -377,12 +436,13 @@ mod tests {
 
     #[test]
     fn scopes_overlap_unless_something_keeps_them_apart() {
-        let scope = |port, side| Scope { netns: 1, port, side, ..Scope::default() };
+        let namespace = |netns| Namespace { netns, ..Namespace::default() };
+        let scope = |port, side| Scope { namespace: namespace(1), port, side, ..Scope::default() };
         let one = scope(Some(80), Side::Server);
         assert!(one.overlaps(&scope(None, Side::Both)));
         assert!(!one.overlaps(&scope(Some(81), Side::Server)));
         assert!(!one.overlaps(&scope(Some(80), Side::Client)));
-        assert!(!one.overlaps(&Scope { netns: 2, ..one.clone() }));
+        assert!(!one.overlaps(&Scope { namespace: namespace(2), ..one.clone() }));
         // A process may hold a socket of any port.
         assert!(one.overlaps(&Scope { pid: Some(7), ..scope(Some(80), Side::Both) }));
     }

@@ -1,9 +1,11 @@
 //! Options of a resolver library in `resolv.conf` (resolv.conf(5)): timeout, servers and search
 //! domains.
 
-use std::fs;
+use std::ffi::OsStr;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::error::TreatError;
 use super::host::HostPlan;
@@ -35,6 +37,8 @@ pub struct Resolver {
 /// Largest values that the library uses (`RES_MAXNDOTS`, `RES_MAXRETRANS` and `RES_MAXRETRY` of
 /// glibc).
 const MOST: [(&str, u32); 3] = [("ndots", 15), ("timeout", 30), ("attempts", 5)];
+/// Number of symbolic links that are followed (path_resolution(7)).
+const LINKS_MAX: u32 = 40;
 /// Number of `nameserver` lines that the library uses (`MAXNS`).
 const SERVERS_MAX: usize = 3;
 
@@ -43,7 +47,7 @@ const SERVERS_MAX: usize = 3;
 /// # Errors
 /// The namespace has no file of its own, it cannot be read, or nothing would change.
 pub fn plan(asked: &Resolver) -> Result<HostPlan, TreatError> {
-    let path = path(asked)?;
+    let (path, mounts) = path(asked)?;
     let shown = path.display().to_string();
     let read = file::read(&path).map_err(|source| TreatError::File { path: path.clone(), source });
     let before = read?;
@@ -72,17 +76,27 @@ pub fn plan(asked: &Resolver) -> Result<HostPlan, TreatError> {
     if before.contains("systemd-resolved") || before.contains("NetworkManager") {
         risks.push("a service that made the file may replace it: then the treatment ends early");
     }
-    changes.push(Change::File(FileChange { path: shown.clone(), before, set }));
+    changes.push(Change::File(FileChange { path: shown.clone(), mounts, before, set }));
     Ok(HostPlan { what: What::Resolver { path: shown }, changes, risks })
 }
 
 /// Returns the file of the namespace: the one that `ip netns exec` shows, or that a process sees.
-fn path(asked: &Resolver) -> Result<PathBuf, TreatError> {
+/// The second value is the mount namespace in which it is seen, if that is not the own one.
+fn path(asked: &Resolver) -> Result<(PathBuf, Option<u64>), TreatError> {
     let path = match (&asked.file, &asked.netns) {
         (Some(path), _) => path.clone(),
         (None, None) => "/etc/resolv.conf".into(),
         (None, Some(name)) if name.parse::<u32>().is_ok() => {
-            format!("/proc/{name}/root/etc/resolv.conf").into()
+            let process = Path::new("/proc").join(name);
+            let refused = |source| TreatError::File { path: process.clone(), source };
+            let mounts = |of: &Path| fs::metadata(of.join("ns/mnt")).map(|it| it.ino());
+            let its = mounts(&process).map_err(refused)?;
+            if its != mounts(Path::new("/proc/self")).map_err(refused)? {
+                let root = process.join("root");
+                let inside = resolved(&root, Path::new("etc/resolv.conf")).map_err(refused)?;
+                return Ok((inside, Some(its)));
+            }
+            process.join("root/etc/resolv.conf")
         }
         (None, Some(name)) => {
             Netns::find(name)?;
@@ -94,7 +108,40 @@ fn path(asked: &Resolver) -> Result<PathBuf, TreatError> {
         }
     };
     // A symbolic link is kept: its target is replaced.
-    fs::canonicalize(&path).map_err(|source| TreatError::File { path, source })
+    let path = fs::canonicalize(&path).map_err(|source| TreatError::File { path, source })?;
+    Ok((path, None))
+}
+
+/// Follows the symbolic links of a path inside `root`, which is that of another mount namespace:
+/// there, a link to `/run` is not the own `/run`.
+fn resolved(root: &Path, path: &Path) -> io::Result<PathBuf> {
+    let words = |path: &Path| path.iter().rev().map(OsStr::to_owned).collect::<Vec<_>>();
+    let (mut rest, mut inside) = (words(path), PathBuf::new());
+    let mut links = 0;
+    while let Some(word) = rest.pop() {
+        if word == "/" || word == "." {
+            continue;
+        }
+        if word == ".." {
+            inside.pop();
+            continue;
+        }
+        let next = inside.join(&word);
+        if fs::symlink_metadata(root.join(&next))?.is_symlink() {
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(io::Error::from_raw_os_error(libc::ELOOP));
+            }
+            let target = fs::read_link(root.join(&next))?;
+            if target.is_absolute() {
+                inside = PathBuf::new();
+            }
+            rest.extend(words(&target));
+        } else {
+            inside = next;
+        }
+    }
+    Ok(root.join(inside))
 }
 
 fn servers(content: &str) -> Vec<IpAddr> {
@@ -154,6 +201,26 @@ mod tests {
         );
         let nothing = Resolver::default();
         assert_eq!(edited(before, &nothing, &[]), before);
+    }
+
+    #[test]
+    fn links_of_another_root_are_followed_inside_it() {
+        let root = std::env::temp_dir().join(format!("tcpwhy-root-{}", std::process::id()));
+        fs::create_dir_all(root.join("etc")).unwrap();
+        fs::create_dir_all(root.join("run/resolve")).unwrap();
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(target, root.join(name)).unwrap();
+        };
+        fs::write(root.join("run/resolve/stub.conf"), "").unwrap();
+        link("/run/resolve/stub.conf", "etc/absolute");
+        link("../../../run/resolve/stub.conf", "etc/relative");
+        link("loop", "etc/loop");
+        for name in ["etc/absolute", "etc/relative", "run/resolve/stub.conf"] {
+            let found = resolved(&root, Path::new(name)).unwrap();
+            assert_eq!(found, root.join("run/resolve/stub.conf"), "{name}");
+        }
+        assert!(resolved(&root, Path::new("etc/loop")).is_err());
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

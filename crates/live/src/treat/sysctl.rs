@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::error::TreatError;
 use super::host::{HostPlan, Restored};
+use super::namespace::Namespace;
 use super::record::{Change, SysctlChange, What};
 use crate::netns::Netns;
 
@@ -178,10 +179,12 @@ pub fn plan(assignment: &str, netns: Option<&str>) -> Result<HostPlan, TreatErro
         let known = KNOWN.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
         return Err(TreatError::UnknownSysctl { name: name.trim().to_owned(), known });
     };
-    let set = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Err(why) = judge(known.takes, &set) {
-        return Err(TreatError::Value { name: known.name, value: set, why });
-    }
+    let asked = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    let set = judge(known.takes, &asked).map_err(|why| TreatError::Value {
+        name: known.name,
+        value: asked,
+        why,
+    })?;
     let netns = match netns {
         Some(name) => Netns::find(name)?,
         None => Netns::own(),
@@ -191,7 +194,7 @@ pub fn plan(assignment: &str, netns: Option<&str>) -> Result<HostPlan, TreatErro
     if before == set {
         return Err(TreatError::HasIt { name: known.name.into(), value: set });
     }
-    let change = Change::Sysctl(changed(known, &netns, before, set));
+    let change = Change::Sysctl(changed(known, &netns, before, set)?);
     let what = What::Sysctl { name: known.name.into() };
     Ok(HostPlan { what, changes: vec![change], risks: vec![known.risk] })
 }
@@ -205,25 +208,34 @@ pub(super) fn change(
 ) -> Result<Option<Change>, TreatError> {
     let Some(known) = KNOWN.iter().find(|known| known.name == name) else { return Ok(None) };
     let before = netns.inside(|| read(known))?.map_err(|source| refused(known, source))?;
-    let is_wanted = before.parse().is_ok_and(is_worse);
-    let change = || Change::Sysctl(changed(known, netns, before.clone(), value.into()));
-    Ok(is_wanted.then(change))
+    if !before.parse().is_ok_and(is_worse) {
+        return Ok(None);
+    }
+    changed(known, netns, before, value.into()).map(|change| Some(Change::Sysctl(change)))
 }
 
-fn changed(known: &Known, netns: &Netns, before: String, set: String) -> SysctlChange {
-    let (netns, netns_name) = (Some(netns.inode), netns.name.clone());
-    SysctlChange { name: known.name.into(), netns, netns_name, before, set }
+fn changed(
+    known: &Known,
+    netns: &Netns,
+    before: String,
+    set: String,
+) -> Result<SysctlChange, TreatError> {
+    let namespace = Namespace::of(netns)?;
+    Ok(SysctlChange { name: known.name.into(), namespace, before, set })
 }
 
-fn judge(takes: Takes, value: &str) -> Result<(), String> {
+/// Returns the value as the kernel prints it: it takes `0100` for an octal number.
+fn judge(takes: Takes, value: &str) -> Result<String, String> {
     let numbers = || value.split(' ').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>();
     match takes {
         Takes::Number(least, most) => match value.parse::<u64>() {
-            Ok(number) if (least..=most).contains(&number) => Ok(()),
+            Ok(number) if (least..=most).contains(&number) => Ok(number.to_string()),
             _ => Err(format!("write a number from {least} to {most}")),
         },
         Takes::Numbers(count) => match numbers() {
-            Ok(all) if all.len() == count && all.is_sorted() && all[0] > 0 => Ok(()),
+            Ok(all) if all.len() == count && all.is_sorted() && all[0] > 0 => {
+                Ok(all.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+            }
             _ => Err(format!(
                 "write {count} numbers, the least first, as in '{}'",
                 match count {
@@ -235,7 +247,7 @@ fn judge(takes: Takes, value: &str) -> Result<(), String> {
         Takes::Word if value.is_empty() || value.contains([' ', '/']) => {
             Err("write one word".into())
         }
-        Takes::Word => Ok(()),
+        Takes::Word => Ok(value.to_owned()),
     }
 }
 
@@ -264,38 +276,57 @@ fn refused(known: &Known, source: io::Error) -> TreatError {
     TreatError::Sysctl { path: known.path(), what, source }
 }
 
-/// Returns the namespace of a change; `None` if it no longer exists.
-fn namespace_of(change: &SysctlChange) -> Option<Netns> {
-    Netns::with_inode(change.netns?)
-}
-
-fn write(change: &SysctlChange, value: &str) -> io::Result<()> {
+fn of(change: &SysctlChange) -> io::Result<&'static Known> {
     let known = KNOWN.iter().find(|known| known.name == change.name);
-    let known = known.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    let netns = namespace_of(change).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    netns.inside(|| fs::write(known.path(), value)).map_err(io::Error::other)?
+    known.ok_or_else(|| {
+        io::Error::other(format!(
+            "this version of tcpwhy does not know the setting; set it by sysctl to {}",
+            change.before
+        ))
+    })
 }
 
-/// Makes the change.
-pub(super) fn make(change: &SysctlChange) -> Result<(), TreatError> {
-    let Some(known) = KNOWN.iter().find(|known| known.name == change.name) else { return Ok(()) };
-    write(change, &change.set).map_err(|source| refused(known, source))
+/// Writes a value and returns what the kernel made of it.
+fn write(known: &Known, netns: &Netns, value: &str) -> io::Result<String> {
+    netns
+        .inside(|| fs::write(known.path(), value).and_then(|()| read(known)))
+        .map_err(io::Error::other)?
 }
 
-/// Puts the value before back.
+/// Makes the change, and returns it with the value that the kernel made of it.
+pub(super) fn make(change: &SysctlChange) -> Result<SysctlChange, TreatError> {
+    let known = of(change)
+        .map_err(|source| TreatError::File { path: change.name.clone().into(), source })?;
+    let written = change.namespace.open().and_then(|netns| write(known, &netns, &change.set));
+    let set = written.map_err(|source| refused(known, source))?;
+    if set == change.before {
+        let source = io::Error::other(format!("it is {set} as before"));
+        return Err(refused(known, source));
+    }
+    Ok(SysctlChange { set, ..change.clone() })
+}
+
+/// Restores the value from before the change.
 pub(super) fn restore(change: &SysctlChange) -> io::Result<Restored> {
-    let known = KNOWN.iter().find(|known| known.name == change.name);
-    let (Some(known), Some(netns)) = (known, namespace_of(change)) else {
-        return Ok(Restored::Gone);
+    let known = of(change)?;
+    let Some(netns) = change.namespace.find()? else { return Ok(Restored::Gone) };
+    let now = match netns.inside(|| read(known)).map_err(io::Error::other)? {
+        // A module of the kernel took its settings with it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::exists("/proc/sys/net")? => {
+            return Ok(Restored::Gone);
+        }
+        other => other?,
     };
-    let now = netns.inside(|| read(known)).map_err(io::Error::other)??;
     if now == change.before {
         return Ok(Restored::Done);
     }
     if now != change.set {
-        return Ok(Restored::ChangedMeanwhile);
+        return Ok(Restored::ChangedMeanwhile { now });
     }
-    write(change, &change.before).map(|()| Restored::Done)
+    match write(known, &netns, &change.before)? {
+        now if now == change.before => Ok(Restored::Done),
+        now => Err(io::Error::other(format!("the kernel made it {now}"))),
+    }
 }
 
 #[cfg(test)]
@@ -304,7 +335,11 @@ mod tests {
 
     #[test]
     fn values_are_judged_before_anything_is_changed() {
-        assert!(judge(Takes::Number(0, 1), "1").is_ok());
+        assert_eq!(judge(Takes::Number(0, 1), "1").as_deref(), Ok("1"));
+        // The kernel would take them for octal and hexadecimal numbers.
+        assert_eq!(judge(Takes::Number(1, 65_535), "0100").as_deref(), Ok("100"));
+        assert_eq!(judge(Takes::Numbers(2), "01024 065535").as_deref(), Ok("1024 65535"));
+        assert!(judge(Takes::Number(1, 65_535), "0x10").is_err());
         for wrong in ["2", "", "-1", "on", "1 1"] {
             assert!(judge(Takes::Number(0, 1), wrong).is_err(), "{wrong}");
         }

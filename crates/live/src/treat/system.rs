@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, io};
 
-use super::record::{By, Since};
+use super::record::{By, Process, Since};
+pub(super) use crate::process::start_ticks;
 use crate::sys;
 
 /// The capability to look into other processes (capabilities(7)).
@@ -17,7 +18,7 @@ pub(super) fn by() -> By {
     let pid = std::process::id();
     let uid = fs::metadata("/proc/self").map_or(u32::MAX, |metadata| metadata.uid());
     let user = env::var("SUDO_USER").ok().filter(|_| uid == 0).or_else(|| name_of(uid));
-    By { uid, user, pid, pid_start_ticks: start_ticks(pid).unwrap_or(0) }
+    By { uid, user, process: Process { pid, pid_start_ticks: start_ticks(pid).unwrap_or(0) } }
 }
 
 /// Returns the present time in this boot.
@@ -32,16 +33,14 @@ pub(super) fn boot_id() -> String {
     id.trim_end().to_owned()
 }
 
-/// Returns a descriptor of the process that made a treatment; `None` if it has ended.
-pub(super) fn running(by: &By) -> Option<OwnedFd> {
-    let process = sys::pidfd_open(by.pid).ok()?;
-    // Another process may have the number by now. It is looked at while the descriptor holds it.
-    (start_ticks(by.pid)? == by.pid_start_ticks).then_some(process)
+/// Returns a descriptor of a process; `None` if it has ended.
+pub(super) fn running(process: &Process) -> Option<OwnedFd> {
+    crate::process::running(process.pid, process.pid_start_ticks)
 }
 
-/// Asks the process that made a treatment to end; `false` where it has ended already.
-pub(super) fn terminate(by: &By) -> io::Result<bool> {
-    match running(by) {
+/// Asks a process to end; `false` where it has ended already.
+pub(super) fn terminate(process: &Process) -> io::Result<bool> {
+    match running(process) {
         Some(process) => sys::options::terminate(process.as_fd()).map(|()| true),
         None => Ok(false),
     }
@@ -50,15 +49,6 @@ pub(super) fn terminate(by: &By) -> io::Result<bool> {
 /// Returns whether this process may inspect processes of other users.
 pub(super) fn may_look_into_others() -> bool {
     sys::process::effective_capabilities().is_ok_and(|bits| bits & 1 << CAP_SYS_PTRACE != 0)
-}
-
-/// Returns the start of a process, clock ticks after boot (proc_pid_stat(5), field 22).
-fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name may have blanks and brackets in it: the last bracket ends field 2.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let is_alive = !matches!(fields.next()?, "Z" | "X");
-    fields.nth(18)?.parse().ok().filter(|_| is_alive)
 }
 
 fn name_of(uid: u32) -> Option<String> {
@@ -76,12 +66,13 @@ mod tests {
 
     #[test]
     fn this_process_is_running_and_one_that_ended_is_not() {
-        assert!(running(&by()).is_some());
+        let own = by().process;
+        assert!(running(&own).is_some());
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let ended =
-            By { pid: child.id(), pid_start_ticks: start_ticks(child.id()).unwrap_or(1), ..by() };
+        let pid = child.id();
+        let ended = Process { pid, pid_start_ticks: start_ticks(pid).unwrap_or(1) };
         child.wait().unwrap();
         assert!(running(&ended).is_none());
-        assert!(running(&By { pid_start_ticks: 1, ..by() }).is_none());
+        assert!(running(&Process { pid_start_ticks: 1, ..own }).is_none());
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::error::TreatError;
 use super::journal::Journal;
 use super::plan::{Asked, Counts, Newcomers, Planned, check, is_gone, planned, require_one, scope};
-use super::record::{By, Change, Record, Scope, Side, State, VERSION, What};
+use super::record::{Change, Process, Record, Scope, Side, State, VERSION, What};
 use super::setting::{Setting, Value};
 use super::{reach, system, undo};
 use crate::error::LiveError;
@@ -21,7 +21,6 @@ use crate::hooks::established::{
 use crate::hooks::pinned;
 use crate::netns::Netns;
 use crate::sockets::Peer;
-use crate::sys;
 
 /// Period at which the sockets are listed if no hook records new connections, or if some could not
 /// be reached yet.
@@ -97,21 +96,24 @@ impl Treatment {
             refused: None,
             is_over: false,
         };
-        treatment.newcomers = treatment.hook_up()?;
-        treatment.look(false)?;
-        let counts = &treatment.counts;
+        match treatment.change_all() {
+            Ok(()) => Ok(treatment),
+            Err(error) => Err(treatment.end().after(error)),
+        }
+    }
+
+    /// Treats new connections from now on, and those that there are.
+    fn change_all(&mut self) -> Result<(), TreatError> {
+        self.newcomers = self.hook_up()?;
+        self.look(false)?;
+        let counts = &self.counts;
         if counts.changed == 0 && counts.refused > 0 {
             let sockets = super::sockets(counts.refused);
-            let source = treatment.refused.take().unwrap_or_else(|| io::Error::other("refused"));
-            let value = treatment.value_words();
-            return Err(TreatError::Refused {
-                option: asked.setting.option(),
-                value,
-                sockets,
-                source,
-            });
+            let source = self.refused.take().unwrap_or_else(|| io::Error::other("refused"));
+            let (option, value) = (self.setting.option(), self.value_words());
+            return Err(TreatError::Refused { option, value, sockets, source });
         }
-        Ok(treatment)
+        Ok(())
     }
 
     /// Returns the value that the sockets get, for a reader.
@@ -129,7 +131,7 @@ impl Treatment {
             Ok(rule) => rule,
             Err(why) => return Ok(Newcomers::Listing(why)),
         };
-        let By { pid, pid_start_ticks, .. } = self.record.by;
+        let Process { pid, pid_start_ticks } = self.record.by.process;
         let pin = pinned::path(&format!("treat-{pid}-{pid_start_ticks}-{}", self.record.id));
         if let What::Sockets { hook_map, .. } = &mut self.record.what {
             *hook_map = Some(pin.clone());
@@ -137,7 +139,13 @@ impl Treatment {
         self.journal.write(&self.record)?;
         match EstablishedHook::attach(&rule, &cgroup, &pin) {
             Ok(hook) => self.hook = Some(hook),
-            Err(lack) => return Ok(Newcomers::Listing(lack.to_string())),
+            Err(lack) => {
+                if let What::Sockets { hook_map, .. } = &mut self.record.what {
+                    *hook_map = None;
+                }
+                self.journal.write(&self.record)?;
+                return Ok(Newcomers::Listing(lack.to_string()));
+            }
         }
         Ok(Newcomers::Hook)
     }
@@ -170,7 +178,7 @@ impl Treatment {
             None => cgroup_root().ok_or("no control groups of version 2 are mounted")?,
         };
         let rule = Rule {
-            netns_cookie: self.netns.inside(netns_cookie).map_err(|error| error.to_string())??,
+            netns_cookie: self.scope.namespace.netns_cookie.ok_or("it needs Linux 5.14")?,
             servers: self.scope.side != Side::Client,
             // At the time of establishment the process that opens a connection is not known.
             clients: self.scope.side != Side::Server && self.scope.pid.is_none(),
@@ -212,18 +220,13 @@ impl Treatment {
         }
     }
 
-    /// Treats sockets that have opened since; `false` if another process has undone the treatment.
+    /// Treats sockets that have opened since; `false` if its record is gone: another process that
+    /// undid the treatment has removed it.
     ///
     /// # Errors
     /// The journal cannot be written; sockets cannot be read any more.
     pub fn tend(&mut self) -> Result<bool, TreatError> {
         if !self.journal.has(self.record.id) {
-            self.is_over = true;
-            // Another process has restored what is noted; the hook may have changed more since.
-            self.record.changes.clear();
-            if self.hook.is_some() {
-                self.end()?;
-            }
             return Ok(false);
         }
         self.take_new()?;
@@ -378,27 +381,27 @@ impl Treatment {
     /// later are not treated.
     ///
     /// # Errors
-    /// The journal cannot be written.
+    /// The journal cannot be written; then the changes are undone.
     pub fn keep(mut self) -> Result<(), TreatError> {
         if let Some(hook) = self.hook.take() {
-            self.note_new(&hook.detach())?;
+            let events = hook.detach();
+            undo::add_of_hook(&mut self.record, &self.setting, &events);
         }
         self.record.state = State::Kept;
-        self.journal.write(&self.record)?;
+        if let Err(error) = self.journal.write(&self.record) {
+            return Err(self.end().after(error));
+        }
         self.is_over = true;
         undo::forget_hook(&self.record);
         Ok(())
     }
 
     /// Restores what was there.
-    ///
-    /// # Errors
-    /// The journal cannot be written.
-    pub fn undo(mut self) -> Result<undo::Undone, TreatError> {
+    pub fn undo(mut self) -> undo::Undone {
         self.end()
     }
 
-    fn end(&mut self) -> Result<undo::Undone, TreatError> {
+    fn end(&mut self) -> undo::Undone {
         self.is_over = true;
         // Connections that open from now on are as they were before. What the hook did until then is
         // in its map, of which another process may have removed the pin.
@@ -413,15 +416,7 @@ impl Drop for Treatment {
     fn drop(&mut self) {
         if !self.is_over {
             // Changes that cannot be restored stay in the journal.
-            let _ = self.end();
+            self.end();
         }
     }
-}
-
-/// Returns the kernel's number for the network namespace of the calling thread.
-fn netns_cookie() -> Result<u64, String> {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0");
-    let socket = socket.or_else(|_| std::net::UdpSocket::bind("[::]:0"));
-    let cookie = socket.and_then(|socket| sys::options::netns_cookie(socket.as_fd()));
-    cookie.map_err(|error| format!("the namespace's number cannot be read: {error}"))
 }

@@ -1,14 +1,26 @@
 //! A limit of SYNs per source address by an XDP program at network interfaces.
 
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use super::error::TreatError;
 use super::host::Restored;
-use super::record::{By, XdpChange};
-use super::route::ip;
-use super::system;
+use super::namespace::Namespace;
+use super::record::{Process, XdpChange};
+use super::{helper, system};
 use crate::hooks::{pinned, syn_limit};
+use crate::netlink::{Netlink, attributes, word};
 use crate::netns::Netns;
+
+const RTM_GETLINK: u16 = 18;
+/// `struct ifinfomsg`.
+const LINK_BYTES: usize = 16;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_PROG_ID: u16 = 4;
+/// Number of times that the end of a program is waited for.
+const PATIENCE: u32 = 100;
 
 /// Plans the programs for a port: at `devices`, or at the interfaces where packets of other hosts
 /// arrive.
@@ -19,16 +31,17 @@ pub(super) fn plan(
     devices: &[String],
 ) -> Result<Vec<XdpChange>, TreatError> {
     let devices = if devices.is_empty() { entrances(netns)? } else { devices.to_vec() };
-    let By { pid, pid_start_ticks, .. } = system::by();
+    let Process { pid, pid_start_ticks } = system::by().process;
+    let namespace = Namespace::of(netns)?;
     let change = |device: String| XdpChange {
-        netns: netns.inode,
-        netns_name: netns.name.clone(),
+        namespace: namespace.clone(),
         // A name that no other treatment has: an undo of this one must not end another. A dot has a
         // meaning of its own in the BPF file system.
         pin: pinned::path(&format!("syn-{pid}-{pid_start_ticks}-{}", device.replace('.', "_"))),
         device,
         port,
         syns_per_second,
+        program: None,
     };
     Ok(devices.into_iter().map(change).collect())
 }
@@ -38,7 +51,8 @@ fn entrances(netns: &Netns) -> Result<Vec<String>, TreatError> {
     let refused = |error: io::Error| TreatError::Xdp { said: error.to_string() };
     let mut devices = Vec::new();
     for family in ["-4", "-6"] {
-        let said = ip(netns, &[family, "-o", "route", "show", "default"]).map_err(refused)?;
+        let said = helper::run(netns, "ip", &[family, "-o", "route", "show", "default"])
+            .map_err(refused)?;
         devices.extend(after_dev(&said));
     }
     devices.sort_unstable();
@@ -46,7 +60,7 @@ fn entrances(netns: &Netns) -> Result<Vec<String>, TreatError> {
     if !devices.is_empty() {
         return Ok(devices);
     }
-    let up = up(&ip(netns, &["-o", "link", "show", "up"]).map_err(refused)?);
+    let up = up(&helper::run(netns, "ip", &["-o", "link", "show", "up"]).map_err(refused)?);
     match <[String; 1]>::try_from(up) {
         Ok(only) => Ok(only.into()),
         Err(several) => Err(TreatError::NoDevice { devices: several.join(", ") }),
@@ -68,13 +82,34 @@ fn up(said: &str) -> Vec<String> {
     bare.map(str::to_owned).collect()
 }
 
-pub(super) fn make(change: &XdpChange) -> Result<(), TreatError> {
-    let Some(netns) = Netns::with_inode(change.netns) else {
-        return Err(TreatError::Xdp { said: "its network namespace is gone".into() });
-    };
+/// Attaches the program, and returns the change with its number.
+pub(super) fn make(change: &XdpChange) -> Result<XdpChange, TreatError> {
+    let refused = |error: io::Error| TreatError::Xdp { said: error.to_string() };
+    let netns = change.namespace.open().map_err(refused)?;
     let XdpChange { device, port, syns_per_second, pin, .. } = change;
     let attached = netns.inside(|| syn_limit::attach(device, *port, *syns_per_second, pin))?;
-    attached.map_err(|lack| TreatError::Xdp { said: format!("{device}: {lack}") })
+    attached.map_err(|lack| TreatError::Xdp { said: format!("{device}: {lack}") })?;
+    let program = netns.inside(|| program_at(device))?.map_err(refused)?;
+    Ok(XdpChange { program, ..change.clone() })
+}
+
+/// Returns the number of the program at an interface of the calling thread's namespace; `None` if
+/// it has none, or if there is no such interface.
+fn program_at(device: &str) -> io::Result<Option<u32>> {
+    let mut found = None;
+    Netlink::open()?.dump(RTM_GETLINK, &[0; LINK_BYTES], |body| {
+        let all = || attributes(body.get(LINK_BYTES..).unwrap_or_default());
+        let is_it = |(kind, value): (u16, &[u8])| {
+            kind == IFLA_IFNAME && value.strip_suffix(b"\0") == Some(device.as_bytes())
+        };
+        if all().any(is_it) {
+            let xdp = all().filter(|(kind, _)| *kind == IFLA_XDP);
+            let mut numbers = xdp.flat_map(|(_, nested)| attributes(nested));
+            let number = numbers.find(|(kind, _)| *kind == IFLA_XDP_PROG_ID);
+            found = number.map(|(_, value)| word(value, 0));
+        }
+    })?;
+    Ok(found)
 }
 
 /// Returns the number of SYNs that the program has dropped.
@@ -84,10 +119,28 @@ pub(super) fn dropped(change: &XdpChange) -> u64 {
 
 /// Removes the pin of the link: the link ends with it, and the kernel detaches the program.
 pub(super) fn restore(change: &XdpChange) -> io::Result<Restored> {
-    match syn_limit::detach(&change.pin) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Restored::Gone),
-        other => other.map(|()| Restored::Done),
+    let pinned = match syn_limit::detach(&change.pin) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        other => other.map(|()| true)?,
+    };
+    let Some(netns) = change.namespace.find()? else { return Ok(Restored::Gone) };
+    let now = || netns.inside(|| program_at(&change.device)).map_err(io::Error::other)?;
+    let is_attached = |now: Option<u32>| now.is_some() && now == change.program;
+    if !pinned && is_attached(now()?) {
+        return Err(io::Error::other(format!(
+            "{} is not seen from here, and the program is still attached: undo it where /sys/fs/bpf \
+             is that of the treatment",
+            change.pin.display()
+        )));
     }
+    // The kernel detaches it soon after the last reference has ended.
+    for _ in 0..PATIENCE {
+        if !is_attached(now()?) {
+            return Ok(if pinned { Restored::Done } else { Restored::Gone });
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Err(io::Error::other("the program is still attached: another process keeps its link"))
 }
 
 #[cfg(test)]

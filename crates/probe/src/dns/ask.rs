@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::message::{self, Record, RecordType, Referral, Reply, is_nxdomain, rcode_name};
+use crate::budget::Budget;
 use crate::nanoseconds as ns;
 
 /// Size of the largest datagram, bytes.
@@ -169,19 +170,34 @@ pub(super) struct Asking<'a> {
     pub recurses: bool,
     /// The start of the measurement, from which `sent_ns` counts.
     pub start: Instant,
+    /// The budget of all queries.
+    pub budget: &'a Budget,
 }
 
 /// Sends a query to `server` over UDP and waits for the answer.
-pub fn ask(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
+pub fn ask(
+    server: SocketAddr,
+    name: &str,
+    record_type: RecordType,
+    wait: Duration,
+    budget: &Budget,
+) -> Query {
     let start = Instant::now();
-    let asking = Asking { server, name, wait, edns_bytes: None, recurses: true, start };
+    let asking = Asking { server, name, wait, edns_bytes: None, recurses: true, start, budget };
     asking.at_once(&[record_type]).remove(0)
 }
 
 /// Sends a query to `server` over TCP and waits for the answer.
-pub fn ask_tcp(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
+pub fn ask_tcp(
+    server: SocketAddr,
+    name: &str,
+    record_type: RecordType,
+    wait: Duration,
+    budget: &Budget,
+) -> Query {
     let start = Instant::now();
-    Asking { server, name, wait, edns_bytes: None, recurses: true, start }.over_tcp(record_type)
+    Asking { server, name, wait, edns_bytes: None, recurses: true, start, budget }
+        .over_tcp(record_type)
 }
 
 impl Asking<'_> {
@@ -250,6 +266,7 @@ impl Asking<'_> {
                 message::question(self.name, query.record_type, self.edns_bytes, self.recurses);
             let (id, bytes) = bytes.ok_or(ErrorKind::InvalidInput)?;
             query.sent_ns = ns(self.start.elapsed());
+            self.budget.request()?;
             socket.send(&bytes)?;
             waiting.push((index, id));
         }
@@ -315,14 +332,16 @@ impl Asking<'_> {
         let message =
             message::question(self.name, query.record_type, self.edns_bytes, self.recurses);
         let (id, message) = message.ok_or(ErrorKind::InvalidInput)?;
-        let mut stream = TcpStream::connect_timeout(&self.server, self.wait)?;
+        let connect = || TcpStream::connect_timeout(&self.server, self.wait);
+        let mut stream = self.budget.connect(self.wait, connect)?;
         let length = u16::try_from(message.len()).map_err(|_| ErrorKind::InvalidInput)?;
+        stream.request(message.len() + 2)?;
         // Length and message are sent in one write, so that no small segment waits for an ACK.
         stream.write_all(&[&length.to_be_bytes()[..], &message].concat())?;
         let mut read = |bytes: &mut [u8]| -> io::Result<()> {
             let mut filled = 0;
             while filled < bytes.len() {
-                stream.set_read_timeout(left()?)?;
+                stream.socket().set_read_timeout(left()?)?;
                 match stream.read(&mut bytes[filled..])? {
                     0 => return Err(ErrorKind::UnexpectedEof.into()),
                     length => filled += length,

@@ -11,6 +11,7 @@ use super::Config;
 use super::ask::{Asking, Outcome, Query};
 use super::message::{RecordType, reverse_name};
 use super::walk::asked_name;
+use crate::budget::{Budget, Limits, NO_LIMIT};
 use crate::nanoseconds as ns;
 
 /// Time between the first query and the last: a TTL counts down in whole seconds.
@@ -83,7 +84,13 @@ pub struct Survey {
 ///
 /// Each server gets at most `count` × names × (types + those over TCP) queries, one more for each
 /// type that it does not answer, one for the reverse name, and a TCP connection.
-pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> Survey {
+pub fn survey(
+    name: &str,
+    types: &[RecordType],
+    config: &Config,
+    count: u32,
+    budget: &Budget,
+) -> Survey {
     let start = Instant::now();
     let (asked, is_reverse) = asked_name(name);
     let candidates = config.candidates(&asked);
@@ -95,6 +102,7 @@ pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> 
             edns_bytes: config.edns_bytes(),
             recurses: true,
             start,
+            budget,
         };
         one_server(&asking, &candidates, types, count, !is_reverse)
     };
@@ -110,16 +118,31 @@ pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> 
     Survey { name: name.to_owned(), candidates, servers }
 }
 
+/// Returns the most that [`survey`] sends.
+pub fn survey_limits(name: &str, types: &[RecordType], config: &Config, count: u32) -> Limits {
+    let candidates = config.candidates(&asked_name(name).0).len() as u64;
+    let (types, servers) = (types.len() as u64, config.servers.len() as u64);
+    let over_tcp = u64::from(count) * candidates * types;
+    Limits {
+        // Each query may be repeated over TCP, or alone; one more asks for the reverse name.
+        requests: servers * (2 * over_tcp + types + 1),
+        connections: servers * (over_tcp + 1),
+        connections_at_once: NO_LIMIT,
+        bytes: NO_LIMIT,
+    }
+}
+
 impl Survey {
     /// Repeats the queries to those servers that are `wanted`.
     pub fn repeat(
         &mut self,
         types: &[RecordType],
         config: &Config,
+        budget: &Budget,
         wanted: impl Fn(SocketAddr) -> bool,
     ) {
         let servers = config.servers.iter().copied().filter(|&it| wanted(it)).collect();
-        let again = survey(&self.name, types, &config.clone().with_servers(servers), 1);
+        let again = survey(&self.name, types, &config.clone().with_servers(servers), 1, budget);
         for more in again.servers {
             let same = self.servers.iter_mut().find(|it| it.server == more.server);
             if let Some(server) = same {
@@ -176,7 +199,9 @@ fn alone(asking: &Asking<'_>, rounds: &[Round], types: &[RecordType]) -> Vec<Que
 /// Returns the time of a connection set-up, or of its refusal, which takes one round trip.
 fn round_trip(asking: &Asking<'_>) -> Option<u64> {
     let began = Instant::now();
-    let connected = TcpStream::connect_timeout(&asking.server, asking.wait.min(RTT_WAIT));
+    let wait = asking.wait.min(RTT_WAIT);
+    let connect = || TcpStream::connect_timeout(&asking.server, wait);
+    let connected = asking.budget.connect(wait, connect);
     let took_ns = ns(began.elapsed());
     let answered = connected.map_or_else(|it| it.kind() == ErrorKind::ConnectionRefused, |_| true);
     answered.then_some(took_ns)

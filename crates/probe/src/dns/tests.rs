@@ -9,6 +9,7 @@ use tcpwhy_core::report::Phrases;
 
 use super::fake::{Behaviour, Fake};
 use super::*;
+use crate::budget::Budget;
 
 const PAIR: [RecordType; 2] = [RecordType::A, RecordType::AAAA];
 
@@ -33,9 +34,14 @@ fn seconds(ns: u64) -> u64 {
     (ns + 500_000_000) / 1_000_000_000
 }
 
+/// The budget that a survey of two rounds states.
+fn counted(name: &str, config: &Config) -> Budget {
+    Budget::new(survey_limits(name, &PAIR, config, 2))
+}
+
 /// The causes with their culprits' roles, and the look-up that is expected.
 fn diagnosis(name: &str, config: &Config) -> (Vec<(Cause, Role)>, Lookup, Survey) {
-    let survey = survey(name, &PAIR, config, 2);
+    let survey = survey(name, &PAIR, config, 2, &counted(name, config));
     let expected = expect(name, &PAIR, config, &survey.first());
     let judged = judge(config, &survey, &expected);
     for judged in &judged {
@@ -67,7 +73,7 @@ fn a_silent_first_server_costs_its_timeout() {
     assert_eq!(causes, [(Cause::DnsTimeout, Role::Resolver)]);
     assert_eq!(seconds(expected.took_ns), 1);
     assert_eq!(survey.servers[0].rounds.len(), 2);
-    let real = look_up("db.lab", &config);
+    let real = look_up("db.lab", &config, &Budget::new(look_up_limits("db.lab", &config)));
     assert_eq!((seconds(real.took_ns), real.addresses), (1, expected.addresses), "as it is walked");
 }
 
@@ -92,7 +98,7 @@ fn a_type_that_is_never_answered_costs_three_timeouts() {
     // Together, one after the other, and from another port: `send_dg` of glibc.
     assert_eq!((seconds(expected.took_ns), expected.ended), (3, Ended::Found));
     assert!(survey.servers[0].alone.iter().all(Query::is_silent));
-    let real = look_up("db.lab", &config);
+    let real = look_up("db.lab", &config, &Budget::new(look_up_limits("db.lab", &config)));
     assert_eq!(seconds(real.took_ns), 3);
 }
 
@@ -101,7 +107,7 @@ fn the_second_of_a_pair_that_gets_lost_is_the_networks() {
     let ignores_in_pairs = Some(RecordType::AAAA);
     let server = Fake::start(Behaviour { ignores_in_pairs, ..healthy() });
     let config = config("", &[&server]);
-    let survey = survey("db.lab", &PAIR, &config, 2);
+    let survey = survey("db.lab", &PAIR, &config, 2, &counted("db.lab", &config));
     assert!(survey.servers[0].alone.iter().all(Query::is_heard), "alone it is answered");
     let expected = expect("db.lab", &PAIR, &config, &survey.first());
     let judged = judge(&config, &survey, &expected);
@@ -109,7 +115,12 @@ fn the_second_of_a_pair_that_gets_lost_is_the_networks() {
     assert!(judged[0].finding.facts.iter().any(|(name, _)| *name == "pairs"));
     // The server drops the second query from the same port; both are answered only from different
     // ports.
-    assert_eq!(seconds(look_up("db.lab", &config).took_ns), 2);
+    assert_eq!(
+        seconds(
+            look_up("db.lab", &config, &Budget::new(look_up_limits("db.lab", &config))).took_ns
+        ),
+        2
+    );
 }
 
 #[test]
@@ -147,14 +158,14 @@ fn a_server_that_is_late_once_is_cleared_when_it_is_asked_again() {
     {
         let (first, other) = (Fake::start(behaviour), Fake::start(healthy()));
         let config = config("", &[&first, &other]);
-        let mut survey = survey("db.lab", &PAIR, &config, 1);
+        let mut survey = survey("db.lab", &PAIR, &config, 1, &Budget::none());
         let causes = |survey: &Survey| -> Vec<Cause> {
             let lookup = expect("db.lab", &PAIR, &config, &survey.first());
             judge(&config, survey, &lookup).iter().map(|it| it.finding.cause).collect()
         };
         assert_eq!(causes(&survey), [Cause::DnsSlow]);
         let asked = other.questions();
-        survey.repeat(&PAIR, &config, |it| it == first.at);
+        survey.repeat(&PAIR, &config, &Budget::none(), |it| it == first.at);
         assert_eq!((causes(&survey), other.questions()), (expected, asked));
     }
 }
@@ -182,7 +193,7 @@ fn search_domains_are_tried_in_their_order() {
     names.dedup();
     assert_eq!(names, ["db.lab.a.lab", "db.lab.b.lab", "db.lab"]);
     assert_eq!(expected.found.as_deref(), Some("db.lab"));
-    let whole = look_up("db.lab.", &config);
+    let whole = look_up("db.lab.", &config, &Budget::new(look_up_limits("db.lab.", &config)));
     assert_eq!(whole.queries.len(), 2, "a final dot ends the name");
 }
 
@@ -220,7 +231,7 @@ fn garbage_is_no_answer() {
         socket.send_to(&[0xff; 40], from).unwrap();
         socket.send_to(&[], from).unwrap();
     });
-    let query = ask(at, "db.lab", RecordType::A, Duration::from_millis(300));
+    let query = ask(at, "db.lab", RecordType::A, Duration::from_millis(300), &Budget::none());
     assert_eq!(query.outcome, Outcome::Timeout);
     server.join().unwrap();
 }

@@ -9,9 +9,17 @@ use serde::Serialize;
 use super::ask::{Asking, Outcome, Query};
 use super::message::{RecordType, Referral};
 use super::walk::asked_name;
+use crate::budget::{Budget, Limits, NO_LIMIT};
 
 /// Greatest number of referrals and aliases that are followed.
 const HOPS_MAX: usize = 24;
+/// The most that a trace sends: each query may be repeated over TCP.
+const LIMITS: Limits = Limits {
+    requests: (2 * HOPS_MAX * TRIES_MAX) as u64,
+    connections: (HOPS_MAX * TRIES_MAX) as u64,
+    connections_at_once: 1,
+    bytes: NO_LIMIT,
+};
 /// Greatest number of servers of one zone that are tried.
 const TRIES_MAX: usize = 3;
 /// The UDP payload that an answer may have (RFC 9715), bytes.
@@ -53,7 +61,10 @@ struct Tracer<'a> {
     wait: Duration,
     start: Instant,
     hops: Vec<Hop>,
-    budget: usize,
+    /// Number of steps that are left.
+    steps: usize,
+    /// The budget of all queries.
+    budget: Budget,
 }
 
 /// Resolves `name` from `roots` down; the wait for each server is at most `wait`. The addresses of
@@ -61,7 +72,8 @@ struct Tracer<'a> {
 /// steps of at most 3 queries each (6 if answers are truncated).
 pub fn trace(name: &str, record_type: RecordType, roots: &[SocketAddr], wait: Duration) -> Trace {
     let start = Instant::now();
-    let mut tracer = Tracer { roots, wait, start, hops: Vec::new(), budget: HOPS_MAX };
+    let budget = Budget::new(LIMITS);
+    let mut tracer = Tracer { roots, wait, start, hops: Vec::new(), steps: HOPS_MAX, budget };
     let name = asked_name(name).0;
     let failure = tracer.follow(name.trim_end_matches('.'), record_type, true).err();
     Trace { hops: tracer.hops, failure, took_ns: crate::nanoseconds(start.elapsed()) }
@@ -80,7 +92,7 @@ impl Tracer<'_> {
         let mut servers: Servers = self.roots.iter().map(|&root| (None, root)).collect();
         let mut server_address_ns = 0;
         loop {
-            self.budget = self.budget.checked_sub(1).ok_or("it leads on for more than 24 steps")?;
+            self.steps = self.steps.checked_sub(1).ok_or("it leads on for more than 24 steps")?;
             let (server_name, queries) = self.ask(&name, record_type, &servers);
             let last = queries.last().cloned().ok_or("no server has an address")?;
             let refers_to = last.referral.clone().filter(|_| last.outcome == Outcome::Referred);
@@ -133,6 +145,7 @@ impl Tracer<'_> {
                 edns_bytes: Some(EDNS_BYTES),
                 recurses: false,
                 start: self.start,
+                budget: &self.budget,
             };
             asked.clone_from(server_name);
             queries.extend(asking.at_once(&[record_type]));

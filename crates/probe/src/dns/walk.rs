@@ -12,6 +12,7 @@ use super::ask::{Asking, Outcome, Query, Transport};
 use super::message::{RecordType, reverse_name};
 use super::survey::Round;
 use super::{Config, Hosts};
+use crate::budget::{Budget, Limits, NO_LIMIT};
 
 /// The order in which the queries of a pair are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +75,7 @@ struct Step<'a> {
 /// Resolves `name` to addresses as getaddrinfo does if nsswitch.conf contains `hosts: files dns`:
 /// from the table of this host first, then by the servers of `config`. The result for an address is
 /// the address.
-pub fn look_up(name: &str, config: &Config) -> Lookup {
+pub fn look_up(name: &str, config: &Config, budget: &Budget) -> Lookup {
     let known = match name.parse() {
         Ok(address) => vec![address],
         Err(_) => Hosts::system().addresses(name),
@@ -89,8 +90,22 @@ pub fn look_up(name: &str, config: &Config) -> Lookup {
             queries: Vec::new(),
         };
     }
-    let mut sockets = Sockets { start: Instant::now(), edns_bytes: config.edns_bytes() };
+    let mut sockets = Sockets { start: Instant::now(), edns_bytes: config.edns_bytes(), budget };
     Walk::new(config, &[RecordType::A, RecordType::AAAA]).run(name, &mut sockets)
+}
+
+/// Returns the most that [`look_up`] sends.
+pub fn look_up_limits(name: &str, config: &Config) -> Limits {
+    const TYPES: u64 = 2;
+    let names = config.candidates(name).len() as u64;
+    let over_udp = config.attempts() * names * config.servers.len() as u64 * TYPES;
+    Limits {
+        // Each query may be repeated over TCP.
+        requests: 2 * over_udp,
+        connections: over_udp,
+        connections_at_once: NO_LIMIT,
+        bytes: NO_LIMIT,
+    }
 }
 
 /// Returns the look-up as it would have been if each server had answered as in `rounds`, which
@@ -100,12 +115,13 @@ pub fn expect(name: &str, types: &[RecordType], config: &Config, rounds: &[Round
 }
 
 /// Queries servers over sockets.
-struct Sockets {
+struct Sockets<'a> {
     start: Instant,
     edns_bytes: Option<u16>,
+    budget: &'a Budget,
 }
 
-impl Asked for Sockets {
+impl Asked for Sockets<'_> {
     fn ask(&mut self, step: &Step<'_>, _: u64) -> Vec<Query> {
         let asking = Asking {
             server: step.server,
@@ -114,6 +130,7 @@ impl Asked for Sockets {
             edns_bytes: self.edns_bytes,
             recurses: true,
             start: self.start,
+            budget: self.budget,
         };
         match (step.transport, step.mode) {
             (Transport::Tcp, _) => step.types.iter().map(|&it| asking.over_tcp(it)).collect(),

@@ -12,15 +12,13 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
 use tcpwhy_core::experiment::PeerWindow;
 
+use crate::budget::{Budget, Exceeded, Metered};
 use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::target::Target;
 use crate::tls::{sentence, server_name};
 
 /// Greatest number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-
-/// Bytes after which reading an answer stops, since an experiment needs no more.
-pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Time for which curl waits for `100 Continue` before it sends the body.
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
@@ -65,6 +63,11 @@ pub struct Subject {
     pub tls: Option<Arc<ClientConfig>>,
     /// Longest time of a connection set-up, and of each request.
     pub timeout: Duration,
+    /// The budget of all requests to the server.
+    pub budget: Budget,
+    /// Status of the usual answer: one of another class (RFC 9110 §15) is an error. `None` if any
+    /// answer is accepted.
+    pub usual_status: Option<u16>,
 }
 
 /// The step of a request that failed.
@@ -102,9 +105,12 @@ pub enum ExchangeError {
     /// The port speaks TLS, and was asked in plain HTTP.
     #[error("the port speaks TLS and was asked in plain HTTP; write https://")]
     TlsPort,
-    /// The answer has no end.
-    #[error("the answer has no end: left after {} MiB", ANSWER_BYTES_MAX >> 20)]
-    Endless,
+    /// The budget is spent.
+    #[error("{0}")]
+    Budget(Exceeded),
+    /// The status of the answer has another class than the usual one.
+    #[error("an answer has status {0}, and those before had not")]
+    Status(u16),
 }
 
 impl ExchangeError {
@@ -160,7 +166,7 @@ pub struct Kernel {
 pub struct Connection<'a> {
     subject: &'a Subject,
     settings: Settings,
-    socket: TcpStream,
+    socket: Metered<TcpStream>,
     tls: Option<ClientConnection>,
     reader: ResponseReader,
     buffer: Vec<u8>,
@@ -178,10 +184,12 @@ impl<'a> Connection<'a> {
     /// # Errors
     /// The connection is refused, no answer arrives in time, or TLS fails.
     pub fn open(subject: &'a Subject, settings: Settings) -> Result<Connection<'a>, ExchangeError> {
-        let began = Instant::now();
-        let failed =
-            |source| ExchangeError::Io { step: Step::Connect, after: began.elapsed(), source };
-        let socket = connect(subject, settings).map_err(failed)?;
+        let mut began = Instant::now();
+        let opened = subject.budget.connect(subject.timeout, || {
+            began = Instant::now();
+            connect(subject, settings)
+        });
+        let socket = opened.map_err(|source| io_error(Step::Connect, began, source))?;
         let connect_ns = nanos(began);
         let mut it = Connection {
             subject,
@@ -202,7 +210,7 @@ impl<'a> Connection<'a> {
 
     /// Returns the local address.
     pub fn local(&self) -> Option<SocketAddr> {
-        self.socket.local_addr().ok()
+        self.socket.socket().local_addr().ok()
     }
 
     /// Returns whether TLS resumed a session of an earlier connection (RFC 8446 §2.2).
@@ -218,6 +226,7 @@ impl<'a> Connection<'a> {
     pub fn ask(&mut self) -> Result<(Timing, Response), ExchangeError> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let body_bytes = self.subject.request.body.len();
+        self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
         let began = Instant::now();
         let (head, body) = match self.settings.two_writes {
             true => bytes.split_at(bytes.len() - body_bytes),
@@ -229,7 +238,12 @@ impl<'a> Connection<'a> {
         let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
         let response = self.answer(&mut timing)?;
         timing.wire_bytes = response.wire_bytes;
-        Ok((timing, response))
+        match self.subject.usual_status {
+            Some(usual) if usual / 100 != response.status / 100 => {
+                Err(ExchangeError::Status(response.status))
+            }
+            _ => Ok((timing, response)),
+        }
     }
 
     /// Sends the request as [`ask`](Self::ask) does, and observes the server's window while the
@@ -239,7 +253,7 @@ impl<'a> Connection<'a> {
     pub fn ask_watching(&mut self) -> Result<(Timing, Response, PeerWindow), ExchangeError> {
         #[cfg(target_os = "linux")]
         if !self.subject.request.body.is_empty()
-            && let Ok(socket) = self.socket.try_clone()
+            && let Ok(socket) = self.socket.socket().try_clone()
         {
             let (asked, window) = super::window::watched(&socket, || self.ask());
             return asked.map(|(timing, response)| (timing, response, window));
@@ -254,6 +268,7 @@ impl<'a> Connection<'a> {
     pub fn ask_expecting(&mut self) -> Result<Timing, ExchangeError> {
         let bytes = self.subject.request.bytes(&self.subject.target);
         let (head, body) = bytes.split_at(bytes.len() - self.subject.request.body.len());
+        self.socket.request(bytes.len()).map_err(ExchangeError::Budget)?;
         let began = Instant::now();
         self.write(head).map_err(|source| io_error(Step::Send, began, source))?;
         match self.read(CONTINUE_WAIT) {
@@ -296,14 +311,15 @@ impl<'a> Connection<'a> {
             }
             last = Some(now);
             come_bytes += read as u64;
+            if read == 0 && come_bytes == 0 {
+                let source = io::Error::from(io::ErrorKind::UnexpectedEof);
+                return Err(io_error(Step::Answer, began, source));
+            }
             if read == 0 {
                 return Ok(self.reader.close()?.ok_or(ResponseError::Truncated)?);
             }
             if let Progress::Complete { response, .. } = self.reader.push(&self.buffer[..read])? {
                 return Ok(response);
-            }
-            if come_bytes > ANSWER_BYTES_MAX {
-                return Err(ExchangeError::Endless);
             }
         }
     }
@@ -311,7 +327,7 @@ impl<'a> Connection<'a> {
     /// Returns the kernel's values for the connection.
     #[cfg(target_os = "linux")]
     pub fn kernel(&self) -> Kernel {
-        let Ok(info) = tcpwhy_live::sys::tcp_info(self.socket.as_fd()) else {
+        let Ok(info) = tcpwhy_live::sys::tcp_info(self.socket.socket().as_fd()) else {
             return Kernel::default();
         };
         Kernel {
@@ -389,7 +405,7 @@ impl<'a> Connection<'a> {
             let came = tls.read_tls(&mut self.socket)?;
             tls.process_new_packets()
                 .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-            arm(&self.socket, self.settings);
+            arm(self.socket.socket(), self.settings);
             if came == 0 {
                 return Ok(0);
             }
@@ -400,12 +416,12 @@ impl<'a> Connection<'a> {
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.socket.set_read_timeout(Some(left))?;
-        self.socket.set_write_timeout(Some(left))
+        self.socket.socket().set_read_timeout(Some(left))?;
+        self.socket.socket().set_write_timeout(Some(left))
     }
 
     fn arm(&self) {
-        arm(&self.socket, self.settings);
+        arm(self.socket.socket(), self.settings);
     }
 }
 
@@ -439,6 +455,9 @@ fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
 }
 
 fn io_error(step: Step, began: Instant, source: io::Error) -> ExchangeError {
+    if let Some(exceeded) = Exceeded::of(&source) {
+        return ExchangeError::Budget(exceeded);
+    }
     ExchangeError::Io { step, after: began.elapsed(), source }
 }
 

@@ -10,6 +10,8 @@ use tcpwhy_core::model::experiment::{Experiment, Suspect, Verdict};
 use tcpwhy_core::model::{Cause, Culprit, Role};
 use tcpwhy_core::wire::Endpoint;
 
+use crate::budget::Budget;
+
 use super::connection::{Connection, ExchangeError, Settings, Subject};
 use super::resolver;
 use super::statistics::{Coin, Shown};
@@ -153,6 +155,8 @@ pub struct Others {
     pub resolvers: Vec<SocketAddr>,
     /// A TLS configuration that resumes sessions, if the subject uses TLS.
     pub resuming: Option<Arc<ClientConfig>>,
+    /// The budget of queries to the name servers.
+    pub queries: Budget,
 }
 
 /// Makes one experiment.
@@ -220,7 +224,7 @@ fn pairs(
             let longer = with_header(subject, "X-Filler", &"x".repeat(MORE_HEADER_BYTES));
             Pairs::make(bounds, coin, |arm| once(arm.of(subject, &longer), plain))
         }
-        Kind::Resolver => return resolver::pairs(subject, &others.resolvers, bounds, coin),
+        Kind::Resolver => return resolver::pairs(subject, others, bounds, coin),
         Kind::Concurrency => {
             let alone = Bounds { at_once: 1, ..*bounds };
             Pairs::make(&alone, coin, |arm| together(subject, arm.of(CONCURRENT_REQUESTS, 1)))
@@ -405,8 +409,8 @@ fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
 }
 
 /// Compares full-sized segments with small ones. If full-sized segments are lost, a trial lasts
-/// until its timeout; all trials run at the same time, so that the total wait is one timeout and
-/// not eight.
+/// until its timeout; all trials run at the same time, as far as the budget permits, so that the
+/// total wait is one timeout and not eight.
 fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
     let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE as u64);
     let trial = |mss_bytes| {

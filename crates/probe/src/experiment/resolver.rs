@@ -10,10 +10,10 @@ use tcpwhy_core::model::experiment::Suspect;
 use tcpwhy_core::model::{Cause, Culprit, Role};
 
 use super::connection::Subject;
-use super::kinds::Skipped;
+use super::kinds::{Others, Skipped};
 use super::statistics::{Coin, Shown};
 use super::trials::{Bounds, Pairs, Trial};
-use crate::dns::{RecordType, ask, record_type};
+use crate::dns::{Query, ask, record_type};
 use crate::nanoseconds;
 
 /// Longest wait for an answer: a name server that takes longer counts as silent.
@@ -25,14 +25,14 @@ const WAIT: Duration = Duration::from_secs(1);
 /// The target has no name, there is no second name server, or one of the two does not answer.
 pub fn pairs(
     subject: &Subject,
-    resolvers: &[SocketAddr],
+    others: &Others,
     bounds: &Bounds,
     coin: &mut Coin,
 ) -> Result<Pairs, Skipped> {
     if subject.target.address().is_some() {
         return Err(Skipped::DoesNotApply("the target is an address: no name is looked up"));
     }
-    let &[first, second, ..] = resolvers else {
+    let &[first, second, ..] = others.resolvers.as_slice() else {
         return Err(Skipped::DoesNotApply("there is one name server only"));
     };
     let wanted = if subject.server.is_ipv4() { "A" } else { "AAAA" };
@@ -42,21 +42,20 @@ pub fn pairs(
     let name = &subject.target.host;
     // Without this check, a server that does not answer would cost its timeout in each pair, and
     // not only once.
-    let fails = |server| is_failure(server, name, wanted);
+    let fails = |server| is_failure(&ask(server, name, wanted, WAIT, &others.queries));
     if fails(first) || fails(second) {
         let why = "a name server fails or refuses to answer; tcpwhy dns compares them";
         return Err(Skipped::DoesNotApply(why));
     }
     Ok(Pairs::make(bounds, coin, |arm| {
-        let query = ask(arm.of(first, second), name, wanted, WAIT);
+        let query = ask(arm.of(first, second), name, wanted, WAIT, &others.queries);
         Ok(Trial { ns: query.took_ns, requests: 1 })
     })?)
 }
 
 /// Returns whether the server's reply is an error, whose time cannot be compared with that of an
 /// answer.
-fn is_failure(server: SocketAddr, name: &str, wanted: RecordType) -> bool {
-    let query = ask(server, name, wanted, WAIT);
+fn is_failure(query: &Query) -> bool {
     !query.is_usable() && !query.is_silent()
 }
 
@@ -77,8 +76,9 @@ pub fn suspect(resolvers: &[SocketAddr], pairs: &Pairs) -> Option<Suspect> {
 mod tests {
     use super::*;
     use crate::Target;
+    use crate::budget::Budget;
     use crate::dns::fake::{Behaviour, Fake};
-    use crate::experiment::{Kind, Others, make};
+    use crate::experiment::{Kind, make};
     use crate::http::Request;
     use hickory_proto::op::ResponseCode;
     use std::time::Instant;
@@ -104,6 +104,8 @@ mod tests {
             request: Request::get(),
             tls: None,
             timeout: Duration::from_secs(5),
+            budget: Budget::none(),
+            usual_status: None,
         };
         let until = Instant::now() + Duration::from_secs(20);
         let bounds = Bounds { pairs_max: 24, until, floor_ns: 5_000_000, at_once: 1 };

@@ -65,7 +65,7 @@ pub struct Pairs {
 
 impl Pairs {
     /// Runs pairs until they show an effect of at least the floor, or its absence, or until
-    /// `bounds` are reached.
+    /// `bounds` are reached or the budget is spent.
     ///
     /// # Errors
     /// A trial failed.
@@ -92,8 +92,14 @@ impl Pairs {
                     .collect()
             });
             for pair in made {
-                let [usual, changed] = pair?;
-                pairs.add(usual, changed);
+                match pair {
+                    Ok([usual, changed]) => pairs.add(usual, changed),
+                    // What the budget permitted is a result, too.
+                    Err(ExchangeError::Budget(_)) if pairs.differences.count() > 0 => {
+                        return Ok(pairs);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(pairs)

@@ -1,6 +1,7 @@
 //! Finds the begin and the end of each response in the received bytes.
 
 use std::mem::MaybeUninit;
+use tcpwhy_core::app;
 
 /// Greatest number of bytes of a header section.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -18,9 +19,9 @@ pub struct Response {
     pub wire_bytes: u64,
     /// `true` if the connection accepts another request (RFC 9112 §9.3).
     pub keep_alive: bool,
-    /// The `Location` field, if the response has one.
+    /// Where the `Location` field leads, without its values, if the response has one.
     pub location: Option<String>,
-    /// The `Server` field, if the response has one.
+    /// The known programs that the `Server` field states.
     pub server: Option<String>,
 }
 
@@ -49,7 +50,7 @@ pub enum ResponseError {
     HeaderTooLong,
     /// The length is invalid.
     #[error("the length of the answer cannot be determined: {0}")]
-    Length(String),
+    Length(&'static str),
     /// The connection was closed before the response was complete.
     #[error("the connection was closed before the answer was complete")]
     Truncated,
@@ -251,7 +252,7 @@ impl ResponseReader {
         self.partial.extend_from_slice(&rest[..taken]);
         *used += self.take(taken as u64);
         if self.partial.len() > CHUNK_LINE_BYTES_MAX {
-            return Err(ResponseError::Length("a line between chunks is too long".into()));
+            return Err(ResponseError::Length("a line between chunks is too long"));
         }
         if end.is_none() {
             return Ok(None);
@@ -294,12 +295,11 @@ impl Framing {
         let mut it = Framing { chunked: false, content_bytes: None, keep_alive, location, server };
         for field in head.headers.iter() {
             let value = field.value.trim_ascii();
-            let text = || String::from_utf8_lossy(value).into_owned();
             if field.name.eq_ignore_ascii_case("content-length") {
                 let length = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
-                let length = length.ok_or_else(|| ResponseError::Length(text()))?;
+                let length = length.ok_or(ResponseError::Length("Content-Length is no number"))?;
                 if it.content_bytes.is_some_and(|before| before != length) {
-                    return Err(ResponseError::Length("two lengths that differ".into()));
+                    return Err(ResponseError::Length("two lengths that differ"));
                 }
                 it.content_bytes = Some(length);
             } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
@@ -308,9 +308,9 @@ impl Framing {
                 it.keep_alive &= !names(value, b"close");
                 it.keep_alive |= names(value, b"keep-alive");
             } else if wanted.location && field.name.eq_ignore_ascii_case("location") {
-                it.location = Some(text());
+                it.location = Some(app::redirect(value));
             } else if wanted.server && field.name.eq_ignore_ascii_case("server") {
-                it.server = Some(text());
+                it.server = app::software_name(value).map(str::to_owned);
             }
         }
         Ok(it)
@@ -324,10 +324,10 @@ fn names(list: &[u8], word: &[u8]) -> bool {
 
 fn chunk_bytes(line: &[u8]) -> Result<u64, ResponseError> {
     let digits = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    let shown = || String::from_utf8_lossy(digits).into_owned();
     let size = std::str::from_utf8(digits).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
     // The line end after the chunk is counted with it.
-    size.filter(|&it| it < u64::MAX - 2).ok_or_else(|| ResponseError::Length(shown()))
+    size.filter(|&it| it < u64::MAX - 2)
+        .ok_or(ResponseError::Length("the size of a chunk is no number"))
 }
 
 #[cfg(test)]
@@ -396,14 +396,15 @@ mod tests {
 
     #[test]
     fn a_terse_reader_keeps_the_first_server_and_the_targets_of_redirects() {
-        let ok = "HTTP/1.1 200 OK\r\nServer: x\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n";
+        let ok =
+            "HTTP/1.1 200 OK\r\nServer: nginx (x)\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n";
         let moved = ok.replace("200", "302");
         let mut reader = ResponseReader::terse(false);
         let mut read = |wire: &str| match reader.push(wire.as_bytes()).unwrap() {
             Progress::Complete { response, .. } => (response.server, response.location),
             Progress::Incomplete => panic!("the response is whole"),
         };
-        assert_eq!(read(ok), (Some("x".into()), None));
+        assert_eq!(read(ok), (Some("nginx".into()), None));
         assert_eq!(read(ok), (None, None));
         assert_eq!(read(&moved), (None, Some("/a".into())));
     }

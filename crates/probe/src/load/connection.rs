@@ -35,6 +35,8 @@ pub(super) struct Connection {
     pub has_begun: bool,
     /// `true` if the peer has closed: the remaining bytes are read, and no further request is sent.
     pub is_ending: bool,
+    /// Time before which the connection sends no request, ns.
+    pub next_ns: u64,
     reader: ResponseReader,
 }
 
@@ -60,6 +62,7 @@ impl Connection {
             written: 0,
             has_begun: false,
             is_ending: false,
+            next_ns: 0,
             reader: ResponseReader::terse(to_head),
         }
     }
@@ -88,20 +91,27 @@ impl Connection {
     /// Returns whether the socket has connected; `false` while the SYN is unanswered.
     pub fn has_connected(&self) -> Result<bool, Failure> {
         let Some(stream) = &self.stream else { return Ok(false) };
-        match stream.socket.take_error() {
+        match stream.socket().take_error() {
             Ok(None) => {}
             Ok(Some(error)) | Err(error) => return Err(Failure::connect(&error)),
         }
-        match stream.socket.peer_addr() {
+        match stream.socket().peer_addr() {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(false),
             Err(error) => Err(Failure::connect(&error)),
         }
     }
 
+    /// Takes a request of this length from the budget.
+    pub fn request(&self, bytes: usize) -> Result<(), Failure> {
+        let Some(stream) = &self.stream else { return Ok(()) };
+        let failed = |exceeded| Failure::io(FailureKind::Write, &std::io::Error::from(exceeded));
+        stream.request(bytes).map_err(failed)
+    }
+
     /// Writes the rest of the request.
     pub fn write(&mut self, request: &[u8]) -> Result<(), Failure> {
-        let failed = |error| Failure::new(FailureKind::Write, error);
+        let failed = |error| Failure::io(FailureKind::Write, &error);
         let Some(stream) = &mut self.stream else { return Ok(()) };
         if !stream.flush().map_err(failed)? {
             return Ok(());
@@ -117,9 +127,8 @@ impl Connection {
 
     /// Continues the TLS handshake; returns whether it is complete.
     pub fn shake_hands(&mut self, buffer: &mut [u8]) -> Result<bool, Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::new(FailureKind::Tls, error);
         let Some(stream) = &mut self.stream else { return Ok(false) };
-        stream.flush().map_err(|error| failed(&error))?;
+        stream.flush().map_err(|error| Failure::io(FailureKind::Tls, &error))?;
         loop {
             let found = stream.read(buffer, |_| {
                 Err(Failure::new(FailureKind::BadResponse, "bytes came before the request"))
@@ -127,7 +136,10 @@ impl Connection {
             match found.map_err(|it| Failure { kind: of_handshake(it.kind), ..it })? {
                 Found::More => {}
                 Found::Drained => return Ok(!stream.is_handshaking()),
-                Found::Closed => return Err(failed(&"closed during the TLS handshake")),
+                Found::Closed => {
+                    let words = "closed during the TLS handshake";
+                    return Err(Failure::new(FailureKind::Tls, words));
+                }
             }
         }
     }

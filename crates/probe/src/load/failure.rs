@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::budget::Exceeded;
 use crate::http::ResponseError;
 
 /// A kind of failure; its name is that in JSON.
@@ -63,11 +64,18 @@ impl FailureKind {
 pub(super) struct Failure {
     pub kind: FailureKind,
     pub words: String,
+    /// The limit of the budget that is reached; then it is no failure of the server.
+    pub exceeded: Option<Exceeded>,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, words: impl ToString) -> Failure {
-        Failure { kind, words: words.to_string() }
+        Failure { kind, words: words.to_string(), exceeded: None }
+    }
+
+    /// Returns the failure of a system call.
+    pub fn io(kind: FailureKind, error: &io::Error) -> Failure {
+        Failure { exceeded: Exceeded::of(error), ..Failure::new(kind, error) }
     }
 
     /// Returns the failure of a connect.
@@ -78,7 +86,7 @@ impl Failure {
             io::ErrorKind::AddrNotAvailable => FailureKind::PortExhaustion,
             _ => FailureKind::Connect,
         };
-        Failure::new(kind, error)
+        Failure::io(kind, error)
     }
 
     /// Returns the failure that a status code means, or `None` if it means success.

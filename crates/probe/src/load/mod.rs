@@ -11,6 +11,7 @@
 mod alarm;
 mod connection;
 mod failure;
+mod guard;
 mod outcome;
 mod plan;
 mod schedule;
@@ -18,9 +19,11 @@ mod stream;
 mod worker;
 
 pub use failure::FailureKind;
+pub use guard::{End, Guard};
 pub use outcome::{Outcome, Second, Times};
 pub use plan::{Pace, Plan, PlanError};
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,6 +72,7 @@ pub fn run(
         has_connected: AtomicBool::new(false),
         answered: AtomicU64::new(0),
         failed: AtomicU64::new(0),
+        ended: OnceLock::new(),
         began: Instant::now(),
     };
     let threads = plan.threads();
@@ -100,6 +104,7 @@ pub fn run(
         outcome.merge(part?);
     }
     let index = shared.address.load(Ordering::Relaxed).min(plan.addresses.len() - 1);
+    outcome.ended = shared.ended.into_inner();
     outcome.address = Some(plan.addresses[index]);
     Ok(outcome)
 }

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram as Hdr;
 use tcpwhy_core::model::Histogram;
 
 use super::failure::{Failure, FailureKind};
+use super::guard::End;
 
 /// Longest time that is recorded exactly, ns; a longer one is recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -114,10 +115,12 @@ pub struct Outcome {
     pub seconds: Vec<Second>,
     /// The `server` field of the first response that has one.
     pub server: Option<String>,
-    /// The `location` field of the first redirect, which is not followed.
+    /// Where the first redirect leads, without values; it is not followed.
     pub location: Option<String>,
     /// `true` if the load was stopped before its end.
     pub interrupted: bool,
+    /// The reason why the load ended itself before its time.
+    pub ended: Option<End>,
 }
 
 impl Outcome {

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::guard::Guard;
+use crate::budget::Budget;
 use crate::http::Request;
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsError, TlsOptions};
@@ -52,6 +54,12 @@ pub struct Plan {
     pub new_connections: bool,
     /// TLS options for targets with the scheme HTTPS.
     pub tls: TlsOptions,
+    /// Least time between two requests of a connection, in a closed loop.
+    pub spacing: Duration,
+    /// The conditions under which the load goes on; `None` if it always does.
+    pub guard: Option<Guard>,
+    /// The budget of all that is sent and received.
+    pub budget: Budget,
 }
 
 /// An error in the parameters of a load.
@@ -104,6 +112,9 @@ impl Plan {
             pace: Pace::Closed,
             new_connections: false,
             tls: TlsOptions::default(),
+            spacing: Duration::ZERO,
+            guard: None,
+            budget: Budget::none(),
         }
     }
 

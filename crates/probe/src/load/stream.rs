@@ -2,16 +2,18 @@
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use rustls::{ClientConnection, HandshakeKind};
 
 use super::failure::{Failure, FailureKind};
+use crate::budget::{Budget, Exceeded, Metered};
 use crate::tls::sentence;
 
 /// A socket, with TLS if the target uses it.
 pub(super) struct Stream {
-    pub socket: TcpStream,
+    socket: Metered<TcpStream>,
     tls: Option<Box<ClientConnection>>,
 }
 
@@ -27,12 +29,31 @@ pub(super) enum Found {
 
 impl Stream {
     /// Begins to connect.
-    pub fn connect(address: SocketAddr, tls: Option<ClientConnection>) -> io::Result<Stream> {
-        let socket = TcpStream::connect(address)?;
+    pub fn connect(
+        address: SocketAddr,
+        tls: Option<ClientConnection>,
+        budget: &Budget,
+    ) -> io::Result<Stream> {
+        let socket = budget.connect(Duration::ZERO, || TcpStream::connect(address))?;
         // If the platform does not support the option, small segments are sent later; the load
         // continues.
-        let _ = socket.set_nodelay(true);
+        let _ = socket.socket().set_nodelay(true);
         Ok(Stream { socket, tls: tls.map(Box::new) })
+    }
+
+    /// Returns the socket, for its state.
+    pub fn socket(&self) -> &TcpStream {
+        self.socket.socket()
+    }
+
+    /// Returns the socket, for its registration in an event loop.
+    pub fn socket_mut(&mut self) -> &mut TcpStream {
+        self.socket.socket_mut()
+    }
+
+    /// Takes a request of this length from the budget.
+    pub fn request(&self, bytes: usize) -> Result<(), Exceeded> {
+        self.socket.request(bytes)
     }
 
     /// Returns whether the TLS handshake is in progress.
@@ -87,7 +108,7 @@ impl Stream {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Found::Drained),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Found::More),
-            Err(error) => return Err(Failure::new(FailureKind::Read, error)),
+            Err(error) => return Err(Failure::io(FailureKind::Read, &error)),
         };
         if length == 0 {
             return Ok(Found::Closed);
@@ -100,7 +121,7 @@ impl Stream {
             Some(tls) => {
                 decrypt(tls, &buffer[..length], take)?;
                 // TLS may have to send alerts, and answers to key updates.
-                self.flush().map_err(|error| Failure::new(FailureKind::Write, error))?;
+                self.flush().map_err(|error| Failure::io(FailureKind::Write, &error))?;
             }
         }
         Ok(found)

@@ -4,8 +4,8 @@
 mod events;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
@@ -14,6 +14,7 @@ use rustls::pki_types::ServerName;
 
 use super::alarm::Alarm;
 use super::connection::{Connection, Phase};
+use super::guard::{End, Latest};
 use super::outcome::Outcome;
 use super::plan::{Pace, Plan, PlanError};
 use super::schedule::Schedule;
@@ -41,6 +42,8 @@ pub(super) struct Shared<'a> {
     /// Numbers of answered requests and of failures, for the progress reports.
     pub answered: AtomicU64,
     pub failed: AtomicU64,
+    /// The reason why the load ended before its time.
+    pub ended: OnceLock<End>,
     pub began: Instant,
 }
 
@@ -72,6 +75,7 @@ pub(super) struct Worker<'a> {
     /// Time of the last check for timeouts, ns.
     swept_ns: u64,
     last_answer_ns: u64,
+    latest: Latest,
     outcome: Outcome,
 }
 
@@ -104,6 +108,7 @@ impl<'a> Worker<'a> {
             failures_in_row: 0,
             swept_ns: 0,
             last_answer_ns: 0,
+            latest: Latest::default(),
             outcome: Outcome::default(),
         })
     }
@@ -186,15 +191,32 @@ impl<'a> Worker<'a> {
 
     /// Returns whether no further requests are sent.
     fn is_over(&self, now_ns: u64) -> bool {
-        now_ns >= self.end_ns || self.left == 0
+        now_ns >= self.end_ns || self.left == 0 || self.has_ended()
+    }
+
+    /// Returns whether the load ended before its time.
+    fn has_ended(&self) -> bool {
+        self.shared.ended.get().is_some()
+    }
+
+    /// Ends the load before its time.
+    fn end(&self, end: End) {
+        // The first reason is the one that is reported.
+        let _ = self.shared.ended.set(end);
     }
 
     /// Returns whether the worker still waits for answers after it has sent the last request. In an
     /// open loop users would have waited for them, and with a fixed number of requests all were
-    /// asked for.
+    /// asked for. A load that ended before its time also waits for connections that are being
+    /// opened: a SYN that is sent again shows a full queue.
     fn drains(&self, now_ns: u64) -> bool {
         let plan = self.plan();
-        let waits = plan.pace != Pace::Closed || plan.requests.is_some();
+        let has_ended = self.has_ended();
+        let waits = plan.pace != Pace::Closed || plan.requests.is_some() || has_ended;
+        let is_opening = |it: &Connection| it.phase == Phase::Connecting;
+        if has_ended && now_ns < self.end_ns && self.connections.iter().any(is_opening) {
+            return true;
+        }
         let timeout_ns = plan.timeout.as_nanos() as u64;
         waits
             && now_ns < self.end_ns.saturating_add(timeout_ns)
@@ -218,7 +240,14 @@ impl<'a> Worker<'a> {
             {
                 self.ask(index, None, now_ns);
             }
-            return TICK;
+            let idle = self.idle.iter().map(|&index| &self.connections[index]);
+            let due = idle.filter(|it| it.phase == Phase::Idle).map(|it| it.next_ns).min();
+            return match due.filter(|_| !self.is_over(now_ns)) {
+                Some(at_ns) if at_ns > now_ns => {
+                    self.alarm.set(Duration::from_nanos(at_ns - now_ns), TICK)
+                }
+                _ => TICK,
+            };
         }
         while !self.is_over(now_ns)
             && let Some(schedule) = &mut self.schedule
@@ -249,7 +278,8 @@ impl<'a> Worker<'a> {
         for _ in 0..self.idle.len() {
             let index = self.idle.pop_front()?;
             match self.connections[index].phase {
-                Phase::Idle => return Some(index),
+                Phase::Idle if self.connections[index].next_ns <= now_ns => return Some(index),
+                Phase::Idle => self.idle.push_back(index),
                 // A connection that could not be opened is tried again after a pause.
                 Phase::Closed(at_ns) if self.plan().new_connections => {
                     if at_ns <= now_ns {
@@ -270,7 +300,10 @@ impl<'a> Worker<'a> {
         if asked_ns >= self.count_ns {
             self.outcome.sent += 1;
         }
-        self.connections[index].asked_ns = Some(asked_ns);
+        let spacing_ns = self.plan().spacing.as_nanos() as u64;
+        let connection = &mut self.connections[index];
+        connection.asked_ns = Some(asked_ns);
+        connection.next_ns = now_ns.saturating_add(spacing_ns);
         if self.plan().new_connections {
             self.open(index, now_ns);
         } else {
@@ -282,6 +315,11 @@ impl<'a> Worker<'a> {
         let connection = &mut self.connections[index];
         (connection.written, connection.has_begun) = (0, false);
         connection.enter(Phase::Busy, now_ns);
+        if let Err(failure) = connection.request(self.shared.request.len()) {
+            self.outcome.sent = self.outcome.sent.saturating_sub(1);
+            return self.fail(index, &failure);
+        }
+        let connection = &mut self.connections[index];
         if let Err(failure) = connection.write(&self.shared.request) {
             self.fail(index, &failure);
         }

@@ -14,6 +14,7 @@ use tcpwhy_live::sys::options::set_int_option;
 
 use super::hops::Probes;
 use super::sender::{Arrival, What, source_of, what};
+use crate::budget::Budget;
 
 const IPPROTO_IP: i32 = 0;
 const IPPROTO_IPV6: i32 = 41;
@@ -26,15 +27,16 @@ pub(super) struct Connecting {
     target: SocketAddr,
     source: SocketAddr,
     under_way: Option<(u16, Socket)>,
+    budget: Budget,
 }
 
 impl Connecting {
     /// Chooses the local port of all connections.
-    pub fn open(target: SocketAddr) -> io::Result<Connecting> {
+    pub fn open(target: SocketAddr, budget: &Budget) -> io::Result<Connecting> {
         let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&SocketAddr::new(source_of(target)?.ip(), 0).into())?;
         let source = socket.local_addr()?.as_socket().ok_or(ErrorKind::Unsupported)?;
-        Ok(Connecting { target, source, under_way: None })
+        Ok(Connecting { target, source, under_way: None, budget: budget.clone() })
     }
 }
 
@@ -59,6 +61,7 @@ impl Probes for Connecting {
                 socket.set_unicast_hops_v6(u32::from(hops))?;
             }
         }
+        self.budget.request()?;
         let at_ns = realtime_ns();
         match socket.connect(&self.target.into()) {
             Err(error) if !is_under_way(&error) => return Err(error),

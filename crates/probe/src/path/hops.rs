@@ -155,10 +155,13 @@ pub(super) fn find(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
 /// permitted, and otherwise datagrams.
 fn open(asked: &Asked<'_>) -> Result<(Method, Box<dyn Probes>), String> {
     let sender = |method| {
-        Sender::open(method, asked.address).map(|it| (method, Box::new(it) as Box<dyn Probes>))
+        Sender::open(method, asked.address, &asked.plan.budget)
+            .map(|it| (method, Box::new(it) as Box<dyn Probes>))
     };
-    let connecting =
-        || Connecting::open(asked.address).map(|it| (Method::Tcp, Box::new(it) as Box<dyn Probes>));
+    let connecting = || {
+        Connecting::open(asked.address, &asked.plan.budget)
+            .map(|it| (Method::Tcp, Box::new(it) as Box<dyn Probes>))
+    };
     let opened = match asked.plan.method {
         None => sender(Method::Tcp).or_else(|_| sender(Method::Udp)),
         Some(Method::Tcp) => sender(Method::Tcp).or_else(|_| connecting()),

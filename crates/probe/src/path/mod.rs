@@ -28,9 +28,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::budget::{Budget, Limits};
 use crate::dns::{self, Config, ConfigError, Lookup};
 use crate::target::{Scheme, Target};
 use crate::tls::TlsOptions;
+use request::ANSWER_BYTES_MAX;
 
 pub use hops::{Hop, HopAddress, Path, PathEnd};
 pub use judge::judge;
@@ -86,6 +88,25 @@ pub struct Plan {
     pub tls: TlsOptions,
     /// The address family of the target; `None` for either.
     pub family: Option<Family>,
+    /// The budget of everything that is sent; [`Plan::limits`] are enough for it.
+    pub budget: Budget,
+}
+
+impl Plan {
+    /// Returns the most that is sent besides queries to name servers.
+    pub fn limits(&self) -> Limits {
+        let count = u64::from(self.count);
+        let hops = if self.hops { u64::from(self.hops_max) * count } else { 0 };
+        let mtu = if self.mtu { mtu::PROBES_MAX.into() } else { 0 };
+        let request = u64::from(self.request);
+        Limits {
+            // Echo requests, SYNs and connections.
+            requests: 3 * count + hops + mtu + request,
+            connections: count + request,
+            connections_at_once: 1,
+            bytes: request * ANSWER_BYTES_MAX,
+        }
+    }
 }
 
 /// A family of addresses.
@@ -170,8 +191,8 @@ pub enum ProbeError {
 /// Measures the path to `target`. `tell` receives the report whenever it grows; if `stop` is set,
 /// the report so far is returned.
 ///
-/// Sends at most `count` echo requests, SYNs and connections each, `hops_max` × `count` probes to
-/// find hops, 40 for the path MTU, and one request.
+/// Sends at most what [`Plan::limits`] returns: `count` echo requests, SYNs and connections each,
+/// `hops_max` × `count` probes to find hops, 40 for the path MTU, and one request.
 ///
 /// # Errors
 /// The name does not resolve, or no packet can be sent to its address.
@@ -255,7 +276,11 @@ fn resolve(target: &Target, plan: &Plan, report: &mut Report) -> Result<IpAddr, 
     let addresses = match target.address() {
         Some(address) => vec![address],
         None => {
-            let lookup = dns::look_up(&target.host, &Config::system()?);
+            let lookup = {
+                let config = Config::system()?;
+                let queries = Budget::new(dns::look_up_limits(&target.host, &config));
+                dns::look_up(&target.host, &config, &queries)
+            };
             let addresses = lookup.addresses.clone();
             let why = match lookup.ended {
                 dns::Ended::Found => "its records hold no address",

@@ -19,7 +19,7 @@ const IPV6_MTU: i32 = 24;
 /// Headers of ICMP and UDP, bytes.
 const HEADER_BYTES: usize = 8;
 /// Greatest number of packets that are sent.
-const PROBES_MAX: u32 = 40;
+pub(super) const PROBES_MAX: u32 = 40;
 /// Number of unanswered probes of a size after which that size counts as too large.
 const TRIES: u32 = 2;
 /// Least wait for an answer: answers to large packets take a little longer.
@@ -84,7 +84,7 @@ pub(super) fn find(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Re
         Some(_) => None,
     });
     let method = if echo_ns.is_some() { Method::Icmp } else { Method::Udp };
-    let sender = Sender::open(method, asked.address)
+    let sender = Sender::open(method, asked.address, &asked.plan.budget)
         .and_then(|sender| sender.forbid_fragments().map(|()| sender));
     let sender = match sender {
         Ok(sender) => sender,

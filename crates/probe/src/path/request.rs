@@ -10,13 +10,14 @@ use serde::Serialize;
 use tcpwhy_live::sys;
 
 use super::{Asked, Report, speaks_http};
+use crate::budget::{Exceeded, Metered};
 use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::nanoseconds;
 use crate::target::Scheme;
 use crate::tls::{TlsError, client_config, sentence, server_name};
 
-/// Greatest number of bytes of an answer that are read.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// Greatest number of bytes of the exchange, with TLS.
+pub(super) const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Longest duration of all phases together.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -49,9 +50,9 @@ pub struct Phases {
     pub status: Option<u16>,
     /// Bytes of the answer, without those of TLS.
     pub answer_bytes: u64,
-    /// The `location` field of a redirect, which is not followed.
+    /// Where a redirect leads, without values; it is not followed.
     pub location: Option<String>,
-    /// The `server` field of the response.
+    /// The known programs that the `server` field of the response states.
     pub server: Option<String>,
     /// The error as a sentence; the phases before it were measured.
     pub error: Option<String>,
@@ -81,9 +82,9 @@ pub enum RequestError {
     /// Nothing arrived in time.
     #[error("{0} within {1} s")]
     Late(&'static str, u64),
-    /// The answer does not end.
-    #[error("the answer is longer than 64 MiB; the rest was not read")]
-    Endless,
+    /// The answer is longer than the budget.
+    #[error("{0}; the rest of the answer was not read")]
+    Budget(Exceeded),
 }
 
 /// Sends a GET request and writes its phases into the report.
@@ -111,15 +112,17 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     fn run(&mut self) -> Result<(), RequestError> {
-        let stream = TcpStream::connect_timeout(&self.asked.address, self.asked.plan.wait)
-            .map_err(RequestError::Connect)?;
+        let (budget, wait) = (&self.asked.plan.budget, self.asked.plan.wait);
+        let connect = || TcpStream::connect_timeout(&self.asked.address, wait);
+        let mut stream = budget.connect(wait, connect).map_err(RequestError::Connect)?;
         self.phases.connect_ns = nanoseconds(self.began.elapsed());
-        self.phases.tcpi_rtt_us = sys::tcp_info(stream.as_fd()).ok().map(|it| it.tcpi_rtt_us);
-        stream.set_nodelay(true).map_err(RequestError::Connection)?;
+        self.phases.tcpi_rtt_us =
+            sys::tcp_info(stream.socket().as_fd()).ok().map(|it| it.tcpi_rtt_us);
+        stream.socket().set_nodelay(true).map_err(RequestError::Connection)?;
         if self.asked.target.scheme != Scheme::Https {
             return self.exchange(stream);
         }
-        let tls = self.handshake(&stream)?;
+        let tls = self.handshake(&mut stream)?;
         self.exchange(rustls::StreamOwned::new(tls, stream))
     }
 
@@ -130,7 +133,10 @@ impl Exchange<'_> {
         if left.is_zero() { Err(late) } else { Ok(left) }
     }
 
-    fn handshake(&mut self, mut stream: &TcpStream) -> Result<ClientConnection, RequestError> {
+    fn handshake(
+        &mut self,
+        stream: &mut Metered<TcpStream>,
+    ) -> Result<ClientConnection, RequestError> {
         let config = client_config(&self.asked.plan.tls)?;
         let name = server_name(&self.asked.target.host)?;
         let failed = |error: rustls::Error| RequestError::Handshake(sentence(&error));
@@ -138,14 +144,14 @@ impl Exchange<'_> {
         let began = Instant::now();
         while tls.is_handshaking() {
             while tls.wants_write() {
-                tls.write_tls(&mut stream).map_err(RequestError::Connection)?;
+                tls.write_tls(stream).map_err(RequestError::Connection)?;
             }
             if !tls.is_handshaking() {
                 break;
             }
             let left = self.left("no end of the TLS handshake")?;
-            stream.set_read_timeout(Some(left)).map_err(RequestError::Connection)?;
-            match tls.read_tls(&mut stream) {
+            stream.socket().set_read_timeout(Some(left)).map_err(RequestError::Connection)?;
+            match tls.read_tls(stream) {
                 Ok(0) => return Err(RequestError::HandshakeClosed),
                 Ok(_) => {
                     let at_ns = nanoseconds(began.elapsed());
@@ -156,12 +162,12 @@ impl Exchange<'_> {
             }
             if let Err(error) = tls.process_new_packets() {
                 // The alert that states the reason has not been sent yet.
-                let _ = tls.write_tls(&mut stream);
+                let _ = tls.write_tls(stream);
                 return Err(failed(error));
             }
         }
         while tls.wants_write() {
-            tls.write_tls(&mut stream).map_err(RequestError::Connection)?;
+            tls.write_tls(stream).map_err(RequestError::Connection)?;
         }
         self.phases.tls_ns = Some(nanoseconds(began.elapsed()));
         self.phases.tls_version = tls.protocol_version().map(|it| format!("{it:?}"));
@@ -175,6 +181,7 @@ impl Exchange<'_> {
         request.headers.push(("Connection".into(), "close".into()));
         let began = Instant::now();
         let bytes = request.bytes(self.asked.target);
+        self.asked.plan.budget.request().map_err(RequestError::Budget)?;
         stream.write_all(&bytes).and_then(|()| stream.flush()).map_err(RequestError::Connection)?;
         let sent = Instant::now();
         self.phases.sent_ns = Some(nanoseconds(sent - began));
@@ -195,7 +202,10 @@ impl Exchange<'_> {
                 // The server closed without an alert of TLS: the received bytes show whether the
                 // answer is complete.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
-                Err(error) => break Err(RequestError::Connection(error)),
+                Err(error) => {
+                    break Err(Exceeded::of(&error)
+                        .map_or(RequestError::Connection(error), RequestError::Budget));
+                }
             };
             if length > 0 && first.is_none() {
                 let now = Instant::now();
@@ -208,9 +218,6 @@ impl Exchange<'_> {
             }
             match reader.push(&buffer[..length]) {
                 Ok(Progress::Complete { response, .. }) => break Ok(Some(response)),
-                Ok(Progress::Incomplete) if self.phases.answer_bytes > ANSWER_BYTES_MAX => {
-                    break Err(RequestError::Endless);
-                }
                 Ok(Progress::Incomplete) => {}
                 Err(error) => break Err(error.into()),
             }
@@ -238,14 +245,14 @@ trait Connection: Read + Write {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
 }
 
-impl Connection for TcpStream {
+impl Connection for Metered<TcpStream> {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(timeout))
+        self.socket().set_read_timeout(Some(timeout))
     }
 }
 
-impl Connection for rustls::StreamOwned<ClientConnection, TcpStream> {
+impl Connection for rustls::StreamOwned<ClientConnection, Metered<TcpStream>> {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.sock.set_read_timeout(Some(timeout))
+        self.sock.socket().set_read_timeout(Some(timeout))
     }
 }

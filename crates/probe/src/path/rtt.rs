@@ -76,7 +76,7 @@ pub(super) fn spread(samples_ns: impl Iterator<Item = u64>) -> Option<(u64, u64,
 
 /// Measures round trips by echo requests.
 pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
-    match Sender::open(Method::Icmp, asked.address) {
+    match Sender::open(Method::Icmp, asked.address, &asked.plan.budget) {
         Ok(sender) => measure(asked, &sender, Method::Icmp, report, tell),
         Err(error) => report.skip(
             "echo",
@@ -91,7 +91,7 @@ pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
 
 /// Measures round trips by SYNs, with the kernel's timestamps of the answers.
 pub(super) fn syn(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
-    match Sender::open(Method::Tcp, asked.address) {
+    match Sender::open(Method::Tcp, asked.address, &asked.plan.budget) {
         Ok(sender) => measure(asked, &sender, Method::Tcp, report, tell),
         Err(error) => report.skip(
             "syn",
@@ -199,17 +199,20 @@ pub(super) fn connect(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnM
         let began = Instant::now();
         connected.sent += 1;
         report.packets_sent += 1;
-        let stream = TcpStream::connect_timeout(&asked.address, asked.plan.wait);
+        let (budget, wait) = (&asked.plan.budget, asked.plan.wait);
+        let connect = || TcpStream::connect_timeout(&asked.address, wait);
+        let stream =
+            budget.request().map_err(Into::into).and_then(|()| budget.connect(wait, connect));
         let took_ns = crate::nanoseconds(began.elapsed());
         let failed = stream.is_err();
         match stream {
             Ok(stream) => {
                 connected.established += 1;
                 connected.samples_ns.push(took_ns);
-                let rtt_us = sys::tcp_info(stream.as_fd()).ok().map(|it| it.tcpi_rtt_us);
+                let rtt_us = sys::tcp_info(stream.socket().as_fd()).ok().map(|it| it.tcpi_rtt_us);
                 let least = connected.tcpi_rtt_min_us.into_iter().chain(rtt_us).min();
                 connected.tcpi_rtt_min_us = least;
-                let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                let _ = socket2::SockRef::from(stream.socket()).set_linger(Some(Duration::ZERO));
             }
             Err(error) => {
                 connected.is_refused |= error.kind() == ErrorKind::ConnectionRefused;

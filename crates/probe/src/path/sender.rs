@@ -14,6 +14,7 @@ use tcpwhy_live::sys::options::set_int_option;
 
 use super::Method;
 use super::packet::{self, PAYLOAD_BYTES, SynAnswer};
+use crate::budget::Budget;
 
 // Options of linux/in.h and linux/in6.h.
 const IPPROTO_IP: i32 = 0;
@@ -88,6 +89,7 @@ pub(super) struct Sender {
     is_raw: bool,
     /// The high half of sequence numbers, which distinguishes them from those of another run.
     key: u16,
+    budget: Budget,
 }
 
 /// Returns the local address and port for packets to `target`; no packet is sent.
@@ -106,7 +108,8 @@ impl Sender {
     ///
     /// # Errors
     /// `PermissionDenied` if this user may not send such packets.
-    pub fn open(method: Method, target: SocketAddr) -> io::Result<Sender> {
+    pub fn open(method: Method, target: SocketAddr, budget: &Budget) -> io::Result<Sender> {
+        let budget = budget.clone();
         let domain = Domain::for_address(target);
         let source = source_of(target)?;
         let key = (realtime_ns() >> 12) as u16;
@@ -117,12 +120,32 @@ impl Sender {
                 port.bind(&SocketAddr::new(source.ip(), 0).into())?;
                 let source = port.local_addr()?.as_socket().ok_or(ErrorKind::Unsupported)?;
                 let _port = Some(port);
-                Sender { method, socket, source, target, _port, id: None, is_raw: true, key }
+                Sender {
+                    method,
+                    socket,
+                    source,
+                    target,
+                    _port,
+                    id: None,
+                    is_raw: true,
+                    key,
+                    budget,
+                }
             }
             Method::Udp => {
                 let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
                 let target = SocketAddr::new(target.ip(), UDP_PORT);
-                Sender { method, socket, source, target, _port: None, id: None, is_raw: false, key }
+                Sender {
+                    method,
+                    socket,
+                    source,
+                    target,
+                    _port: None,
+                    id: None,
+                    is_raw: false,
+                    key,
+                    budget,
+                }
             }
             Method::Icmp => {
                 let protocol = if target.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
@@ -132,7 +155,7 @@ impl Sender {
                     Err(_) => (Socket::new(domain, Type::RAW, Some(protocol))?, true),
                 };
                 let id = is_raw.then_some(key);
-                Sender { method, socket, source, target, _port: None, id, is_raw, key }
+                Sender { method, socket, source, target, _port: None, id, is_raw, key, budget }
             }
         };
         sender.configure()?;
@@ -174,7 +197,7 @@ impl Sender {
     /// sending by `CLOCK_REALTIME`, ns.
     ///
     /// # Errors
-    /// `EMSGSIZE` if the packet is larger than the MTU of this host's link; otherwise the kernel's
+    /// The budget is spent; `EMSGSIZE` if the packet is larger than the MTU of this host's link; otherwise the kernel's
     /// error.
     pub fn send(&self, number: u16, hops: Option<u8>, payload_bytes: usize) -> io::Result<u64> {
         let (level, limit) = match self.target {
@@ -191,6 +214,7 @@ impl Sender {
                 packet::echo_request(self.target.ip(), id, number, payload_bytes)
             }
         };
+        self.budget.request()?;
         let mut tries = 0;
         loop {
             let at_ns = realtime_ns();

@@ -3,8 +3,10 @@
 use crate::error::Error;
 use crate::lab::Temporary;
 use serde_json::Value;
+use std::fs::File;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use tcpwhy_core::model::Cause;
 use tcpwhy_lab::cases::tls_proxy;
 use tcpwhy_lab::{LabError, Stage, cleanup, dns};
@@ -136,10 +138,7 @@ impl Active {
             self.is_tls.then(|| tls_proxy(stage, server(TLS_PORT), server(PORT))).transpose()?;
         let kept = Temporary(cleanup::temporary_dir()?);
         let body = kept.0.join("body");
-        if self.upload_bytes > 0 {
-            std::fs::write(&body, vec![b'u'; self.upload_bytes]).map_err(Error::Keep)?;
-        }
-        let body = (self.upload_bytes > 0).then(|| format!("@{}", body.display()));
+        std::fs::write(&body, vec![b'u'; self.upload_bytes]).map_err(Error::Keep)?;
         let (scheme, port) = if self.is_tls { ("https", TLS_PORT) } else { ("http", PORT) };
         let at = self.host.map_or_else(|| server(port).to_string(), |it| format!("{it}:{port}"));
         let url = format!("{scheme}://{at}{}", self.path);
@@ -148,13 +147,14 @@ impl Active {
         words.push("--json");
         words.extend(self.more);
         words.extend(self.is_tls.then_some("--insecure"));
-        words.extend(body.iter().flat_map(|it| ["--body", it]));
-        Ok([true, false].map(|is_root| report(stage, is_root, &words)))
+        // `nobody` may not look into the directory, but may read the file that it is given.
+        words.extend(["--body", "@/dev/stdin"].into_iter().filter(|_| self.upload_bytes > 0));
+        Ok([true, false].map(|is_root| report(stage, is_root, &words, &body)))
     }
 }
 
-/// Runs the command as root or as `nobody` and returns its report.
-fn report(stage: &Stage, is_root: bool, words: &[&str]) -> Result<Value, Error> {
+/// Runs the command as root or as `nobody` with `input` and returns its report.
+fn report(stage: &Stage, is_root: bool, words: &[&str], input: &Path) -> Result<Value, Error> {
     let own = std::env::current_exe().map_err(Error::Keep)?;
     let own = own.to_string_lossy();
     let program = if is_root { &*own } else { "setpriv" };
@@ -167,7 +167,8 @@ fn report(stage: &Stage, is_root: bool, words: &[&str]) -> Result<Value, Error> 
         command.args(UNPRIVILEGED).arg(&*own);
     }
     command.args(words).current_dir("/");
-    let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
+    let input = File::open(input).map_err(Error::Keep)?;
+    let output = command.stdin(input).output().map_err(Error::Keep)?;
     let said = String::from_utf8_lossy(&output.stderr);
     serde_json::from_slice(&output.stdout).map_err(|_| {
         LabError::NotReproduced(format!("tcpwhy printed no report: {}", said.trim())).into()

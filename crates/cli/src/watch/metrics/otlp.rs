@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tcpwhy_live::privileges;
 
 /// Default port of a collector, and the path for metrics.
@@ -147,9 +147,9 @@ impl Target {
     fn post(&self, body: &str) -> io::Result<()> {
         let address = self.host.to_socket_addrs()?.next();
         let address = address.ok_or_else(|| io::Error::other("the name has no address"))?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let until = Instant::now() + PATIENCE;
+        let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+        let mut stream = Timed { socket, until };
         let (path, host, length) = (&self.path, &self.host, body.len());
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
@@ -166,6 +166,38 @@ impl Target {
                 Err(io::Error::other(format!("it answers {}", String::from_utf8_lossy(line))))
             }
         }
+    }
+}
+
+/// A connection whose reads and writes all end at one time: a limit for each of them would let a
+/// collector that sends single bytes hold the thread.
+struct Timed {
+    socket: TcpStream,
+    until: Instant,
+}
+
+impl Timed {
+    fn left(&self) -> io::Result<std::time::Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.left()?))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.left()?))?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
     }
 }
 
@@ -227,6 +259,21 @@ mod tests {
             .collect();
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].contains("cannot be pushed to 127.0.0.1:"), "{said:?}");
+    }
+
+    #[test]
+    fn a_collector_that_answers_byte_by_byte_is_left_at_the_time_limit() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let push = Push::to(&format!("http://{}", listener.local_addr().expect("an address")));
+        let push = push.expect("a target");
+        assert_eq!(push.push(&metrics()), None);
+        let (mut stream, _) = listener.accept().expect("a push");
+        // Each byte comes in time; the whole answer would take minutes.
+        while stream.write_all(b"H").is_ok() {
+            thread::sleep(PATIENCE / 10);
+        }
+        let said = push.failed.recv_timeout(PATIENCE * 10).expect("a failure");
+        assert!(said.contains("cannot be pushed"), "{said}");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Hooks {
     seen: Summary,
     /// Time of these counts by the monotonic clock, ns.
     seen_ns: u64,
-    /// The reason hooks are missing, until it has been reported.
+    /// The reason, if hooks could not be attached.
     lacking: Option<String>,
     /// `true` after that reason was reported.
     has_said: bool,
@@ -67,14 +67,15 @@ impl Hooks {
     fn attach(&mut self, kinds: &[HookKind]) -> Session {
         let (session, missing) = Session::open(kinds, &self.scope);
         // Usually all hooks fail for the same reason.
-        if let Some(lacks) = missing.first().filter(|_| !self.has_said) {
-            self.lacking = Some(format!(
-                "waits of readers and senders, and why segments are sent again, are not seen: {}",
-                lacks.lack
-            ));
-            self.has_said = true;
+        if self.lacking.is_none() {
+            self.lacking = missing.first().map(|lacks| lacks.lack.to_string());
         }
         session
+    }
+
+    /// Returns the reason, if hooks could not be attached.
+    pub fn missing(&self) -> Option<&str> {
+        self.lacking.as_deref()
     }
 
     /// Attaches the other hooks for a moment, if their pause is over.
@@ -92,7 +93,14 @@ impl Hooks {
     /// the calls by which a watched process set up its sockets since the last one; equal calls are
     /// listed once with their number.
     pub fn take_notes(&mut self) -> Vec<String> {
-        let mut notes = Vec::from_iter(self.lacking.take());
+        let mut notes = Vec::new();
+        if let Some(lacking) = self.lacking.as_ref().filter(|_| !self.has_said) {
+            notes.push(format!(
+                "waits of readers and senders, and why segments are sent again, are not seen: \
+                 {lacking}"
+            ));
+            self.has_said = true;
+        }
         let mut calls: BTreeMap<String, u64> = BTreeMap::new();
         for record in self.lasting.poll(Duration::ZERO).unwrap_or_default() {
             if let Record::Call(call) = record {

@@ -41,6 +41,8 @@ pub struct Reader {
     has_failed: bool,
     /// Notes for the user.
     notes: Vec<String>,
+    /// The reason, if hooks could not be attached.
+    hooks_missing: Option<String>,
 }
 
 /// Number of readings that are kept.
@@ -65,7 +67,7 @@ impl Reader {
         thread::spawn(move || {
             let mut hooks = Hooks::new(inode, pid, part);
             // The time to load the hooks does not count as cost of the watch.
-            let _ = attached.send(());
+            let _ = attached.send(hooks.missing().map(str::to_owned));
             while let Ok(witness) = asked.recv() {
                 if witness {
                     hooks.look();
@@ -73,12 +75,13 @@ impl Reader {
                 let began = Instant::now();
                 let state = crate::sockets::state(&selection).map(|state| hooks.beside(state));
                 let (took, notes) = (began.elapsed(), hooks.take_notes());
-                if answer.send(Reading { state, took, notes }).is_err() {
+                let hooks_missing = hooks.missing().map(str::to_owned);
+                if answer.send(Reading { state, took, notes, hooks_missing }).is_err() {
                     break;
                 }
             }
         });
-        let _ = is_attached.recv_timeout(HOOKS_WAIT);
+        let hooks_missing = is_attached.recv_timeout(HOOKS_WAIT).ok().flatten();
         let now = Instant::now();
         Self {
             share,
@@ -89,7 +92,13 @@ impl Reader {
             kept: VecDeque::new(),
             has_failed: false,
             notes: Vec::new(),
+            hooks_missing,
         }
+    }
+
+    /// Returns the reason, if hooks could not be attached so far.
+    pub fn hooks_missing(&self) -> Option<&str> {
+        self.hooks_missing.as_deref()
     }
 
     /// Requests a reading, unless the pause after the last one is not over.
@@ -123,6 +132,7 @@ impl Reader {
         self.is_waiting = false;
         self.next = Instant::now() + read.took.div_f64(self.share);
         self.notes.extend(read.notes);
+        self.hooks_missing = read.hooks_missing;
         match read.state {
             Ok(state) => {
                 self.kept.truncate(KEPT - 1);
@@ -144,4 +154,6 @@ struct Reading {
     took: Duration,
     /// Notes for the user.
     notes: Vec<String>,
+    /// The reason, if hooks could not be attached.
+    hooks_missing: Option<String>,
 }

@@ -69,6 +69,11 @@ pub(super) fn mysql(modern: bool) -> Vec<Push<'static>> {
     ]
 }
 
+/// Returns a connection of MySQL up to its first command; `login` is the client's packet.
+pub(super) fn mysql_login(login: &[u8]) -> Vec<Push<'_>> {
+    vec![(S, b"\x09\0\0\0\x0a8.0.36\0", 1), (C, login, 0), (S, b"\x07\0\0\x02\0\0\0\x02\0\0\0", 0)]
+}
+
 pub(super) fn dns() -> Vec<Push<'static>> {
     vec![
         (C, b"\0\x17\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x03bcd\0\0\x1c\0\x01", 0),
@@ -128,6 +133,19 @@ fn redis_subscriptions_are_confirmed_by_a_push() {
 }
 
 #[test]
+fn errors_of_databases_are_marked_with_their_codes() {
+    let pushes: &[Push] = &[
+        (C, b"*1\r\n$4\r\nPING\r\n", 0),
+        (S, b"-WRONGTYPE no\r\n", 0),
+        (C, b"*1\r\n$4\r\nPING\r\n", 0),
+        (S, b"-MOVED 1 10.0.0.1:6379\r\n", 0),
+    ];
+    let asked = "request, [PING], /request, response";
+    let redis = format!("{asked}, error WRONGTYPE, /response, {asked}, /response");
+    assert_eq!(story(6379, pushes), redis);
+}
+
+#[test]
 fn redis_replies_nest() {
     let told = story(6379, &[(C, b"*1\r\n$4\r\nEXEC\r\n", 0), (S, b"*2\r\n*2\r\n+a\r\n", 0)]);
     assert!(told.ends_with("/request, response"), "{told}");
@@ -138,6 +156,19 @@ fn postgres_batches_end_with_sync() {
     let expected = ["[startup]", "[startup]", "[SELECT]", "[INSERT]", "[EXECUTE]", "[EXECUTE]"];
     assert_eq!(kinds(5432, &postgres(), 6), expected);
     assert_eq!(protocol(15432, &postgres()), Protocol::Postgres);
+}
+
+#[test]
+fn postgres_execution_without_binding_fetches_more_rows() {
+    let mut pushes = postgres();
+    pushes.truncate(6);
+    pushes.extend([
+        (C, &b"P\0\0\0\x10\0select 1\0\0\0B\0\0\0\x04E\0\0\0\x04S\0\0\0\x04"[..], 0),
+        (S, b"1\0\0\0\x042\0\0\0\x04s\0\0\0\x04Z\0\0\0\x05T", 0),
+        (C, b"E\0\0\0\x04S\0\0\0\x04", 0),
+        (S, b"s\0\0\0\x04Z\0\0\0\x05T", 0),
+    ]);
+    assert_eq!(kinds(5432, &pushes, 4), ["[startup]", "[startup]", "[SELECT]", "[FETCH]"]);
 }
 
 #[test]
@@ -187,6 +218,72 @@ fn mysql_result_sets_end_with_eof_or_ok() {
         assert!(told.ends_with("/response"), "{told}");
     }
     assert_eq!(protocol(13306, &mysql(true)), Protocol::Mysql);
+}
+
+/// Returns the marks after the login of a conversation of MySQL.
+fn after_login(login: &[u8], pushes: &[Push<'_>]) -> String {
+    let told = story(3306, &[&mysql_login(login)[..], pushes].concat());
+    let begin = "response, /response, request, [connect], /request, response, /response, ";
+    told.strip_prefix(begin).expect(&told).to_owned()
+}
+
+const EXECUTED: &str = "request, [EXECUTE], /request, response, /response";
+const FETCHED: &str = "request, [FETCH], /request, response, /response";
+
+/// SERVER_STATUS_CURSOR_EXISTS: the rows come with COM_STMT_FETCH.
+#[test]
+fn mysql_cursor_has_its_rows_fetched() {
+    let execute: Push = (C, b"\x0a\0\0\0\x17\x01\0\0\0\x01\x01\0\0\0", 0);
+    let fetch: Push = (C, b"\x09\0\0\0\x1c\x01\0\0\0\x64\0\0\0", 0);
+    let old: &[Push] = &[
+        execute,
+        (S, b"\x01\0\0\x01\x01\x04\0\0\x02\x03def\x05\0\0\x03\xfe\0\0\x42\0", 0),
+        fetch,
+        (S, b"\x02\0\0\x01\0\0\x05\0\0\x02\xfe\0\0\x82\0", 0),
+    ];
+    assert_eq!(after_login(&[5, 0, 0, 1, 1, 0, 0, 0, b'u'], old), format!("{EXECUTED}, {FETCHED}"));
+    let modern: &[Push] = &[
+        execute,
+        (S, b"\x01\0\0\x01\x01\x04\0\0\x02\x03def\x07\0\0\x03\xfe\0\0\x42\0\0\0", 0),
+        fetch,
+        (S, b"\x02\0\0\x01\0\0\x07\0\0\x02\xfe\0\0\x82\0\0\0", 0),
+    ];
+    let login = [5, 0, 0, 1, 1, 0, 0, 1, b'u'];
+    assert_eq!(after_login(&login, modern), format!("{EXECUTED}, {FETCHED}"));
+}
+
+/// MARIADB_CLIENT_CACHE_METADATA: definitions come only if they have changed.
+#[test]
+fn mariadb_result_without_definitions() {
+    let mut login = vec![33, 0, 0, 1, 0, 0, 0, 0];
+    login.resize(4 + 33, 0);
+    login[4 + 28] = 0x10;
+    let execute: Push = (C, b"\x0a\0\0\0\x17\x01\0\0\0\0\x01\0\0\0", 0);
+    let row_and_eof = b"\x02\0\0\x03\0\0\x05\0\0\x04\xfe\0\0\x22\0";
+    let cached = [b"\x02\0\0\x01\x01\0\x05\0\0\x02\xfe\0\0\x22\0", &row_and_eof[..]].concat();
+    let sent =
+        [&b"\x02\0\0\x01\x01\x01\x04\0\0\x02\x03def\x05\0\0\x02\xfe\0\0\x22\0"[..], row_and_eof]
+            .concat();
+    let pushes: &[Push] =
+        &[execute, (S, &sent, 0), execute, (S, &cached, 0), execute, (S, &cached, 0)];
+    assert_eq!(after_login(&login, pushes), [EXECUTED; 3].join(", "));
+}
+
+/// CLIENT_QUERY_ATTRIBUTES: attributes come before the statement.
+#[test]
+fn mysql_statement_follows_its_attributes() {
+    let login = [5, 0, 0, 1, 1, 0, 0, 8, b'u'];
+    let ok: Push = (S, b"\x07\0\0\x01\0\0\0\x02\0\0\0", 0);
+    // None; a string, an integer and one that is null.
+    let none: Push = (C, b"\x0b\0\0\0\x03\0\x01select 1", 0);
+    let some: Push = (
+        C,
+        b"\x26\0\0\0\x03\x03\x01\x04\x01\xfd\0\x05trace\x08\0\x01n\x0f\0\x01z\x02hi\x01\0\0\0\0\0\0\0insert",
+        0,
+    );
+    let told = after_login(&login, &[none, ok, some, ok]);
+    assert!(told.contains("[SELECT]") && told.contains("[INSERT]"), "{told}");
+    assert!(!told.contains("desync"), "{told}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::super::{Framer, KnownHeaders, LABEL_BYTES, Mark, Side};
 use super::{C, Push, S, marks, parts};
 
 /// A small generator of random numbers (Marsaglia's xorshift64), so that failures are reproducible.
-pub(super) struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -14,7 +14,7 @@ impl Random {
         self.0
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 }
@@ -137,6 +137,7 @@ impl Rules {
                 assert!(self.responding && !self.response_header);
                 self.response_header = true;
             }
+            Mark::Error(_) => assert!(self.responding || self.handshake == 1),
             Mark::ResponseEnd => assert!(std::mem::take(&mut self.responding)),
             Mark::Desync => self.waiting = self.waiting.min(1),
             Mark::HandshakeStart => {
@@ -187,6 +188,35 @@ fn disturbed(pushes: &[Push<'_>], random: &mut Random) -> (Side, Vec<u8>, u32) {
     bytes.truncate(if random.below(2) == 0 { usize::MAX } else { random.below(bytes.len() + 1) });
     let lost = if random.below(3) == 0 { random.below(200) as u32 } else { missing };
     (if random.below(10) == 0 { from.peer() } else { from }, bytes, lost)
+}
+
+/// Requests of a client that does not wait for their responses, by port.
+const PIPELINES: [(u16, &[u8]); 4] = [
+    (80, b"GET /a HTTP/1.1\r\n\r\nHEAD /b HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\n\r\n"),
+    (6379, b"*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nTIME\r\n"),
+    (53, b"\0\x11\0\x01\x01\0\0\x01\0\0\0\0\0\0\0\0\x01\0\x01\0\x11\0\x02\x01\0\0\x01\0\0\0\0\0\0\0\0\x01\0\x01"),
+    (1883, b"\x10\x0a\0\x04MQTT\x04\x02\0\0\xc0\0\xc0\0"),
+];
+
+#[test]
+fn no_pipelined_request_ends_one_before_it() {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for (port, bytes) in PIPELINES {
+        for round in 0..400 {
+            let mut framer = Framer::new(port, round % 2 == 0);
+            let mut begun = 0;
+            for (from, bytes, _) in cut(&[(C, bytes, 0)], &mut random) {
+                let mut ends = framer.ends_exchanges();
+                framer.push(from, bytes, 0, &mut KnownHeaders::default(), &mut |_, mark| {
+                    if matches!(mark, Mark::RequestStart | Mark::Request { .. }) {
+                        assert!(!ends || begun == 0, "port {port}: request {begun} ends others");
+                        (begun, ends) = (begun + 1, false);
+                    }
+                });
+            }
+            assert!(begun > 1, "port {port}: {begun} requests");
+        }
+    }
 }
 
 #[test]

@@ -141,3 +141,66 @@ fn a_tunnel_is_recognised_afresh() {
     let told = story(3128, &pushes);
     assert!(told.contains("header 200, /response, handshake, /handshake full 2948, request"));
 }
+
+/// The first flights of a TLS 1.3 handshake in which the server asks for a certificate.
+const ASKED: [Push; 4] = [
+    (C, b"\x16\x03\x01\x02\x00\x01", 511),
+    (S, b"\x16\x03\x03\x00\x7a\x02", 121),
+    (S, b"\x17\x03\x03\x0b\x00", 0xb00),
+    (C, CCS, 0),
+];
+
+#[test]
+fn a_tls13_client_sends_its_certificate_in_one_record_or_three() {
+    let packed: &[Push] = &[(C, b"\x17\x03\x03\x06\x11", 0x611)];
+    // CertificateVerify with RSA of 2,048 bits, or with P-256.
+    let separate: &[Push] = &[
+        (C, b"\x17\x03\x03\x04\xb0", 0x4b0),
+        (C, b"\x17\x03\x03\x01\x19", 0x119),
+        (C, b"\x17\x03\x03\x00\x35", 53),
+    ];
+    let short: &[Push] = &[
+        (C, b"\x17\x03\x03\x04\xb0", 0x4b0),
+        (C, b"\x17\x03\x03\x00\x60", 0x60),
+        (C, b"\x17\x03\x03\x00\x45", 69),
+    ];
+    let none: &[Push] = &[(C, b"\x17\x03\x03\x00\x3d", 61)];
+    let request: &[Push] = &[(C, b"\x17\x03\x03\x01\x2c", 300), (S, b"\x17\x03\x03\x04\x00", 1024)];
+    for flight in [packed, separate, short, none] {
+        let told = story(443, &[&ASKED, flight, request].concat());
+        let expected = "handshake, /handshake full 2948, request, /request, response";
+        assert_eq!(told, expected, "{flight:?}");
+        let places = marks_with(&mut Framer::new(443, false), &[&ASKED, flight, request].concat());
+        let bytes = |pushes: &[Push]| {
+            let of_client = pushes.iter().filter(|(from, ..)| *from == C);
+            of_client.map(|(_, bytes, missing)| bytes.len() + *missing as usize).sum::<usize>()
+        };
+        let begins = bytes(&ASKED) + bytes(flight) + 5;
+        assert!(places.contains(&format!("C{begins} request")), "{places:?}");
+    }
+}
+
+#[test]
+fn a_late_record_is_no_ticket() {
+    let begin = &tls13()[..7];
+    let record: &[Push] = &[(S, b"\x17\x03\x03\x00\xea", 234)];
+    for late in [false, true] {
+        let mut framer = Framer::new(443, false);
+        marks_with(&mut framer, begin);
+        framer.set_late(late);
+        assert_eq!(marks_with(&mut framer, record).is_empty(), !late);
+    }
+}
+
+#[test]
+fn a_goodbye_right_behind_a_single_ticket_ends_a_response() {
+    let ticket: Push = (S, b"\x17\x03\x03\x02\x01", 513);
+    let goodbye: Push = (S, b"\x17\x03\x03\x00\x13", 19);
+    for (tickets, late, answered) in [(1, false, true), (1, true, false), (2, false, false)] {
+        let mut framer = Framer::new(443, false);
+        marks_with(&mut framer, &tls13()[..7]);
+        assert!(marks_with(&mut framer, &vec![ticket; tickets]).is_empty());
+        framer.set_late(late);
+        assert_eq!(!marks_with(&mut framer, &[goodbye]).is_empty(), answered);
+    }
+}

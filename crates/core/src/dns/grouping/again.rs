@@ -21,9 +21,11 @@ impl Open {
     /// Returns whether `asked` was sent by a timer: at least two earlier attempts are unanswered,
     /// and the time since the last one equals the previous wait or twice that.
     fn times_out(&self, asked: &NewQuery<'_>) -> bool {
-        let attempts = self.attempts(asked.query.qtype);
-        let silent = attempts.iter().all(|query| query.is_silent());
-        let [.., before, last] = attempts[..] else { return false };
+        let mut attempts = self.attempts(asked.query.qtype);
+        let (Some(last), Some(before)) = (attempts.next_back(), attempts.next_back()) else {
+            return false;
+        };
+        let silent = self.attempts(asked.query.qtype).all(Query::is_silent);
         silent && is_timer([before.sent_ns, last.sent_ns, asked.query.sent_ns])
     }
 
@@ -52,8 +54,8 @@ impl Open {
 
     /// Returns how long the client waited before it repeated the query `asked`.
     pub fn waited_ns(&self, asked: &NewQuery<'_>) -> Option<u64> {
-        let attempts = self.attempts(asked.query.qtype);
-        let last = attempts.last().filter(|last| last.answered_ns.is_none())?;
+        let last = self.attempts(asked.query.qtype).next_back();
+        let last = last.filter(|last| last.answered_ns.is_none())?;
         let again = self.name == asked.name && self.knows(asked.id);
         again.then(|| asked.query.sent_ns.saturating_sub(last.sent_ns))
     }
@@ -61,11 +63,11 @@ impl Open {
     /// Records that the client begins another look-up. If that is for the same name and type, it no
     /// longer waits for this one.
     pub fn supersede(&mut self, asked: &NewQuery<'_>) {
-        self.next_lookup_ns.get_or_insert(asked.query.sent_ns);
-        if self.name == asked.name
-            && let [only] = self.attempts(asked.query.qtype)[..]
-            && only.answered_ns.is_none()
-        {
+        let mut attempts = self.attempts(asked.query.qtype);
+        let only = attempts.next().filter(|_| attempts.next().is_none());
+        let is_open = only.is_some_and(|only| only.answered_ns.is_none());
+        drop(attempts);
+        if is_open && self.name == asked.name {
             self.superseded_ns.get_or_insert(asked.query.sent_ns);
         }
     }

@@ -113,18 +113,26 @@ impl Open {
         true
     }
 
-    /// Treats an answer whose first fragment was captured as arrived if its query was not repeated.
+    /// Treats an answer whose first fragment was captured as arrived if its query was not repeated: a
+    /// capture filter for ports matches no other fragment. If it was, the rest of the answer, and of
+    /// a later one to the same query, was lost.
     pub fn settle_first_fragments(&mut self) {
+        let mut repeated = Vec::new();
         for first in std::mem::take(&mut self.first_fragments) {
             let Some(&id) = self.ids.get(first.at) else { continue };
             let Some(qtype) = self.lookup.queries.get(first.at).map(|query| query.qtype) else {
                 continue;
             };
             let mut later = self.lookup.queries.iter().zip(&self.ids).skip(first.at + 1);
-            if later.any(|(query, &other)| other == id && query.qtype == qtype) {
+            let is_lost = later.any(|(query, &other)| other == id && query.qtype == qtype)
+                || repeated.contains(&(id, qtype));
+            let query = &mut self.lookup.queries[first.at];
+            if is_lost {
+                repeated.push((id, qtype));
+                let seen = (first.time_ns, first.frame, first.payload_bytes);
+                query.first_fragment.get_or_insert(seen);
                 continue;
             }
-            let query = &mut self.lookup.queries[first.at];
             if query.answered_ns.is_none() {
                 query.answered_ns = Some(first.time_ns);
                 query.answer_frame = Some(first.frame);

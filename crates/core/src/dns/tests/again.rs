@@ -133,7 +133,40 @@ fn a_query_without_an_answer_at_the_end_of_the_capture_shows_no_timeout() {
     };
     // The resolver's timer (resolv.conf(5)) is 5 s, and the capture ends after 1.8 s.
     assert!(until("2.300")[1].is_abandoned);
-    assert!(!until("6.000")[1].is_abandoned, "5.5 s without an answer");
+    assert!(until("6.000")[1].is_abandoned, "nothing shows how long the client waited");
+    let repeated = "5.500 q 4001 10.0.0.53 2 AAAA www.example.com\n6.000";
+    assert!(!until(repeated)[1].is_abandoned);
+}
+
+/// A tunnel repeats its data in queries for new names: each wait ends at the next query.
+#[test]
+fn a_wait_without_repetition_ends_at_the_next_query() {
+    let trace = |step: f64| {
+        let query = |at: u32| {
+            format!("{} q 4000 10.0.0.53 {at} A d{at}.t.example.com\n", f64::from(at) * step)
+        };
+        let queries: String = (1..=4).map(query).collect();
+        lookups(&format!("{queries}60 end"))
+    };
+    let waits =
+        |step: f64| trace(step)[..3].iter().map(|it| it.end_ns - it.start_ns).collect::<Vec<_>>();
+    assert_eq!(waits(1.0), [1_000_000_000; 3]);
+    assert_eq!(waits(2.5), [2_500_000_000; 3]);
+    assert!(trace(1.0)[..3].iter().all(|it| !it.is_abandoned));
+}
+
+/// Negative twin: queries that leave within a second of each other do not wait for each other, and
+/// a query much later does not show that the client waited.
+#[test]
+fn parallel_queries_and_one_much_later_show_no_wait() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A one.example.com
+         0.010 q 4001 10.0.0.53 2 A two.example.net
+         9.000 q 4002 10.0.0.53 3 A six.example.org
+         9.010 r 4002 10.0.0.53 3 A six.example.org 10.1.1.1
+         60 end",
+    );
+    assert!(lookups[..2].iter().all(|it| it.is_abandoned), "{lookups:#?}");
 }
 
 #[test]
@@ -215,4 +248,27 @@ fn a_pair_for_two_servers_of_which_one_is_answered_points_to_the_insert_race() {
          0.001 r 4000 10.0.0.53 2 AAAA db.example.com NODATA";
     let suspected = lookups(all).iter().any(|lookup| lookup.conntrack_race_suspected);
     assert!(!suspected);
+}
+
+/// A server with several addresses may answer from another one.
+#[test]
+fn an_answer_from_another_address_is_the_answer_to_the_query() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.002 r 4000 10.0.0.99 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 2");
+}
+
+/// Negative twins: another identifier, port or name.
+#[test]
+fn a_message_that_answers_no_query_is_no_answer() {
+    for other in [
+        "r 4000 10.0.0.99 2 A db.example.com 10.1.1.1",
+        "r 4001 10.0.0.99 1 A db.example.com 10.1.1.1",
+        "r 4000 10.0.0.99 1 A other.example.com 10.1.1.1",
+    ] {
+        let lookup = lookup(&format!("0.000 q 4000 10.0.0.53 1 A db.example.com\n0.002 {other}"));
+        assert_eq!(lookup.outcome, Outcome::Timeout, "{other}");
+    }
 }

@@ -66,3 +66,17 @@ fn a_later_fragment_belongs_to_the_unanswered_query_of_a_pair() {
     );
     assert_eq!(cut_short(&lookup), [false, true, false]);
 }
+
+/// The client asks again, so the rest of the answer was not only left out by a capture filter.
+#[test]
+fn the_first_fragment_of_an_answer_whose_query_is_repeated_is_a_part_of_it() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.001 r1 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         2.000 q 4000 10.0.0.53 1 A db.example.com
+         2.001 r1 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         9.000 end",
+    );
+    assert!(lookup.queries.iter().all(|query| query.is_cut_short()), "{lookup:#?}");
+    assert!(lost(&lookup).contains("dns_timeout"), "{}", lost(&lookup));
+}

@@ -8,11 +8,27 @@ use crate::findings::facts::Facts;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{EndpointTally, Sample, Tally};
-use crate::model::{Fact, Finding};
+use crate::judge::thresholds::AT_ONCE_PART;
+use crate::model::{Fact, Finding, Owner};
 use crate::wire::Endpoint;
 
 /// How the time of this cause, added up over an endpoint, becomes a finding.
-pub(super) const COST: Cost = Cost { show: Some(show), facts, ..Cost::PLAIN };
+/// The link limits a transfer that keeps it busy: an endpoint at which senders paused for longer than
+/// their data took on the link was limited by these pauses.
+pub(super) const COST: Cost = Cost { show: Some(show), other_ns, facts, ..Cost::PLAIN };
+
+/// Returns the time on the link and in its queue that its rate does not explain: that in a queue if
+/// the data itself took little of it, and all if senders paused for longer, for another limit than
+/// that of the link or for an unknown one.
+fn other_ns(endpoint: &EndpointTally) -> u64 {
+    let ledger = &endpoint.all.ledger;
+    let granted = if endpoint.round_trips.granted > 0 { Owner::Path } else { Owner::Unknown };
+    let limits = [Owner::SendBuffer, Owner::ReceiveWindow, granted];
+    let paused_ns = limits.iter().fold(0, |sum: u64, &owner| sum.saturating_add(ledger.of(owner)));
+    let [busy_ns, queued_ns] = [Owner::Bandwidth, Owner::Queueing].map(|owner| ledger.of(owner));
+    let of_others_ns = if busy_ns < queued_ns / AT_ONCE_PART { queued_ns } else { 0 };
+    if paused_ns > busy_ns { of_others_ns.saturating_add(busy_ns) } else { of_others_ns }
+}
 
 /// Measures how much was transferred.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {

@@ -1,23 +1,53 @@
-//! An answer that reports the failure of the look-up (SERVFAIL, REFUSED; RFC 1035 §4.1.1).
+//! An answer that reports the failure of the look-up (SERVFAIL, REFUSED, FORMERR; RFC 1035 §4.1.1), or
+//! an ICMP error that comes instead: nothing listens at the port.
 
-use super::lookup::{FAILED, LookupRules, LookupScene};
+use super::lookup::{FAILED, LookupRules, LookupScene, RESOLVED, add_answer, add_query};
+use crate::dns::Query;
+use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Fact};
 
 /// How the cause is recognised in a look-up.
-pub(super) const LOOKUP: LookupRules = LookupRules { prove, ..LookupRules::PLAIN };
+pub(super) const LOOKUP: LookupRules = LookupRules {
+    shows: Query::is_failure,
+    count: |lookup, shown| {
+        let failed = lookup.queries.iter().filter(|it| it.is_failure());
+        failed.filter(|it| it.server == shown.server).count() as u64
+    },
+    prove,
+    ..LookupRules::PLAIN
+};
 
 /// Returns whether a look-up failed, however quickly the failure was reported, or took long.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     case.cause.shown.count(FAILED) > 0 || case.is_broad_or_deep()
 }
 
+/// Names the resolver of look-ups that all had an answer in spite of its failures.
+pub(super) fn facts(key: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+    let recovered = cause.shown.count(FAILED) == 0 && cause.shown.count(RESOLVED) > 0;
+    let resolver = Fact::Text(key.culprit.endpoint.to_string());
+    recovered.then_some(("recovered", resolver)).into_iter().collect()
+}
+
 /// Proves a failure by the query, the answer, and the client's next query.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
-    scene.add_frames(["query", "answer"], proof);
+    scene.add_query_and_answer(["query", "answer"], proof);
+    if let Some(next) = scene.next().filter(|next| scene.is_same(next)) {
+        add_query(next, "again", proof);
+        add_answer(next, if next.is_failure() { "answer" } else { "resolved" }, proof);
+    }
+    scene.add_common_facts(proof);
+    if scene.query.flags.is_unreachable {
+        proof.add_fact("closed_port", Fact::Text(scene.query.server.to_string()));
+    }
     if let Some(rcode) = scene.query.rcode {
         proof.add_fact("rcode", Fact::Text(rcode_name(rcode)));
+    }
+    if scene.query.rcode == Some(FORMERR) {
+        proof.add_fact("misread", Fact::Text("FORMERR".into()));
     }
     let servers: std::collections::BTreeSet<_> =
         scene.lookup.queries.iter().map(|query| query.server).collect();
@@ -29,10 +59,14 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::DnsSearch, "not_nxdomain", failed);
 }
 
+/// The server could not read the query (RFC 1035 §4.1.1), for example because of its EDNS option
+/// (RFC 6891 §7).
+const FORMERR: u8 = 1;
+
 /// Returns the mnemonic of a response code (RFC 1035 §4.1.1).
 fn rcode_name(rcode: u8) -> String {
     match rcode {
-        1 => "FORMERR".into(),
+        FORMERR => "FORMERR".into(),
         2 => "SERVFAIL".into(),
         4 => "NOTIMP".into(),
         5 => "REFUSED".into(),

@@ -10,7 +10,6 @@ use crate::wire::dns_message::rcode;
 /// How the cause is recognised in a look-up. The client has to change its search domains.
 pub(super) const LOOKUP: LookupRules = LookupRules {
     shows: |query| query.rcode == Some(rcode::NXDOMAIN),
-    count: |lookup| u64::from(lookup.search_steps),
     role: |_, _| Role::Client,
     prove,
     ..LookupRules::PLAIN
@@ -26,13 +25,17 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         add_answer(hit, "answer", proof);
     }
     scene.add_common_facts(proof);
-    proof.add_fact("tries_per_name", Fact::Count(lookup.search_steps.into()));
+    let missing = (0..lookup.search_steps).filter(|step| lookup.is_missing(*step)).count() as u64;
+    proof.add_fact("tries_per_name", Fact::Count(missing));
     let last = lookup.queries.iter().max_by_key(|query| query.step);
     let of_last = lookup.queries.iter().filter(|it| last.is_some_and(|last| last.step == it.step));
-    if let Some(start_ns) = of_last.map(|query| query.sent_ns).min() {
+    let all_missing = missing == u64::from(lookup.search_steps);
+    if let Some(start_ns) = of_last.map(|query| query.sent_ns).min().filter(|_| all_missing) {
         proof.add_fact("extra_ns", Fact::Ns(start_ns.saturating_sub(lookup.start_ns)));
     }
-    proof.rule_out(Cause::DnsFailure, "nxdomain", query.rcode == Some(rcode::NXDOMAIN));
+    let denied = query.rcode == Some(rcode::NXDOMAIN);
+    let failed = lookup.queries.iter().any(|query| query.is_failure());
+    proof.rule_out(Cause::DnsFailure, "nxdomain", denied && !failed);
     let slowest_ns = lookup.queries.iter().map(|query| {
         query.answered_ns.map_or(u64::MAX, |at_ns| at_ns.saturating_sub(query.sent_ns))
     });

@@ -4,6 +4,7 @@ use super::lookup::{LookupRules, LookupScene, type_name, unanswered_queries};
 use crate::dns::{Lookup, Query};
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
+use crate::wire::dns_message::qtype;
 
 /// How the cause is recognised in a look-up. If the server answers other queries of the same type,
 /// a packet was lost on the path; if it answers none of that type, the server itself is at fault.
@@ -30,7 +31,8 @@ fn is_late(lookup: &Lookup, query: &Query) -> bool {
 /// servers that did not answer.
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let (lookup, query, known) = (scene.lookup, scene.query, scene.known);
-    let asked = if query.is_answered() { "asked" } else { "query" };
+    let is_begun = query.is_cut_short() && query.first_fragment.is_some();
+    let asked = if query.is_answered() || is_begun { "asked" } else { "query" };
     let part = |next: &Query| match scene.is_same(next) {
         false => "other",
         true if next.server != query.server => "next",
@@ -38,6 +40,9 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     };
     scene.add_frames_with_next([asked, "answer"], part, proof);
     scene.add_silent_servers(proof);
+    if [qtype::A, qtype::AAAA].iter().all(|it| lookup.qtypes.contains(it)) {
+        proof.add_fact("both_types", Fact::Text("A and AAAA".into()));
+    }
     if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0 {
         if known.other_types == 0 {
             proof.add_fact("answered", Fact::Count(0));

@@ -5,10 +5,11 @@
 
 use super::repair::add_repair;
 
+use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::findings::tally::CauseTally;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::findings::thresholds::{OFTEN_FACTOR, REPAIR_FACTOR};
 use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Fact};
@@ -18,7 +19,8 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     add_repair(scene, proof);
-    let (half, unneeded) = (scene.sender(), scene.sender().history().counts.dsacks > 0);
+    let (half, unneeded) =
+        (scene.sender(), scene.sender().history().counts.reported_spurious() > 0);
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told = scene.connection.setup.has_sack() && !unneeded;
     let segments = half.segments_sent();
@@ -32,16 +34,22 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::CongestionWindow, "hole", gap.repair.is_retransmission());
 }
 
-/// Returns the number of segments that were lost: one silence can end with the retransmission of
-/// several.
+/// Returns the number of segments that were sent again; of silences where that was not captured.
+/// More silences follow a loss: those of the smaller window.
 pub(super) fn count(cause: &CauseTally) -> u64 {
-    cause.count.max(cause.repaired)
+    if cause.repaired > 0 { cause.repaired } else { cause.count }
 }
 
-/// Returns whether fast recoveries are a finding. Most are not, because TCP is designed to repair a
-/// loss in this way.
+/// Returns the number of silences that no retransmission ended, if there are any.
+pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+    let further = cause.count.saturating_sub(count(cause));
+    (further > 0).then_some(("further", Fact::Count(further))).into_iter().collect()
+}
+
+/// Returns whether fast recoveries, or waits for segments that come out of order, are a finding.
+/// Most are not, because TCP is designed to deal with both in this way.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
-    // A single recovery counts if it takes a quarter of the time of a transfer, and at least the
+    // A single wait counts if it takes a quarter of the time of a transfer, and at least the
     // least time of a reported cost.
     let of_one = case.cause.share_max >= REPAIR_FACTOR * case.floors.fault_share;
     let felt = case.cause.share_max_ns >= case.floors.cost_ns;

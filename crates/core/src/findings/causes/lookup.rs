@@ -20,8 +20,8 @@ use crate::wire::dns_message::qtype;
 pub(in crate::findings) struct LookupRules {
     /// Returns whether a query shows the cause.
     pub shows: fn(&Query) -> bool,
-    /// Returns how many times the cause occurred in a look-up.
-    pub count: fn(&Lookup) -> u64,
+    /// Returns how many times the cause occurred in a look-up that a query shows best.
+    pub count: fn(&Lookup, &Query) -> u64,
     /// Returns the role that has to change something if `query` shows the cause.
     pub role: fn(&Query, ServerBehaviour) -> Role,
     /// `true` if the client waits for the server. If this server waited for another one meanwhile,
@@ -48,7 +48,7 @@ impl LookupRules {
     /// The rules of a cause that names none of its own.
     pub(super) const PLAIN: Self = Self {
         shows: |query| query.rcode.is_some_and(|rcode| rcode != 0),
-        count: |_| 1,
+        count: |_, _| 1,
         role: |_, _| Role::Resolver,
         is_wait: false,
         is_silence: false,
@@ -57,19 +57,35 @@ impl LookupRules {
 }
 
 /// Returns the number of unanswered queries of `lookup`.
-pub(super) fn unanswered_queries(lookup: &Lookup) -> u64 {
+pub(super) fn unanswered_queries(lookup: &Lookup, _: &Query) -> u64 {
     lookup.queries.iter().filter(|query| query.lacks_answer()).count() as u64
 }
 
 /// Name of the number of look-ups that failed, among those with the cause.
 pub(in crate::findings) const FAILED: &str = "failed";
 
+/// Name of the number of look-ups that had an answer all the same, among those with the cause.
+pub(in crate::findings) const RESOLVED: &str = "resolved";
+
 /// Name of the number of look-ups whose server had to ask another one.
 pub(in crate::findings) const FORWARDED: &str = "forwarded";
 
-/// Adds up how long answers took, and how often the server of `clearest` sent none.
-pub(in crate::findings) fn add_up(lookup: &Lookup, clearest: &Query, shown: &mut Shown) {
-    if lookup.conntrack_race_suspected {
+/// Name of the number of look-ups of names that were looked up more than once.
+pub(in crate::findings) const ASKED_AGAIN: &str = "asked_again";
+
+/// Name of the number of look-ups of names that the same client looked up more than once.
+pub(in crate::findings) const ASKED_AGAIN_BY_CLIENT: &str = "asked_again_by_client";
+
+/// Adds up how long answers took, and how often the server of `clearest` sent none. A server that
+/// answers other types and none of this one (`is_type_silent`) drops no half of a pair by a race.
+pub(in crate::findings) fn add_up(
+    cause: Cause,
+    lookup: &Lookup,
+    clearest: &Query,
+    is_type_silent: bool,
+    shown: &mut Shown,
+) {
+    if lookup.conntrack_race_suspected && !is_type_silent {
         shown.add("pairs", 1);
     }
     shown.add("unended", u64::from(lookup.unseen_ns > 0));
@@ -77,12 +93,20 @@ pub(in crate::findings) fn add_up(lookup: &Lookup, clearest: &Query, shown: &mut
     if matches!(lookup.outcome, Outcome::Failure { .. }) && !lookup.is_reverse {
         shown.add(FAILED, 1);
     }
+    if matches!(lookup.outcome, Outcome::Answered | Outcome::NxDomain) {
+        shown.add(RESOLVED, 1);
+    }
     for query in &lookup.queries {
         let silent = query.server == clearest.server && query.is_silent();
         shown.add("silent", u64::from(silent));
         let cut_short = query.server == clearest.server && query.is_cut_short();
-        shown.add("cut_short", u64::from(cut_short));
-        if let Some(answered_ns) = query.answered_ns {
+        let begun = cut_short && query.first_fragment.is_some();
+        shown.add("begun", u64::from(begun));
+        shown.add("cut_short", u64::from(cut_short && !begun));
+        // The time of a failure is that of its own server.
+        let is_other = query.server != clearest.server || !query.is_failure();
+        let counts = cause != Cause::DnsFailure || !is_other;
+        if let Some(answered_ns) = query.answered_ns.filter(|_| counts) {
             shown.measure("answer_p50_ns", answered_ns.saturating_sub(query.sent_ns));
         }
     }
@@ -207,10 +231,7 @@ impl<'a> LookupScene<'a> {
         let query = self.query;
         add_query(query, question, proof);
         add_answer(query, answer, proof);
-        if let Some((time_ns, frame)) = query.later_fragment.filter(|_| query.is_cut_short()) {
-            let from = Side::Server;
-            proof.add_frame("fragment", Sighting { frame, time_ns, payload_bytes: 0, from });
-        }
+        add_fragment(query, proof);
     }
 
     /// Adds the facts that all causes state.
@@ -218,6 +239,9 @@ impl<'a> LookupScene<'a> {
         let query = self.query;
         let text = |endpoint: &Endpoint| Fact::Text(endpoint.ip().to_string());
         proof.add_fact("resolver", text(&query.server));
+        if query.flags.is_from_windows {
+            proof.add_fact("windows", Fact::Text("Windows".into()));
+        }
         if query.is_cut_short() {
             proof.add_fact("fragments_of", text(&query.server));
         }
@@ -226,7 +250,7 @@ impl<'a> LookupScene<'a> {
             proof.add_fact("caller", text(&caller));
             proof.add_fact("resolvers", Fact::Count(resolvers));
         }
-        let repeated = self.next().filter(|_| query.answered_ns.is_none());
+        let repeated = self.next().filter(|next| query.lacks_answer() && self.is_same(next));
         if let Some(again) = repeated {
             proof.add_fact("timeout_ns", Fact::Ns(again.sent_ns - query.sent_ns));
             if again.server != query.server && again.answered_ns.is_some() {
@@ -262,6 +286,20 @@ pub(super) fn add_answer(query: &Query, part: &'static str, proof: &mut Proof) {
     }
 }
 
+/// Adds the fragment of an answer whose other fragments never came.
+fn add_fragment(query: &Query, proof: &mut Proof) {
+    let from = Side::Server;
+    let seen = |part: &'static str, (time_ns, frame, payload_bytes)| {
+        (part, Sighting { frame, time_ns, payload_bytes, from })
+    };
+    let later = query.later_fragment.map(|(time_ns, frame)| (time_ns, frame, 0));
+    let first = query.first_fragment.map(|it| seen("beginning", it));
+    let fragment = first.or(later.map(|it| seen("fragment", it)));
+    if let Some((part, sighting)) = fragment.filter(|_| query.is_cut_short()) {
+        proof.add_frame(part, sighting);
+    }
+}
+
 /// Greatest number of messages of a look-up that are drawn.
 const MESSAGES_MAX: usize = 32;
 
@@ -287,6 +325,37 @@ pub(in crate::findings) fn report(lookup: &Lookup) -> LookupReport {
     LookupReport { start_ns: lookup.start_ns, end_ns: lookup.end_ns, messages }
 }
 
+/// Types without a meaning for look-ups, with their mnemonics (IANA, "Resource Record (RR) TYPEs").
+const TYPES: &[(u16, &str)] = &[
+    (2, "NS"),
+    (5, "CNAME"),
+    (6, "SOA"),
+    (13, "HINFO"),
+    (15, "MX"),
+    (16, "TXT"),
+    (29, "LOC"),
+    (33, "SRV"),
+    (35, "NAPTR"),
+    (37, "CERT"),
+    (39, "DNAME"),
+    (43, "DS"),
+    (44, "SSHFP"),
+    (46, "RRSIG"),
+    (47, "NSEC"),
+    (48, "DNSKEY"),
+    (50, "NSEC3"),
+    (52, "TLSA"),
+    (53, "SMIMEA"),
+    (61, "OPENPGPKEY"),
+    (64, "SVCB"),
+    (99, "SPF"),
+    (251, "IXFR"),
+    (252, "AXFR"),
+    (255, "ANY"),
+    (256, "URI"),
+    (257, "CAA"),
+];
+
 /// Returns the mnemonic of a query type, or its form in RFC 3597 §5 if it has none.
 pub(crate) fn type_name(qtype: u16) -> String {
     match qtype {
@@ -294,6 +363,9 @@ pub(crate) fn type_name(qtype: u16) -> String {
         qtype::AAAA => "AAAA".into(),
         qtype::PTR => "PTR".into(),
         qtype::HTTPS => "HTTPS".into(),
-        other => format!("TYPE{other}"),
+        other => TYPES
+            .iter()
+            .find(|(number, _)| *number == other)
+            .map_or_else(|| format!("TYPE{other}"), |(_, name)| (*name).into()),
     }
 }

@@ -18,15 +18,18 @@ mod dns_failure;
 mod dns_search;
 mod dns_slow;
 mod dns_timeout;
+pub(crate) mod error_responses;
 mod fast_recovery;
 mod flight;
 mod http_100_continue;
+mod idle_flow_dropped;
 mod idle_reset;
 pub(crate) mod lookup;
 mod mtu_black_hole;
 pub(super) mod nagle_delayed_ack;
+mod no_answer;
 mod path_rtt;
-mod receive_window;
+pub(super) mod receive_window;
 mod refused;
 mod reordering;
 mod repair;
@@ -44,7 +47,6 @@ mod syn_retransmit;
 mod tls_handshake;
 mod zero_window;
 
-use crate::findings::confidence::judged;
 use crate::model::{Cause, Owner};
 use rules::Rules;
 pub(super) use rules::{Cost, OwnedCost};
@@ -64,7 +66,6 @@ rows! {
         prove: nagle_delayed_ack::prove,
         add_up: delayed_ack::add_up,
         facts: nagle_delayed_ack::facts,
-        measured: judged((1, 3), (32, 33)),
     }
     DelayedAck "delayed_ack.md" {
         prove: delayed_ack::prove,
@@ -74,7 +75,6 @@ rows! {
         prove: send_buffer::prove,
         is_finding: send_buffer::is_finding,
         waits_for: "writer",
-        measured: judged((0, 1), (9, 9)),
     }
     ReceiveWindow "receive_window.md" {
         prove: receive_window::prove,
@@ -82,18 +82,17 @@ rows! {
         is_finding: receive_window::is_finding,
         facts: receive_window::facts,
         waits_for: "reader",
-        measured: judged((1, 1), (8, 8)),
     }
     ZeroWindow "zero_window.md" {
         prove: zero_window::prove,
         add_up: zero_window::add_up,
         is_finding: zero_window::is_finding,
         waits_for: "reader",
-        measured: judged((10, 10), (3, 3)),
     }
     SlowStart "slow_start.md" {
         prove: slow_start::prove,
-        measured: judged((0, 0), (5, 5)),
+        add_up: slow_start::add_up,
+        facts: slow_start::facts,
     }
     CongestionWindow "congestion_window.md" {
         prove: congestion_window::prove,
@@ -102,24 +101,23 @@ rows! {
         prove: retransmission_timeout::prove,
         add_up: retransmission_timeout::add_up,
         culprit_seen: retransmission_timeout::reporter,
-        measured: judged((26, 29), (15, 16)),
     }
     FastRecovery "fast_recovery.md" {
         prove: fast_recovery::prove,
         is_finding: fast_recovery::is_finding,
         count: fast_recovery::count,
-        measured: judged((2, 2), (5, 5)),
+        facts: fast_recovery::facts,
     }
     SpuriousRetransmission "spurious_retransmission.md" {
         prove: spurious_retransmission::prove,
         add_up: spurious_retransmission::add_up,
         is_finding: fast_recovery::is_often_or_long,
-        measured: judged((0, 1), (0, 0)),
+        count: spurious_retransmission::count,
     }
     Reordering "reordering.md" {
         prove: reordering::prove,
-        is_finding: fast_recovery::is_often_or_long,
-        measured: judged((0, 1), (2, 2)),
+        add_up: reordering::add_up,
+        is_finding: reordering::is_finding,
     }
     SynRetransmit "syn_retransmit.md" {
         prove: syn_retransmit::prove,
@@ -129,26 +127,21 @@ rows! {
         facts: syn_retransmit::facts,
         ruled_out: syn_retransmit::ruled_out,
         counts_clients: true,
-        measured: judged((17, 18), (10, 10)),
     }
     PathRtt "path_rtt.md" {
         cost: Some(&path_rtt::COST),
-        measured: judged((2, 2), (8, 8)),
     }
     Bandwidth "bandwidth.md" {
         add_up: bandwidth::add_up,
         cost: Some(&bandwidth::COST),
-        measured: judged((2, 2), (5, 5)),
     }
     Bufferbloat "bufferbloat.md" {
         prove: bufferbloat::prove,
         is_finding: bufferbloat::is_finding,
         covers: Some(Owner::Queueing),
-        measured: judged((0, 0), (2, 2)),
     }
     MtuBlackHole "mtu_black_hole.md" {
         prove: mtu_black_hole::prove,
-        measured: judged((2, 6), (2, 2)),
     }
     AcceptQueueOverflow "accept_queue_overflow.md" {
         prove: accept_queue_overflow::prove,
@@ -156,16 +149,15 @@ rows! {
         count: set_up::count,
         ruled_out: accept_queue_overflow::ruled_out,
         covers: Some(Owner::Connect),
-        measured: judged((0, 0), (4, 4)),
     }
     // The half-open connections of an endpoint are counted together and are no silences:
     // `syn_flood.rs` derives the finding from their number.
     SynFlood "syn_flood.md" {
         severity: 0,
-        measured: judged((1, 1), (1, 1)),
     }
     Refused "refused.md" {
         prove: refused::prove,
+        add_up: refused::add_up,
         culprit_seen: set_up::rejecting_host,
         is_finding: |_| true,
         is_minor: refused::is_minor,
@@ -173,21 +165,37 @@ rows! {
         facts: refused::facts,
         ruled_out: refused::ruled_out,
         counts_clients: true,
-        measured: judged((0, 0), (43, 45)),
     }
     Reset "reset.md" {
         prove: reset::prove,
         culprit_seen: reset::host_of_reset_on_path,
         is_finding: |_| true,
         severity: 2,
-        measured: judged((2, 4), (2, 2)),
     }
     IdleReset "idle_reset.md" {
         prove: idle_reset::prove,
         culprit_seen: reset::host_of_reset_on_path,
         is_finding: |_| true,
         severity: 2,
-        measured: judged((0, 0), (4, 4)),
+    }
+    NoAnswer "no_answer.md" {
+        prove: no_answer::prove,
+        add_up: no_answer::add_up,
+        is_finding: |_| true,
+        severity: 2,
+    }
+    ErrorResponses "error_responses.md" {
+        prove: error_responses::prove,
+        add_up: error_responses::add_up,
+        is_finding: error_responses::is_finding,
+        severity: 2,
+        facts: error_responses::facts,
+    }
+    IdleFlowDropped "idle_flow_dropped.md" {
+        prove: idle_flow_dropped::prove,
+        add_up: idle_flow_dropped::add_up,
+        is_finding: |_| true,
+        severity: 2,
     }
     // Packets do not show these three causes: `state/weigh.rs` and the checks in `crates/live` find
     // them in the state of a host. They only have a manual.
@@ -197,26 +205,22 @@ rows! {
     TlsHandshake "tls_handshake.md" {
         prove: tls_handshake::prove,
         cost: Some(&tls_handshake::COST),
-        measured: judged((1, 1), (8, 8)),
     }
     Http100Continue "http_100_continue.md" {
         prove: http_100_continue::prove,
         facts: http_100_continue::facts,
-        measured: judged((0, 0), (4, 4)),
     }
     DnsSlow "dns_slow.md" {
         lookup: Some(&dns_slow::LOOKUP),
         is_finding: lookup::is_finding,
-        measured: judged((1, 1), (5, 5)),
     }
     DnsTimeout "dns_timeout.md" {
         lookup: Some(&dns_timeout::LOOKUP),
-        measured: judged((3, 4), (4, 4)),
     }
     DnsFailure "dns_failure.md" {
         lookup: Some(&dns_failure::LOOKUP),
         is_finding: dns_failure::is_finding,
-        measured: judged((0, 0), (2, 2)),
+        facts: dns_failure::facts,
     }
     DnsSearch "dns_search.md" {
         lookup: Some(&dns_search::LOOKUP),
@@ -224,19 +228,16 @@ rows! {
     }
     ReverseDnsTimeout "reverse_dns_timeout.md" {
         lookup: Some(&reverse_dns_timeout::LOOKUP),
-        measured: judged((0, 0), (2, 2)),
     }
     ServerThink "server_think.md" {
         prove: server_think::prove,
         add_up: server_think::add_up,
         cost: Some(&Cost::PLAIN),
         facts: server_think::facts,
-        measured: judged((7, 7), (37, 37)),
     }
     ClientThink "client_think.md" {
         prove: client_think::prove,
         cost: Some(&client_think::COST),
-        measured: judged((0, 0), (3, 3)),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::settling::{move_cause, think};
-use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
+use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
 use crate::judge::AckTrigger;
 use crate::model::{Cause, Fact, Owner, Sighting};
 
@@ -55,20 +55,29 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     Facts::from([("waits", Fact::Count(cause.count + missed))])
 }
 
-/// Moves what looked like holds to the sender's application if the sender breaks Nagle's rule, or
-/// if half of the waits do not end with the ACK: the ACK then had nothing to do with them. A sender
-/// that breaks the rule on some connections has disabled the algorithm, so its other waits only
-/// ended with an ACK by chance.
+/// Moves what looked like holds to the sender's application if its senders do not use Nagle's
+/// algorithm, or met the ACKs by chance.
 pub(in crate::findings) fn settle(tally: &mut Tally) {
+    let held = |key: &Key| {
+        let of_sender =
+            |other: &Key| other.cause == Cause::NagleDelayedAck && other.sender == key.sender;
+        let mut holds = Holds::default();
+        for (_, cause) in tally.causes.of(key.server).filter(|(other, _)| of_sender(other)) {
+            holds.count += cause.count;
+            holds.connections += cause.connections;
+            holds.ns = holds.ns.saturating_add(cause.lost_ns);
+        }
+        holds
+    };
     let suspects: Vec<_> = tally
         .causes
-        .iter()
-        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
-        .filter(|(key, cause)| {
+        .keys()
+        .filter(|key| key.cause == Cause::NagleDelayedAck)
+        .filter(|key| {
             let nagle = tally.endpoints.get(&key.server).map(|it| it.sender(key.sender).nagle);
-            nagle.is_some_and(|nagle| nagle.refutes(cause.count, cause.connections))
+            nagle.is_some_and(|nagle| nagle.refutes(&held(key)))
         })
-        .map(|(key, _)| key.clone())
+        .cloned()
         .collect();
     for key in suspects {
         let (to, owner) = think(key.sender);

@@ -10,6 +10,9 @@ use crate::findings::tally::{EndpointTally, Sample, Tally};
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
 use crate::wire::Endpoint;
 
+/// Kind of the requests for the next rows of a result.
+const FETCH: &str = "FETCH";
+
 /// How the time of this cause, added up over an endpoint, becomes a finding. Every exchange takes a
 /// round trip, so the cause is reported only if a round trip is long or if many add up.
 pub(super) const COST: Cost = Cost {
@@ -53,6 +56,12 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
     if trips.granted > 0 {
         facts.insert("granted", Fact::Count(trips.granted));
     }
+    // Most exchanges ask for the next rows of one result.
+    let fetches = endpoint.kinds.iter().filter(|(kind, _)| &***kind == FETCH);
+    let fetches: u64 = fetches.map(|(_, group)| group.exchanges).sum();
+    if 2 * fetches > exchanges {
+        facts.insert("fetches", Fact::Count(fetches));
+    }
     if connects > 0 {
         facts.insert("connects", Fact::Count(connects));
     }
@@ -67,13 +76,13 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
 /// Excludes the application and losses. No application answers a handshake, so a handshake that
 /// took about a round trip excludes the application. From the SYN to the ACK of the SYN-ACK it
 /// takes one round trip at any vantage.
-fn ruled_out(server: Endpoint, endpoint: &EndpointTally, tally: &Tally) -> Vec<RuledOut> {
+fn ruled_out(_: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Vec<RuledOut> {
     let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
     let shown = endpoint.sample(Cause::PathRtt);
     let shown_ns = shown.and_then(|it| Some(it.ack?.time_ns.saturating_sub(it.syn?.time_ns)));
     let agrees = |ns: u64| rtt_ns / 2 <= ns && ns <= 2 * rtt_ns;
     let measured = rtt_ns > 0 && shown_ns.is_some_and(agrees);
-    let nothing_repeated = tally.cost_of(Cause::SynRetransmit, server) == 0;
+    let nothing_repeated = endpoint.set_ups.repeated == 0;
     let of_server =
         measured.then_some(RuledOut { cause: Cause::ServerThink, why: "handshake_agrees" });
     let of_loss =

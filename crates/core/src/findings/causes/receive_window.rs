@@ -1,5 +1,6 @@
 //! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
 
+use crate::app::Side;
 use crate::findings::buffer_limits;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
@@ -8,6 +9,11 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact};
+use crate::tcp::SynMarks;
+
+/// Name of the fact: options that the client offers and the SYN-ACK lacks. The server or its path, and
+/// not the client's buffer, keeps the window small.
+pub(in crate::findings) const DROPPED: &str = "dropped";
 
 /// Proves a small window by the last segment that fitted, the ACK that opened it, and the next
 /// segment.
@@ -26,6 +32,20 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     };
     if let Some(scale) = scale {
         proof.add_fact("scale", Fact::Text(scale));
+    }
+    // A window twice as wide could not be advertised in 16 bits (RFC 7323 §1.1).
+    let is_widest = gap.window.bytes.is_some_and(|bytes| 2 * bytes > u64::from(u16::MAX));
+    if scene.sender().window_scale == Some(0) && is_widest {
+        proof.add_fact("unscaled", Fact::Text("the window cannot be wider".into()));
+        let setup = &scene.connection.setup;
+        // A client that offers a factor of 1 has no wider window either.
+        let offered = gap.sender == Side::Server && setup.marks().has(SynMarks::WINDOW_SCALE);
+        if offered && setup.is_unscaled() {
+            let sack_too = setup.marks().has(SynMarks::SACK) && !setup.has_sack();
+            let dropped = if sack_too { "window scaling and SACK" } else { "window scaling" };
+            proof.add_fact("server", Fact::Text(scene.connection.server().to_string()));
+            proof.add_fact(DROPPED, Fact::Text(dropped.into()));
+        }
     }
     proof.rule_out(Cause::ZeroWindow, "not_zero", gap.window.closed_ns == 0);
     proof.rule_out(

@@ -6,7 +6,7 @@
 use super::set_up::add_icmp_errors;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
-use crate::findings::proof::Proof;
+use crate::findings::proof::{Proof, Shown};
 use crate::findings::refusals;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
@@ -15,23 +15,38 @@ use crate::model::{Cause, Fact, RuledOut};
 /// Proves a refusal by the SYN and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
-    if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
+    let Some(reset) = scene.connection.ending().reset else { return };
+    let error = scene.connection.icmp_report().filter(|told| told.last.frame == reset.frame);
+    let frames = setup.frames();
+    // Each error answers the SYN before it; a RST answers the last.
+    let (syn, answer) = match error {
+        Some(error) => (frames.syn, error.seen),
+        None => (frames.syn_again.or(frames.syn), reset),
+    };
+    if let Some(syn) = syn {
         proof.add_frame("syn", syn);
-        if let Some(reset) = scene.connection.ending().reset {
-            let by_error =
-                scene.connection.icmp_report().is_some_and(|told| told.seen.frame == reset.frame);
-            if by_error {
-                add_icmp_errors(scene, proof);
-            } else {
-                proof.add_frame("reset", reset);
-                let [of_reset, _] = scene.connection.ending().reset_ttls;
-                proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
+        if error.is_some() {
+            add_icmp_errors(scene, proof);
+            if let Some(again) = frames.syn_again {
+                proof.add_frame("syn_again", again);
             }
-            proof.add_fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
+        } else {
+            proof.add_frame("reset", reset);
+            let [of_reset, _] = scene.connection.ending().reset_ttls;
+            proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
         }
+        proof.add_fact("rtt_ns", Fact::Ns(answer.time_ns.saturating_sub(syn.time_ns)));
     }
     proof.rule_out(Cause::Reset, "before_established", setup.established_ns().is_none());
     proof.rule_out(Cause::SynRetransmit, "answered", setup.syns == 1);
+}
+
+/// Counts the SYNs that were repeated in spite of the errors that answered them.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let setup = &scene.connection.setup;
+    if scene.connection.icmp_report().is_some() {
+        shown.add("tried_again", u64::from(setup.syns).saturating_sub(1));
+    }
 }
 
 /// Returns whether this is a single attempt of a client that has no other connection to these

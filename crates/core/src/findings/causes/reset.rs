@@ -5,15 +5,16 @@
 use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
+use crate::findings::tally::endings::was_taken;
 use crate::findings::thresholds::IDLE_MIN_NS;
-use crate::model::{Cause, Fact, Sighting};
+use crate::model::{Cause, Culprit, Fact, Role, Sighting};
 use crate::tcp::Connection;
-use crate::wire::Endpoint;
 
 /// Returns the server, which stands for its path, if the RST was made on the path: its time to live
 /// then differs from that of its sender's other packets.
-pub(super) fn host_of_reset_on_path(connection: &Connection, _: Side) -> Option<Endpoint> {
-    connection.was_reset_on_path().then(|| connection.server())
+pub(super) fn host_of_reset_on_path(connection: &Connection, _: Side) -> Option<Culprit> {
+    let endpoint = connection.server();
+    connection.was_reset_on_path().then_some(Culprit { role: Role::Network, endpoint })
 }
 
 /// Adds the frames with which the connection ended.
@@ -75,7 +76,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             }
             proof.add_fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
         }
-        proof.rule_out(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_MIN_NS);
+        let unanswered = from == Side::Server && exchange.request_seen && !exchange.response_seen;
+        if unanswered && was_taken(connection, exchange) {
+            proof.rule_out(Cause::IdleReset, "taken", true);
+        } else {
+            let is_busy = last_ns > 0 && at_ns < last_ns + IDLE_MIN_NS;
+            proof.rule_out(Cause::IdleReset, "busy", is_busy);
+        }
     }
     if connection.ending().forgotten {
         proof.add_fact("forgot", Fact::Text("RST without an ACK".into()));

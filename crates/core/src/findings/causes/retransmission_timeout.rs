@@ -9,13 +9,13 @@ use crate::app::Side;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::judge::may_be_probe;
-use crate::model::{Cause, Fact};
+use crate::model::{Cause, Culprit, Fact, Role};
 use crate::tcp::Connection;
-use crate::wire::Endpoint;
 
 /// Returns the host that rejected a packet of `sender` by an ICMP error.
-pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Endpoint> {
-    connection.rejects(sender).map(|report| report.reporter)
+pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Culprit> {
+    let endpoint = connection.rejects(sender)?.reporter;
+    Some(Culprit { role: Role::Network, endpoint })
 }
 
 /// Proves a retransmission timeout by the segment, the silence, and the retransmission.
@@ -30,15 +30,26 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if sent.known().is_some() {
         proof.add_fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
     }
+    if scene.sender().una_seen_ns() < gap.start_ns && !scene.exchange.response_seen {
+        proof.add_fact("unrepaired", Fact::Text("nothing was acknowledged any more".into()));
+    }
     if may_be_probe(gap) {
         proof.add_fact("unheard_bytes", Fact::Bytes(gap.flight.before));
     }
     let sender = scene.sender();
-    proof.rule_out(Cause::ServerThink, "sent_again", gap.repair.original.is_some());
+    proof.rule_out(
+        Cause::ServerThink,
+        "sent_again",
+        gap.repair.original.is_some() || gap.repair.deaf,
+    );
     // Whether the other side sent ACKs can be seen only if its packets were captured.
     let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
-    let spurious = sender.history().counts.dsacks > 0;
-    proof.rule_out(Cause::SpuriousRetransmission, "not_acknowledged", acks_seen && !spurious);
+    let spurious = sender.history().counts.reported_spurious() > 0;
+    proof.rule_out(
+        Cause::SpuriousRetransmission,
+        "not_acknowledged",
+        acks_seen && !spurious && !gap.repair.deaf,
+    );
     proof.rule_out(
         Cause::FastRecovery,
         "no_duplicate_acks",

@@ -2,14 +2,13 @@
 
 use super::lookup::LookupRules;
 use crate::app::Side;
-use crate::findings::confidence::Judged;
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
 use crate::findings::thresholds::COST_MIN_NS;
-use crate::model::{Cause, Finding, Owner, RuledOut};
+use crate::model::{Cause, Culprit, Finding, Owner, RuledOut};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 
@@ -29,9 +28,8 @@ pub(in crate::findings) struct Rules {
     /// How the time of the cause, added up over an endpoint, becomes a finding, for a cost that the
     /// owners of time show.
     pub cost: Option<&'static Cost>,
-    /// Returns the host that packets show to be at fault instead of the usual culprit, if that side
-    /// was silent.
-    pub culprit_seen: fn(&Connection, Side) -> Option<Endpoint>,
+    /// Returns the culprit that packets show instead of the usual one, if that side was silent.
+    pub culprit_seen: fn(&Connection, Side) -> Option<Culprit>,
     /// Returns whether a fault is a finding.
     pub is_finding: fn(&Case<'_>) -> bool,
     /// Returns whether a finding is only mentioned in an observation.
@@ -50,9 +48,6 @@ pub(in crate::findings) struct Rules {
     pub counts_clients: bool,
     /// What exchanges wait for, by its name in observations.
     pub waits_for: &'static str,
-    /// How many findings of the cause were correct, and how many were examined: first those of one
-    /// exchange, then those of several. See [`crate::findings::confidence`].
-    pub measured: [Judged; 2],
 }
 
 impl Rules {
@@ -75,7 +70,6 @@ impl Rules {
             covers: None,
             counts_clients: false,
             waits_for: "place",
-            measured: [Judged::new(0, 0); 2],
         }
     }
 }

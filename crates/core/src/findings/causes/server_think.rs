@@ -9,10 +9,14 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Group, Key};
 use crate::findings::thresholds::{FEW_SHARE, MOST_SHARE};
 use crate::judge::Turn;
-use crate::model::{Fact, Histogram, Owner, units};
+use crate::model::{Fact, Histogram, Outcome, Owner, units};
 
 /// Name of the number of exchanges whose longest silence was within the response.
 const WITHIN_RESPONSE: &str = "amid";
+
+/// Names of the number of exchanges without a byte of a response, and of the time that they took.
+const LEFT: &str = "left";
+const LEFT_NS: &str = "left_ns";
 
 /// Greatest number of kinds of requests that a finding names.
 const KINDS_NAMED: usize = 3;
@@ -22,9 +26,15 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     application::prove(scene, ("request", "response"), proof);
 }
 
-/// Counts the silences within responses.
+/// Counts the silences within responses, and the exchanges without one.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    shown.add(WITHIN_RESPONSE, u64::from(scene.gap().turn == Turn::Continues));
+    let is_within = scene.gap().turn == Turn::Continues;
+    shown.add(WITHIN_RESPONSE, u64::from(is_within));
+    let has_ended = matches!(scene.exchange.outcome, Outcome::Closed { .. } | Outcome::Open);
+    if has_ended && !scene.exchange.response_seen {
+        shown.add(LEFT, 1);
+        shown.add(LEFT_NS, scene.gap().len_ns());
+    }
 }
 
 /// Returns the requests on which the server spent its time, and how the time was distributed.
@@ -37,6 +47,18 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     if 2 * cause.shown.count(WITHIN_RESPONSE) > cause.exchanges {
         let place = "in the midst of a response that has begun";
         facts.insert("where", Fact::Text(place.into()));
+    }
+    let left = cause.shown.count(LEFT);
+    if left > 0 && left == cause.exchanges {
+        let place = "from the end of the request until the client leaves or the capture ends";
+        facts.insert("where", Fact::Text(place.into()));
+    } else if left > 0 {
+        let place = "from the end of the request to the start of the response, or until the client \
+                     leaves or the capture ends";
+        facts.insert("where", Fact::Text(place.into()));
+    }
+    if cause.shown.count(LEFT_NS) > cause.lost_ns / 2 {
+        facts.insert("unanswered", Fact::Count(left));
     }
     facts
 }

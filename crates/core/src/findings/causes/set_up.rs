@@ -2,20 +2,22 @@
 //! of ICMP errors. The times come from [`crate::tcp::Setup`].
 
 use crate::app::Side;
+use crate::findings::attempts::IGNORED_ANSWERS;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::CauseTally;
-use crate::model::{Fact, Sighting};
+use crate::model::{Culprit, Fact, Role, Sighting};
 use crate::tcp::{Connection, IcmpReport, Setup};
-use crate::wire::{Endpoint, IcmpErrorKind};
+use crate::wire::IcmpErrorKind;
 
 /// Name of the number of attempts to which the server answered with a segment of an older
 /// connection.
 pub(in crate::findings) const OLDER_CONNECTIONS: &str = "others";
 
 /// Returns the host on the path that rejected the SYN by an ICMP error.
-pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Endpoint> {
-    connection.rejecting_host()
+pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Culprit> {
+    let endpoint = connection.rejecting_host()?;
+    Some(Culprit { role: Role::Network, endpoint })
 }
 
 /// Returns the number of attempts; an attempt with a retransmitted SYN is one.
@@ -75,4 +77,8 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(OLDER_CONNECTIONS, u64::from(setup.other_connection_segments() > 0));
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
+    let ttl = scene.connection.senders[Side::Server as usize].ttl();
+    shown.add(IGNORED_ANSWERS, u64::from(setup.is_answer_ignored(ttl)));
+    let is_away = setup.ignored_ack(path) && !path.ends_here(Side::Server);
+    shown.add("seen_away", u64::from(is_away));
 }

@@ -3,27 +3,54 @@
 //! Recognised in `judge/flight.rs`, which distinguishes a growing window from a constant one.
 
 use super::flight::{add_flights, rule_out_ends};
-use crate::findings::proof::Proof;
+use crate::findings::facts::Facts;
+use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::Shape;
 use crate::judge::thresholds::LINUX_RTO_MIN_NS;
-use crate::model::{Cause, Fact};
+use crate::model::{Cause, Fact, Owner};
+
+/// Name of the number of exchanges that a pause preceded.
+const AFTER_IDLE: &str = "after_idle";
 
 /// Proves a growing window by two flights and the number of round trips that it took to grow.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     add_flights(gap, proof);
     proof.add_fact("rounds", Fact::Count(round_trips(scene)));
-    let wall_ns = scene.exchange.wall_ns();
-    proof.add_fact("warm_ns", Fact::Ns(wall_ns.saturating_sub(scene.chain.ns)));
+    // An exchange on an open connection needs no set-up either.
+    let ledger = &scene.exchange.ledger;
+    let set_up_ns = ledger.of(Owner::Connect).saturating_add(ledger.of(Owner::Tls));
+    let spent_ns = scene.chain.ns.saturating_add(set_up_ns);
+    let without = if is_after_idle(scene) { "unpaused_ns" } else { "warm_ns" };
+    proof.add_fact(without, Fact::Ns(scene.exchange.wall_ns().saturating_sub(spent_ns)));
     let began = scene.exchange.began_at[gap.sender as usize];
     proof.add_fact("bytes", Fact::Bytes(scene.sender().nxt.saturating_sub(began)));
-    if scene.exchange.idle_ns >= LINUX_RTO_MIN_NS && !scene.exchange.connects {
+    if is_after_idle(scene) {
         proof.add_fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
     }
     proof.rule_out(Cause::SendBuffer, "grows", gap.flight.shape == Shape::Opening);
     proof.rule_out(Cause::CongestionWindow, "nothing_lost", scene.nothing_retransmitted());
     rule_out_ends(gap, proof);
+}
+
+/// Returns whether a pause may have reset the window (RFC 5681 §4.1).
+fn is_after_idle(scene: &Scene<'_>) -> bool {
+    scene.exchange.idle_ns >= LINUX_RTO_MIN_NS && !scene.exchange.connects
+}
+
+/// Counts the exchanges that a pause preceded.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    shown.add(AFTER_IDLE, u64::from(is_after_idle(scene)));
+}
+
+/// Returns the number of exchanges that a pause preceded if they are most: reusing connections does
+/// not help those.
+pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+    let after_idle = cause.shown.count(AFTER_IDLE);
+    let is_most = 2 * after_idle > cause.exchanges;
+    is_most.then_some(("restarts", Fact::Count(after_idle))).into_iter().collect()
 }
 
 /// Returns the number of round trips in which the sender waited. Several waits within one round

@@ -6,6 +6,7 @@
 
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
+use crate::findings::tally::CauseTally;
 use crate::model::Cause;
 
 /// Proves a spurious retransmission by the segment and its retransmission.
@@ -22,7 +23,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::Reordering, "sent_again", gap.repair.original.is_some());
 }
 
-/// Counts the D-SACKs.
+/// Returns the number of segments that were sent again for nothing: of waits, or of D-SACKs, if one
+/// wait has several.
+pub(super) fn count(cause: &CauseTally) -> u64 {
+    cause.count.max(cause.repaired)
+}
+
+/// Counts the D-SACKs that came since the exchange before.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    shown.add("dsack", scene.sender().history().counts.dsacks.into());
+    shown.add("dsack", scene.chain.segments.into());
 }

@@ -5,7 +5,9 @@ use crate::findings::confidence;
 use crate::findings::proof::Proof;
 use crate::findings::tally::EndpointTally;
 use crate::findings::thresholds::{FLOOD_COMPLETED_PART, FLOOD_HALF_OPEN_MIN, FLOOD_RATE_MIN};
-use crate::model::{Affected, Cause, Culprit, Evidence, Fact, Finding, Role, RuledOut, Sighting};
+use crate::model::{
+    Affected, Cause, Culprit, Evidence, Fact, Finding, Prediction, Role, RuledOut, Sighting,
+};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 use std::collections::BTreeSet;
@@ -179,7 +181,7 @@ pub(in crate::findings) fn recognise(
         lost_ns,
         share: 0.0,
         latency,
-        counterfactual: latency,
+        counterfactual: Prediction::exactly(latency),
         confidence: confidence::of_many(Cause::SynFlood, flood.count),
         evidence: flood.evidence(),
         evidence_flow: None,

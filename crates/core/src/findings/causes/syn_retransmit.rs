@@ -4,6 +4,7 @@
 
 use super::set_up::{add_handshake, add_icmp_errors};
 use crate::app::Side;
+use crate::dns::DNS_PORT;
 use crate::findings::facts::Facts;
 use crate::findings::fallback::FALLBACKS;
 use crate::findings::overflow::{EMPTY, OPEN};
@@ -18,11 +19,19 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     add_handshake(setup, proof);
     // Without a second SYN-ACK, the packet was lost between the vantage and the server.
     let side = match (setup.syn_acks, setup.syns) {
-        (2.., _) => "SYN-ACK",
+        (2.., _) if !setup.has_heard_first_answer() => "SYN-ACK",
         (_, 2..) if setup.syn_acks == 0 => "SYN, or each answer to it,",
         _ => "SYN, or the first answer to it,",
     };
-    proof.add_fact("side", Fact::Text(side.into()));
+    // What an ICMP error reports, and what met an older connection or a client that ignores it, was
+    // not lost.
+    let ttl = scene.connection.senders[Side::Server as usize].ttl();
+    let is_reported = scene.connection.icmp_report().is_some_and(|report| report.about_syn);
+    let is_ignored = setup.is_answer_ignored(ttl) || setup.other_connection_segments() > 0;
+    if !is_reported && !is_ignored {
+        proof.add_fact("side", Fact::Text(side.into()));
+    }
+    proof.add_fact("target", Fact::Text(scene.connection.server().to_string()));
     let reset = scene.connection.ending().reset.filter(|reset| reset.from == Side::Server);
     proof.rule_out(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
     add_icmp_errors(scene, proof);
@@ -30,14 +39,18 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     // not show that it had room for the earlier ones.
     let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;
     proof.rule_out(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
-    proof.rule_out(Cause::PathRtt, "sent_again", setup.syns > 1);
+    proof.rule_out(Cause::PathRtt, "sent_again", setup.syns > 1 && !is_ignored);
 }
 
-/// Returns the number of other connections that the server answered.
-pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
+/// Returns the number of other connections that the server answered, and the server's address if it
+/// is a resolver.
+pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let others = endpoint.set_ups.established.saturating_sub(cause.connections);
     let answers = others > 0 && cause.shown.count(FALLBACKS) == 0;
-    answers.then_some(("answered", Fact::Count(others))).into_iter().collect()
+    let answered = answers.then_some(("answered", Fact::Count(others)));
+    let resolver = Fact::Text(key.server.ip().to_string());
+    let of_resolver = (key.server.port == DNS_PORT).then_some(("resolver", resolver));
+    answered.into_iter().chain(of_resolver).collect()
 }
 
 /// Excludes a full accept queue if the attempts, taken together, show that it had room.

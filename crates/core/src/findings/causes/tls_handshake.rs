@@ -46,7 +46,7 @@ fn facts(
             continue;
         }
         facts.insert("server_own_ns", own_ns.clone());
-        let slow = 2 * own.lost_ns >= endpoint.all.ledger.of(Owner::Tls);
+        let slow = own.lost_ns >= endpoint.all.ledger.of(Owner::Tls) / 2;
         if let Some(instance) = own.worst.as_ref().filter(|_| slow) {
             facts.insert("slow_ns", own_ns);
             finding.evidence = instance.proof.evidence();

@@ -4,8 +4,7 @@ use crate::findings::buffer_limits;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
-use crate::model::Cause;
-use crate::tcp::Outcome;
+use crate::model::{Cause, Outcome};
 
 /// Proves a closed window by the ACK that closed it, the probes, the window update, and the data
 /// that waited.

@@ -43,7 +43,7 @@ impl Key {
     pub(in crate::findings) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
         let (client, server) = (connection.client(), connection.server());
         let culprit = match (rules(cause).culprit_seen)(connection, sender) {
-            Some(endpoint) => Culprit { role: Role::Network, endpoint },
+            Some(culprit) => culprit,
             None => cause.culprit(sender, client, server),
         };
         Self { server, cause, sender, culprit }
@@ -144,7 +144,7 @@ impl CauseTally {
     /// Counts one silence that cost an exchange of `wall_ns` the time `lost_ns`, without its
     /// instance.
     #[inline]
-    pub(super) fn add_one(&mut self, wall_ns: u64, lost_ns: u64) {
+    pub(in crate::findings) fn add_one(&mut self, wall_ns: u64, lost_ns: u64) {
         self.exchanges += 1;
         self.count += 1;
         self.lost_ns = self.lost_ns.saturating_add(lost_ns);

@@ -1,7 +1,7 @@
 //! Exchanges that ended with their connection, and the cost of a RST, or of a FIN that came too
 //! early.
 
-use crate::app::{Protocol, Side};
+use crate::app::{CANCEL, Protocol, Side};
 use crate::findings::retries::{self, FailedRequest};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
@@ -15,6 +15,9 @@ use crate::tcp::{Chain, Connection, Exchange, Sender};
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
+    if closed_ns.is_none() && was_taken(connection, exchange) {
+        return false;
+    }
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
         // The last data was sent before the capture, and the server has closed or forgotten the
         // connection since then.
@@ -25,8 +28,19 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
             None => connection.ending().unknown,
         };
     }
-    closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
-        >= IDLE_MIN_NS
+    // A server that never sent anything, and closed nothing, has no idle time that ran out.
+    let has_worked = connection.senders[Side::Server as usize].counts().actual_data_bytes > 0;
+    let quiet_ns = closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns);
+    (has_worked || closed_ns.is_some()) && quiet_ns.saturating_sub(since_ns) >= IDLE_MIN_NS
+}
+
+/// Returns whether the server's host acknowledged the request, if only by its RST: the connection
+/// still existed then, since the RST of a connection that does not exist has no ACK (RFC 9293
+/// §3.10.7.1).
+pub(in crate::findings) fn was_taken(connection: &Connection, exchange: &Exchange) -> bool {
+    let asked_at = exchange.began_at[Side::Client as usize];
+    !connection.was_reset_on_path()
+        && connection.senders[Side::Client as usize].una_seen() > asked_at
 }
 
 /// Returns whether the server, which sent no data in the capture, closed before the request reached
@@ -56,7 +70,7 @@ fn is_whole(connection: &Connection) -> bool {
 
 /// Returns whether the capture contains all packets of both sides, perhaps not with all their
 /// bytes: a snap length truncates packets, but removes none.
-fn has_no_hole(connection: &Connection) -> bool {
+pub(super) fn has_no_hole(connection: &Connection) -> bool {
     connection.faults().missing_bytes == 0
 }
 
@@ -67,11 +81,15 @@ fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
 
 /// Returns whether the data is known to be a request: it can be read, or is longer than a closing
 /// message.
-fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
+pub(super) fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
     match connection.protocol() {
         Protocol::Turns => false,
         Protocol::Tls => u64::from(exchange.first.payload_bytes) > HTTP2_CONTROL_BYTES,
-        _ => !exchange.kind.is_empty() && !exchange.kind.eq_ignore_ascii_case("QUIT"),
+        _ => {
+            let closing = ["QUIT", CANCEL];
+            let is_closing = closing.iter().any(|it| exchange.kind.eq_ignore_ascii_case(it));
+            !exchange.kind.is_empty() && !is_closing
+        }
     }
 }
 
@@ -89,6 +107,9 @@ fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
 pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
     let http = is_http(connection, exchange) && has_no_hole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
+    // A server that had received the request did not close for idleness.
+    let acked = connection.ending().fin_acks[Side::Server as usize];
+    let unanswered = unanswered && acked <= exchange.began_at[Side::Client as usize];
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
 

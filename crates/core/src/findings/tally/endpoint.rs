@@ -16,6 +16,7 @@ mod window_limits;
 pub use handshakes::Handshakes;
 pub use identity::Identity;
 pub use kinds::{Group, KIND_OTHER, Kinds};
+pub use nagle::Holds;
 pub use round_trips::RoundTrips;
 pub use samples::{Sample, Samples};
 pub use sender::SenderTally;
@@ -23,7 +24,7 @@ pub use set_ups::SetUps;
 
 use crate::app::{Label, Side};
 use crate::findings::tally::{Rows, Tails, Waits};
-use crate::model::{Cause, Ledger, Owner};
+use crate::model::{Cause, Ledger, Outcome, Owner};
 use crate::tcp::{Connection, Exchange};
 
 /// Sums of one server endpoint, in groups by mechanism.
@@ -100,9 +101,15 @@ impl EndpointTally {
         self.kinds.of(kind)
     }
 
-    /// Sums up the kinds beyond the maximum number.
-    pub(super) fn bound_kinds(&mut self) {
-        self.kinds.bound();
+    /// Sums up the kinds beyond `room`.
+    pub(super) fn bound_kinds(&mut self, room: usize) {
+        self.kinds.bound(room);
+    }
+
+    /// Returns the group of the kind with this digest ([`Label::digest`]), or that of the other
+    /// kinds.
+    pub(in crate::findings) fn kind_with_digest(&mut self, digest: u64) -> Option<&Group> {
+        self.kinds.with_digest(digest).map(|group| &*group)
     }
 
     /// Returns the group of all exchanges, and that of the kind with this digest
@@ -119,6 +126,27 @@ impl EndpointTally {
         }
     }
 
+    /// Changes the wall time of an exchange of `kind` by time of `owner`.
+    pub(in crate::findings) fn set_wall(
+        &mut self,
+        kind: u64,
+        (from_ns, to_ns): (u64, u64),
+        owner: Owner,
+    ) {
+        for group in self.all_and_kind(kind) {
+            group.ledger.add(owner, to_ns.saturating_sub(from_ns));
+            group.ledger.remove(owner, from_ns.saturating_sub(to_ns));
+            group.latency.replace(from_ns, to_ns);
+        }
+    }
+
+    /// Counts an exchange of `kind` that was in progress when the capture ended.
+    pub(in crate::findings) fn add_open(&mut self, kind: u64, ledger: &Ledger) {
+        for group in self.all_and_kind(kind) {
+            group.add_ledger(ledger, Outcome::Open);
+        }
+    }
+
     /// Moves time of an exchange of `kind` from one owner to another.
     pub(in crate::findings) fn transfer(&mut self, kind: u64, from: Owner, to: Owner, ns: u64) {
         for group in self.all_and_kind(kind) {
@@ -128,8 +156,8 @@ impl EndpointTally {
 
     /// Counts an exchange that belongs to no connection.
     pub(in crate::findings) fn add(&mut self, kind: &str, ledger: &Ledger) {
-        self.all.add_ledger(ledger);
-        self.kinds.at(kind.into()).add_ledger(ledger);
+        self.all.add_ledger(ledger, Outcome::Answered);
+        self.kinds.at(kind.into()).add_ledger(ledger, Outcome::Answered);
     }
 
     /// Adds the sums of a shard.

@@ -6,7 +6,7 @@ use crate::capture::FrameId;
 use crate::judge::QueueDelay;
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::model::{Cause, Owner, Sighting, Vantage};
-use crate::tcp::{Connection, Exchange, Outcome, SimpleExchange};
+use crate::tcp::{Connection, Exchange, SimpleExchange};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
@@ -82,7 +82,7 @@ impl Queues {
         // The time mostly ends with the ACK of its last byte.
         let seen_ns = connection.last.time_ns.saturating_sub(exchange.start_ns);
         let slow = seen_ns.max(exchange.ledger.of(Owner::Path)) >= QUEUE_DELAY_MIN_NS;
-        if slow && exchange.response_seen && exchange.outcome == Outcome::Complete {
+        if slow && exchange.response_seen && exchange.outcome.is_complete() {
             self.slow(connection, exchange);
         }
     }

@@ -9,8 +9,8 @@ use crate::findings::tally::Tally;
 use crate::findings::tally::culprits::{CauseTally, Key, Rank};
 use crate::findings::tally::endpoint::Group;
 use crate::findings::tally::waits::Waits;
-use crate::model::{Cause, Culprit, Owner, Role, Sighting};
-use crate::tcp::{Chain, Connection, Exchange, Outcome, SimpleExchange};
+use crate::model::{Cause, Culprit, Outcome, Owner, Role, Sighting};
+use crate::tcp::{Chain, Connection, Exchange, SimpleExchange};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
@@ -76,7 +76,7 @@ fn only_wait<'a>(connection: &Connection, exchange: &'a Exchange) -> Option<&'a 
         && chain.sender == Side::Server
         && chain.count == 1
         && exchange.handshake.is_none()
-        && exchange.outcome == Outcome::Complete
+        && exchange.outcome == Outcome::Answered
         && exchange.response_seen
         && exchange.path_waits == 0
         && exchange.set_up_late_ns(connection.path.base_rtt_ns()) == 0

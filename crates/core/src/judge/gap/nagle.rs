@@ -12,11 +12,14 @@ pub struct NagleEvidence {
     pub holds: u32,
     /// Number of times that such a segment left only some time after that ACK.
     pub missed: u32,
+    /// Number of these that left within an eighth of the wait after the ACK, or within twice the
+    /// tolerance of an effect.
+    pub nearly: u32,
 }
 
 impl NagleEvidence {
     /// No evidence.
-    pub const NONE: Self = Self { refuted: 0, holds: 0, missed: 0 };
+    pub const NONE: Self = Self { refuted: 0, holds: 0, missed: 0, nearly: 0 };
 
     /// Returns whether the sender has broken Nagle's rule.
     pub fn is_refuted(&self) -> bool {
@@ -74,14 +77,17 @@ mod tests {
 
     #[test]
     fn a_sender_is_known_to_hold_after_several_holds_and_fewer_misses() {
-        let known = |holds, missed| NagleEvidence { holds, missed, refuted: 0 }.is_known_to_hold();
+        let known = |holds, missed| {
+            NagleEvidence { holds, missed, ..NagleEvidence::NONE }.is_known_to_hold()
+        };
         assert!(known(3, 0) && known(4, 3));
         assert!(!known(2, 0) && !known(3, 3));
     }
 
     #[test]
     fn a_sender_that_often_goes_on_between_acks_does_not_wait_for_them() {
-        let leaves = |holds, missed| NagleEvidence { holds, missed, refuted: 1 }.leaves_with_acks();
+        let of = |holds, missed| NagleEvidence { holds, missed, refuted: 1, nearly: 0 };
+        let leaves = |holds, missed| of(holds, missed).leaves_with_acks();
         assert!(leaves(5, 1) && !leaves(4, 1) && !leaves(2, 0));
     }
 

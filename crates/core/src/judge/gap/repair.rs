@@ -23,6 +23,9 @@ pub struct Repair {
     pub unseen: bool,
     /// If the departure is a retransmission: no later data had been sent.
     pub tail: bool,
+    /// If the departure is a retransmission: its sender, at the vantage, has not taken in the answer
+    /// that acknowledges the original, though that had passed the vantage.
+    pub deaf: bool,
     /// Later packets overtook the departure.
     pub overtaken: bool,
     /// Time since the first packet that overtook the departure passed, ns.

@@ -24,7 +24,7 @@ pub(super) fn render(page: &mut Page<'_>, comparison: &Comparison) {
     page.line(&heads);
     for ([low, high], label) in spans.into_iter().zip(&labels) {
         let side = |run: &Sample, rank| {
-            let within = run.at_least(low) - run.at_least(high);
+            let within = run.at_least(low).saturating_sub(run.at_least(high));
             let share = within as f64 / run.count().max(1) as f64;
             let filled = (share * bar as f64).round() as usize;
             let filled = if within > 0 { filled.max(1) } else { 0 };

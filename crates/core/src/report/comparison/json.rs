@@ -41,6 +41,7 @@ pub fn to_json(comparison: &Comparison, tool_version: &str) -> Value {
         "owners": comparison.owners().into_iter().map(owner).collect::<Vec<_>>(),
         "new_faults": comparison.new_faults,
         "gone_faults": comparison.gone_faults,
+        "prediction": comparison.outlook(),
     })
 }
 

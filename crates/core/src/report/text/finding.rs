@@ -61,7 +61,7 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     if let Some(load) = finding.load {
         facts.push(format!("with {}", counted(load.connections, "connection", "connections")));
     }
-    facts.push(format!("confidence {:.2}", finding.confidence));
+    facts.push(phrases::confidence(finding));
     let title = page.look.paint(Paint::Bold, finding.cause.id());
     let class = class(page.look, finding);
     let plain = 7 + columns_of(finding.cause.id());

@@ -1,10 +1,12 @@
 //! The ledger as a bar, and the latency of exchanges as a table.
 
 use super::counted;
-use super::is_predicted;
+use super::effect::is_predicted;
 use super::sums;
 use crate::model::units::endpoint_or_others;
-use crate::model::{EndpointReport, Finding, Latency, Ledger, Owner, Report, units};
+use crate::model::{
+    EndpointReport, Finding, Latency, Ledger, OutcomeKind, Owner, Prediction, Report, units,
+};
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::share_of;
 use crate::report::style::{Look, Paint};
@@ -132,9 +134,11 @@ impl Columns {
             _ => &[0, 1, 2, 3],
         };
         let kinds = report.endpoints.iter().flat_map(|at| &at.kinds).map(|kind| kind.latency);
-        let without = report.findings.iter().map(|finding| finding.counterfactual);
-        let all = report.endpoints.iter().map(|at| at.latency).chain(kinds).chain(without);
-        let longest = all.chain([report.latency]).flat_map(shown_times).map(|it| columns_of(&it));
+        let without = report.findings.iter().filter(|finding| is_predicted(finding));
+        let without = without.flat_map(|finding| left_over_times(&finding.counterfactual));
+        let all = report.endpoints.iter().map(|at| at.latency).chain(kinds);
+        let all = all.chain([report.latency]).flat_map(shown_times).chain(without);
+        let longest = all.map(|it| columns_of(&it));
         let time = 1 + longest.max().unwrap_or(0).max(TIME_COLUMNS - 1);
         let name = look.width.saturating_sub(2 + 11 + times.len() * time).clamp(16, 44);
         Self { name, time, times }
@@ -151,6 +155,16 @@ fn shown_times(at: Latency) -> [String; 4] {
     [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns].map(units::duration)
 }
 
+/// Formats a predicted latency: the interval of each percentile.
+fn left_over_times(Prediction { least, most, .. }: &Prediction) -> [String; 4] {
+    [
+        units::range(least.p50_ns, most.p50_ns),
+        units::range(least.p90_ns, most.p90_ns),
+        units::range(least.p99_ns, most.p99_ns),
+        units::range(least.max_ns, most.max_ns),
+    ]
+}
+
 fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
     let mut name = endpoint_or_others(&at.endpoint);
     if let Some(software) = at.software.as_deref().map(units::printable)
@@ -159,6 +173,7 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
         name += &format!("  {software}");
     }
     percentiles(page, &name, columns, Some(at.exchanges), &at.latency);
+    outcomes(page, at);
     let alone = report.endpoints.len() == 1;
     let here = predicted(report, at.exchanges)
         .filter(|finding| alone || server(finding) == &at.endpoint)
@@ -168,6 +183,51 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
     for kind in kinds.take(KINDS_MAX) {
         let name = format!("  {}", units::printable(&kind.kind));
         percentiles(page, &name, columns, Some(kind.exchanges), &kind.latency);
+    }
+}
+
+/// Number of error codes shown for an endpoint.
+const CODES_MAX: usize = 4;
+
+/// Writes how many exchanges of an endpoint had no complete answer, and how many an error.
+fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
+    let whole = units::count(at.exchanges);
+    let incomplete = at.outcomes.incomplete();
+    if incomplete > 0 {
+        let kinds = OutcomeKind::ALL.iter().filter_map(|&kind| {
+            let count = at.outcomes.of(kind);
+            let words = incomplete_words(kind).filter(|_| count > 0)?;
+            Some(format!("{} {words}", units::count(count)))
+        });
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "{} of {whole} without a complete answer ({kinds}), counted until they ended",
+            units::count(incomplete)
+        );
+        page.paragraph(None, &text, 4);
+    }
+    let errors = at.outcomes.of(OutcomeKind::Error);
+    if errors > 0 {
+        let codes = at.outcomes.codes();
+        let shown = codes.iter().take(CODES_MAX);
+        let shown = shown.map(|(code, count)| format!("{code} × {}", units::count(*count)));
+        let more = if codes.len() > CODES_MAX { ", …" } else { "" };
+        let codes = shown.collect::<Vec<_>>().join(", ");
+        let errors = units::count(errors);
+        let text = format!("{errors} of {whole} answered with an error ({codes}{more})");
+        page.paragraph(None, &text, 4);
+    }
+}
+
+/// Returns the words for an outcome without a complete answer.
+fn incomplete_words(kind: OutcomeKind) -> Option<&'static str> {
+    match kind {
+        OutcomeKind::Answered | OutcomeKind::Error => None,
+        OutcomeKind::CutShort => Some("cut short"),
+        OutcomeKind::Closed => Some("closed before it began"),
+        OutcomeKind::Reset => Some("reset"),
+        OutcomeKind::Unacknowledged => Some("never acknowledged"),
+        OutcomeKind::Open => Some("still open"),
     }
 }
 
@@ -184,12 +244,16 @@ fn server(finding: &Finding) -> &Endpoint {
 
 fn without(page: &mut Page<'_>, finding: &Finding, columns: &Columns) {
     let name = format!("  without {}", finding.cause.id());
-    percentiles(page, &name, columns, None, &finding.counterfactual);
+    row(page, &name, columns, "", left_over_times(&finding.counterfactual));
 }
 
 fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {
     let exchanges = of.map(units::count).unwrap_or_default();
-    let times = columns.shown(shown_times(*at));
+    row(page, name, columns, &exchanges, shown_times(*at));
+}
+
+fn row(page: &mut Page<'_>, name: &str, columns: &Columns, exchanges: &str, times: [String; 4]) {
+    let times = columns.shown(times);
     let name = left(&cut(name, columns.name), columns.name);
-    page.line(&format!("  {name}{}{times}", right(&exchanges, 11)));
+    page.line(&format!("  {name}{}{times}", right(exchanges, 11)));
 }

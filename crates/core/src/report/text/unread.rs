@@ -19,6 +19,18 @@ pub(super) fn warn_of_links(page: &mut Page<'_>, report: &Report) {
     ));
 }
 
+/// Warns of frames in tunnels of a kind that is not read.
+pub(super) fn warn_of_tunnels(page: &mut Page<'_>, report: &Report) {
+    let mut errors = report.totals.decode_errors.errors();
+    let unread = errors.find(|(kind, _)| *kind == DecodeError::TunnelUnsupported);
+    let Some((_, count)) = unread.filter(|(_, count)| *count > 0) else { return };
+    let frames = counted(count, "frame was", "frames were");
+    page.warning(&format!(
+        "{frames} left out: what their GRE tunnel carries is not read; capture before or behind \
+         the tunnel"
+    ));
+}
+
 /// Returns the unsupported link types in brackets; supported ones have a name.
 fn named_links(report: &Report) -> String {
     let links = report.inputs.iter().flat_map(|input| &input.link_types);

@@ -11,6 +11,17 @@ use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
 use crate::wire::{Endpoint, Segment, TcpFlags};
 
+/// How far a connection has come to its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// One side at least may send.
+    Open,
+    /// Both sides sent a FIN, or a RST ended the connection.
+    Over,
+    /// Both FINs are acknowledged, too.
+    Clean,
+}
+
 impl Connection {
     /// The end that opened the connection.
     pub fn client(&self) -> Endpoint {
@@ -35,6 +46,14 @@ impl Connection {
     /// Returns whether ACKs without data were sent and none of them was captured.
     pub fn lacks_acks(&self) -> bool {
         !self.pure_acks && self.faults().missing_acks > 0
+    }
+
+    /// Returns whether nothing shows that both ends take part: the handshake is incomplete, or all
+    /// that was captured is a packet or two of one end.
+    pub fn is_attempt(&self) -> bool {
+        let packets = self.senders.each_ref().map(|sender| sender.counts().packets);
+        let is_one_sided = packets.contains(&0) && packets.iter().sum::<u64>() <= 2;
+        self.setup.half_open() || is_one_sided
     }
 
     /// Name of the software that `side` states, if it states one.
@@ -126,6 +145,15 @@ impl Connection {
         self.ended().is_some_and(|ending| {
             ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
         })
+    }
+
+    /// How far the connection has come to its end.
+    pub fn end(&self) -> End {
+        match self.is_over() {
+            false => End::Open,
+            true if self.left_cleanly() => End::Clean,
+            true => End::Over,
+        }
     }
 
     /// Returns whether both sides closed and both FINs are acknowledged, so that later segments

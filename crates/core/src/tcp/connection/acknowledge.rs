@@ -126,8 +126,9 @@ impl Connection {
             return;
         }
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        if before >= self.timeline.retire_at {
-            // The response arrived during the upload.
+        let counted_ns = self.timeline.front().map_or(0, |exchange| exchange.end_ns);
+        if before >= self.timeline.retire_at || counted_ns + rtt_client_ns >= segment.time_ns {
+            // The response arrived during the upload, or the wait for this ACK is counted already.
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());
         }
         let server = &self.senders[Side::Server as usize];

@@ -25,10 +25,11 @@ impl Connection {
             && ends_are_known
             && self.senders[Side::Server as usize].seen()
             && self.faults().missing_bytes == 0
+            && !self.has_sent_only_early_data()
     }
 
-    /// Returns whether the server only sends frames that keep the connection alive while its client
-    /// waits for a response, so that the wait continues.
+    /// Returns whether the server only sends frames that keep the connection alive, or reports of
+    /// progress, while its client waits for a response, so that the wait continues.
     pub(super) fn only_keeps_alive(
         &self,
         side: Side,
@@ -36,7 +37,10 @@ impl Connection {
         payload: &[u8],
     ) -> bool {
         side == Side::Server
-            && self.framer.protocol() == Protocol::Http2
+            && matches!(
+                self.framer.protocol(),
+                Protocol::Http2 | Protocol::Mysql | Protocol::Postgres
+            )
             && self.timeline.all_asked()
             && payload.len() == segment.payload_len as usize
             && self.senders[side as usize].in_order() == start

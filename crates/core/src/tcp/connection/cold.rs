@@ -1,8 +1,10 @@
 //! State that few connections have while they are open.
 
 use crate::judge::QueueDelay;
+use crate::tcp::connection::accept::Refused;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::icmp::IcmpReport;
+use crate::tcp::connection::relayed::Relay;
 use crate::tcp::connection::suspended::{AckedLate, Suspended};
 use crate::tcp::connection::{Connection, blocked, doubt, limits};
 use crate::tcp::exchange::Exchange;
@@ -36,6 +38,9 @@ pub(super) struct ColdState {
     pub suspended: Option<Box<Suspended>>,
     /// Such a retransmission after its sender sent more data.
     pub contested: Option<Box<Suspended>>,
+    /// The first fast retransmission of a recovery, until an ACK shows whether it answers that or
+    /// the first transmission.
+    pub fast: Option<Box<Suspended>>,
     /// A retransmission that seems to have been needed, until its sender sends more: a second ACK
     /// would show that the receiver got both transmissions.
     pub counted: Option<Box<Suspended>>,
@@ -55,11 +60,15 @@ pub(super) struct ColdState {
     pub icmp_report: Option<Box<IcmpReport>>,
     /// Queueing delay that transfers cause, indexed by sender.
     pub queue_delay: Option<Box<[QueueDelay; 2]>>,
+    /// The last segments that their receivers would not accept, indexed by sender.
+    pub refused: Option<Box<[Refused; 2]>>,
     /// Defects of the capture, if there are any.
     pub faults: Option<Box<CaptureFaults>>,
     /// Exchanges held back until more is known of the path.
     #[expect(clippy::vec_box, reason = "they are in boxes before and after that")]
     pub kept: Vec<Box<Exchange>>,
+    /// What its answers show of a proxy before the server.
+    pub relay: Relay,
     /// The connection is a copy of one with other addresses, and is reported only with those.
     pub is_copy: bool,
 }
@@ -73,6 +82,7 @@ impl ColdState {
             echoes: _,
             suspended,
             contested,
+            fast,
             counted,
             acked_late,
             doubted,
@@ -81,12 +91,14 @@ impl ColdState {
             trace,
             icmp_report,
             queue_delay,
+            refused: _,
             faults,
             kept,
+            relay: _,
             is_copy: _,
         } = self;
         let held = suspended.is_some() || contested.is_some() || counted.is_some();
-        let repeated = held || acked_late.is_some() || !kept.is_empty();
+        let repeated = held || fast.is_some() || acked_late.is_some() || !kept.is_empty();
         let doubted = doubted.as_deref().is_some_and(|doubted| !is_known(doubted));
         let other = doubted || queued.is_some() || blocked.is_some() || queue_delay.is_some();
         let other_state =
@@ -97,7 +109,7 @@ impl ColdState {
     /// Returns whether a gap is not yet settled.
     #[inline]
     fn is_unsettled(&self) -> bool {
-        let held = self.suspended.is_some() || self.contested.is_some();
+        let held = self.suspended.is_some() || self.contested.is_some() || self.fast.is_some();
         let repeated = held || self.counted.is_some();
         let doubted = self.doubted.is_some() || self.blocked.is_some();
         repeated || self.acked_late.is_some() || doubted

@@ -2,6 +2,7 @@
 //! sender knew by then, the silence that it ends, and its content.
 
 use crate::app::Side;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
@@ -25,6 +26,8 @@ struct Data<'a> {
     base_ns: u64,
     /// `true` if the segment repeats data that had arrived.
     arrived: bool,
+    /// `true` if its sender has not taken in the answer to what it repeats.
+    deaf: bool,
 }
 
 impl Data<'_> {
@@ -80,6 +83,7 @@ impl Connection {
             trace.kind = Some(data.kind);
         }
         if matches!(data.kind, Kind::Probe | Kind::Late) {
+            self.stop_counting_acks(side);
             return self.depart(&data, &since);
         }
         self.follow_repetition(&data, shared);
@@ -111,7 +115,7 @@ impl Connection {
     ) -> Data<'a> {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
-        self.senders[index].begin_behind_keep_alive(segment);
+        self.senders[index].begin_behind_keep_alive(segment, self.mid_stream);
         let start = self.senders[index].position(segment.seq.wrapping_add(syn));
         let end = start + u64::from(segment.payload_len);
         let base_ns = self.path.base_rtt_ns();
@@ -134,16 +138,22 @@ impl Connection {
             // The data in between will be retransmitted, or is missing in the capture.
             since.excuse_missing();
         }
+        let deaf = kind == Kind::Retransmission(Recovery::Timer)
+            && self.has_not_heard(side, (start, end), segment.time_ns);
+        if deaf {
+            self.senders[index].unacknowledge(start);
+        }
         let arrived = match kind {
             Kind::Probe | Kind::Late => true,
+            Kind::Retransmission(_) if deaf => false,
             Kind::Retransmission(_) => {
                 let sender = &self.senders[index];
                 let is_spurious = || sender.is_spurious((start, end), segment.time_ns, base_ns);
-                self.arrives(side) || is_spurious()
+                self.arrives(side) && !self.is_awaited_here(side, (start, end)) || is_spurious()
             }
             _ => false,
         };
-        Data { side, segment, start, end, kind, base_ns, arrived }
+        Data { side, segment, start, end, kind, base_ns, arrived, deaf }
     }
 
     /// Adds the data to its sender's stream.
@@ -157,6 +167,9 @@ impl Connection {
     /// the capture.
     fn follow_repetition(&mut self, data: &Data<'_>, shared: &mut Shared) {
         let &Data { side, segment, start, arrived, .. } = data;
+        if matches!(data.kind, Kind::Retransmission(_)) {
+            self.senders[side as usize].follow_tail(start, segment);
+        }
         if !data.is_timer_repetition() || arrived {
             return;
         }
@@ -200,7 +213,8 @@ impl Connection {
         }
         let only_keeps_alive =
             data.is_new() && self.only_keeps_alive(side, (start, segment), payload);
-        let is_awaited = !only_keeps_alive && self.moves_cursor(side, kind, arrived, start);
+        let is_awaited =
+            !only_keeps_alive && (data.deaf || self.moves_cursor(side, kind, arrived, start));
         let waits = is_awaited && self.timeline.accrues();
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
@@ -263,13 +277,18 @@ impl Connection {
     fn attribute_silence(&mut self, data: &Data<'_>, maybe_idle: bool, silence: &Gap) -> bool {
         let &Data { side, segment, end, .. } = data;
         if data.is_timer_repetition() {
-            let gap = *silence;
+            let mut gap = *silence;
+            gap.repair.deaf = data.deaf;
             let stamp = self.senders[side as usize].stamp(segment, gap.repair.original);
             self.cold_mut().suspended = Some(Box::new(Suspended { gap, end, stamp }));
             return false;
         }
         if !maybe_idle {
             self.attribute(silence, end);
+            if data.kind == Kind::Retransmission(Recovery::Fast) && !silence.losses.in_recovery {
+                let stamp = self.senders[side as usize].stamp(segment, silence.repair.original);
+                self.cold_mut().fast = Some(Box::new(Suspended { gap: *silence, end, stamp }));
+            }
         }
         true
     }
@@ -296,6 +315,8 @@ impl Connection {
             self.timeline.note_client_data();
         }
         self.framer.set_overlapping(overlaps);
+        let at_once_ns = self.path.known_rtt_ns(side) + HOST_DELAY_MAX_NS;
+        self.framer.set_late(before.0 > 0 && segment.time_ns > before.0 + at_once_ns);
         self.stream(side, start, segment, payload, shared);
         self.timeline.end_overlap();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {

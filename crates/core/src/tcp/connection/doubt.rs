@@ -4,7 +4,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::{self, Gap, MissingPackets, Turn, busy, may_be_probe, may_be_timer, timed_out};
-use crate::model::{Slice, Slices};
+use crate::model::{Cause, Owner, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::SinceDeparture;
@@ -235,6 +235,25 @@ impl Connection {
         if last.frame == doubted.frame && waited && doubted.slice.cause == busy.cause {
             self.timeline.revise(&doubted.change(timed_out(busy.ns)));
         }
+    }
+
+    /// Revises the attribution of `gap`, which ended with a fast retransmission of data that later
+    /// segments had only overtaken. A client that has sent nothing since was waiting for the response,
+    /// as if it had not sent the data again.
+    pub(super) fn revise_overtaken(&mut self, gap: &Gap) {
+        let lost = Cause::FastRecovery;
+        let slices = judge::judge(gap);
+        let only = slices.iter().all(|slice| slice.cause == Some(lost));
+        if gap.sender == Side::Client && only && self.timeline.cursor_ns == gap.end_ns {
+            let slice = Slice::of(Owner::FastRecovery, lost, gap.len_ns());
+            self.timeline.continue_gap(gap.sender, slice, gap.start_ns);
+            return;
+        }
+        let of_loss = slices.iter().filter(|slice| slice.cause == Some(lost));
+        let ns = of_loss.map(|slice| slice.ns).sum();
+        let (sender, frame) = (gap.sender, gap.next.frame);
+        let (from, to) = (Slice::of(Owner::FastRecovery, lost, ns), judge::overtaken(ns));
+        self.timeline.revise(&Change::Slice { sender, frame, from, to });
     }
 
     /// Revises the attribution of `gap`, which ended with a spurious retransmission: the sender's

@@ -1,10 +1,10 @@
 //! The end of a connection, and the decisions that are possible only then.
 
 use crate::app::{Protocol, Side};
-use crate::judge::thresholds::RTO_MIN_NS;
-use crate::model::{Cause, Class, Family, Owner, Sighting};
+use crate::judge::thresholds::{HOST_DELAY_MAX_NS, RTO_MIN_NS};
+use crate::model::{Cause, Class, Family, Outcome, Owner, Sighting};
 use crate::tcp::connection::Connection;
-use crate::tcp::exchange::{Chain, Change, Exchange, Opening, Outcome};
+use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, SinceDeparture};
@@ -32,6 +32,8 @@ pub struct Ending {
     pub over_ns: Option<u64>,
     /// The frames of the FINs.
     pub fin: [Option<Sighting>; 2],
+    /// Position up to which the first FIN of each side acknowledges its peer's data.
+    pub fin_acks: [u64; 2],
 }
 
 impl Connection {
@@ -66,8 +68,15 @@ impl Connection {
             if cut {
                 self.timeline.reopen_response();
             }
-            let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
-            if !over && !self.server_closed_early {
+            let unacknowledged = side == Side::Client && self.unacknowledged_request().is_some();
+            let outcome = match () {
+                () if over => Outcome::Answered,
+                () if unacknowledged => Outcome::Unacknowledged,
+                () => Outcome::Reset { by: side },
+            };
+            if unacknowledged {
+                self.accrue_unacknowledged();
+            } else if !over && !self.server_closed_early {
                 // A side that had closed no longer waits.
                 let left = self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].nxt);
                 let left = left.filter(|_| side == Side::Client);
@@ -138,7 +147,11 @@ impl Connection {
         let waiting = waiting && self.timeline.front().is_some_and(|it| it.request_seen);
         if waiting && !(closed && self.is_one_way()) {
             self.resume();
-            self.accrue_to(Side::Server, segment.time_ns, Sighting::of(Side::Server, segment));
+            // A client that had closed no longer waits, unless a response is on its way.
+            let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
+            let left = self.ending().fin[Side::Client as usize].filter(|_| !comes);
+            let end = left.unwrap_or(Sighting::of(Side::Server, segment));
+            self.accrue_to(Side::Server, end.time_ns, end);
             self.server_closed_early = true;
         }
     }
@@ -254,12 +267,19 @@ impl Connection {
         if is_revised || exchange.chains.iter().any(revised) {
             self.settle(&mut exchange);
         }
+        self.settle_relay(&mut exchange);
         if exchange.causes() & 1 << Cause::SlowStart as u64 != 0 {
             Side::ALL.into_iter().for_each(|side| self.settle_rate(side, &mut exchange));
         }
         Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
-        if !exchange.counts() || !in_window || self.is_copy() {
+        if !in_window || self.is_copy() {
+            return;
+        }
+        if !exchange.counts() {
+            if exchange.outcome == Outcome::Open && exchange.is_awaiting() {
+                sink.unanswered(self, &exchange);
+            }
             return;
         }
         if self.mid_stream {
@@ -272,6 +292,10 @@ impl Connection {
     /// Counts a finished exchange and passes it to the sink.
     pub(super) fn count(&mut self, exchange: &Exchange, sink: &mut impl Sink) {
         self.totals.exchanges += 1;
+        if let Some(code) = exchange.outcome.error() {
+            let counted = if code.is_challenge() { Side::Client } else { Side::Server };
+            self.totals.causes[counted as usize] |= 1 << Cause::ErrorResponses as u64;
+        }
         self.totals.ledger.merge(&exchange.ledger);
         for chain in &exchange.chains {
             let is_fault = chain.cause.class() == Class::Fault;
@@ -306,12 +330,16 @@ impl Connection {
         let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
         let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
         let segments = sender.history_mut().counts.take_fast();
+        let dsacks = sender.history_mut().counts.take_dsacks();
         for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
             if chain.cause.family() == Family::Loss {
                 chain.least_ns = least_ns;
             }
             if chain.cause == Cause::FastRecovery {
                 chain.segments = u32::try_from(segments).unwrap_or(u32::MAX);
+            }
+            if chain.cause == Cause::SpuriousRetransmission {
+                chain.segments = dsacks;
             }
         }
     }
@@ -362,7 +390,26 @@ impl Connection {
             if self.nagle(side).is_refuted() {
                 exchange.revise(&Change::NoNagle { sender: side });
             }
+            self.refute_ceiling(side, exchange);
             self.subtract_opening(side, exchange);
+        }
+    }
+
+    /// Refutes a send buffer as the limit of `side`.
+    fn refute_ceiling(&self, side: Side, exchange: &mut Exchange) {
+        let buffer = |chain: &&Chain| chain.cause == Cause::SendBuffer && chain.sender == side;
+        let Some(chain) = exchange.chains.iter().find(buffer) else { return };
+        let sender = &self.senders[side as usize];
+        let greatest = sender.counts().flight_size_max_bytes;
+        let rounds = CeilingRounds {
+            sent_bytes: exchange.sent_bytes(side, sender.nxt),
+            ceiling_bytes: chain.gap.flight.ceiling().unwrap_or(greatest),
+            stops: chain.count.into(),
+            took_ns: chain.ns.saturating_add(exchange.ledger.of(Owner::Bandwidth)),
+            rtt_ns: self.path.base_rtt_ns(),
+        };
+        if rounds.refute() {
+            exchange.revise(&Change::NoCeiling { sender: side });
         }
     }
 
@@ -380,6 +427,10 @@ impl Connection {
         let needed_ns = self.setup.repeated_ns(&self.path).min(again_ns);
         exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, again_ns - needed_ns);
         exchange.repeated_setup_ns = needed_ns;
+        if self.setup.refused && self.icmp_report().is_some_and(|report| report.about_syn) {
+            // The errors are the cause of the whole attempt.
+            return;
+        }
         let cause = self.setup.cause(&self.path);
         if cause == Cause::AcceptQueueOverflow {
             exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, needed_ns);
@@ -485,7 +536,9 @@ impl Connection {
                 && self.timeline.front().is_some_and(|exchange| {
                     cut_short || exchange.request_seen && !exchange.response_seen
                 });
-            if let Some(fin) = self.ending().fin[Side::Client as usize].filter(|_| unanswered) {
+            let is_stuck = self.unacknowledged_request().is_some();
+            let fin = self.ending().fin[Side::Client as usize];
+            if let Some(fin) = fin.filter(|_| unanswered && !is_stuck) {
                 self.accrue_to(Side::Server, fin.time_ns, fin);
             }
             let server_fin = self.ending().fin[Side::Server as usize];
@@ -495,17 +548,13 @@ impl Connection {
                 // The response ends before its announced end; the client learns that now.
                 self.timeline.end_early(fin);
             }
-            let closed = server_fin.is_some();
-            let outcome = match (self.timeline.may_be_over(), closed) {
-                (true, _) => Outcome::Complete,
-                (false, true) => Outcome::Closed,
-                (false, false) => Outcome::Unfinished,
-            };
+            self.accrue_unacknowledged();
+            let outcome = self.outcome();
             self.left_unanswered = unanswered
                 && !cut_short
                 && self.ending().fin[Side::Client as usize].is_none()
                 && self.senders[Side::Server as usize].started()
-                && outcome == Outcome::Unfinished;
+                && outcome == Outcome::Open;
             let position = self.senders[Side::Server as usize].nxt;
             self.timeline.settle_pauses(self.first_close_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);
@@ -527,15 +576,15 @@ impl Connection {
         let setup = &self.setup;
         // A client that waits for a response repeats its SYN. If there is a single SYN, from the
         // client's own or a forged address, nothing waits.
-        let repeated = setup.syns > 1 || setup.syn_acks > 1 && setup.established_ns().is_some();
+        let repeated = setup.syns > 1 || setup.syn_acks > 1 && setup.is_established();
         let troubled = setup.refused || repeated;
-        let Some(syn) = setup.frames().syn.filter(|_| !setup.claimed && troubled) else {
-            return;
-        };
+        let syn = setup.frames().syn.filter(|_| !setup.claimed && troubled);
+        let Some(syn) = syn.filter(|_| !self.sends_probes()) else { return };
         let end_ns = match (setup.refused, setup.established_ns()) {
             (_, Some(established_ns)) => established_ns,
             (true, None) => self.ending().reset.map_or(self.last.time_ns, |reset| reset.time_ns),
-            (false, None) => setup.syn_last_ns().max(setup.syn_ack_last_ns()),
+            // A client that does not answer the SYN-ACK waits for nothing.
+            (false, None) => setup.syn_last_ns().max(setup.syn_ack_first_ns().unwrap_or(0)),
         };
         let mut exchange = Exchange {
             kind: "connect".into(),
@@ -549,12 +598,60 @@ impl Connection {
         };
         exchange.outcome = match (setup.refused, setup.established_ns()) {
             (true, _) => Outcome::Reset { by: Side::Server },
-            (_, Some(_)) => Outcome::Complete,
-            _ => Outcome::Unfinished,
+            (_, Some(_)) => Outcome::Answered,
+            _ => Outcome::Unacknowledged,
         };
-        exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
+        (exchange.repeated_setup_ns, _) = setup.split(end_ns, 0, &mut exchange.ledger);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.setup.claimed = true;
         self.timeline.done.push_back(Box::new(exchange));
+    }
+}
+
+/// The data that a sender sent below a ceiling of its flight.
+struct CeilingRounds {
+    sent_bytes: u64,
+    ceiling_bytes: u64,
+    /// Number of times that the sender stopped.
+    stops: u64,
+    /// Time of these stops and of the data on the link, ns.
+    took_ns: u64,
+    /// Minimum round trip, ns.
+    rtt_ns: u64,
+}
+
+impl CeilingRounds {
+    /// Returns whether the ceiling did not limit the sender. A full buffer stops its sender about
+    /// once a round trip, and lets it send at least two thirds of its size in that time: Linux wakes
+    /// a writer when a third of it is free (`sk_stream_is_writeable`). A sender that stops more than
+    /// twice a round trip and is slower than that sends at a pace.
+    fn refute(&self) -> bool {
+        let round_ns = u128::from(self.rtt_ns + HOST_DELAY_MAX_NS);
+        let ceiling = u128::from(self.ceiling_bytes.max(1));
+        let rounds_ns = u64::try_from(u128::from(self.sent_bytes) * round_ns / ceiling);
+        let is_slower =
+            rounds_ns.is_ok_and(|ns| self.took_ns / 3 > ns.saturating_add(self.rtt_ns) / 2);
+        is_slower && self.rtt_ns.saturating_mul(self.stops) / 2 > self.took_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_slow_sender_that_stops_often_has_no_full_buffer() {
+        let at = |took_ms: u64, stops| CeilingRounds {
+            sent_bytes: 1_200_000,
+            ceiling_bytes: 110_000,
+            stops,
+            took_ns: took_ms * MS,
+            rtt_ns: 18 * MS,
+        };
+        assert!(at(360, 60).refute(), "29 Mbit/s, and 49 would fit below the ceiling");
+        assert!(!at(360, 20).refute(), "it stops once a round trip");
+        assert!(!at(230, 60).refute(), "it is about as fast as the ceiling permits");
     }
 }

@@ -53,6 +53,7 @@ impl Connection {
             rtt_client_ns: self.path.known_rtt_ns(Side::Client),
             rtt_server_ns: self.path.known_rtt_ns(Side::Server),
             open_ended: self.timeline.open_ended,
+            has_events: false,
             positions: self.senders.each_ref().map(|sender| sender.nxt),
             logs_revisions: self.trace().is_some_and(|trace| trace.decided.is_some()),
             client_closed: self
@@ -96,7 +97,7 @@ impl Feed<'_> {
     fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
         let Self { framer, timeline, setup, software, known, names, at } = self;
-        at.open_ended = framer.is_open_ended();
+        (at.open_ended, at.has_events) = (framer.ends_exchanges(), framer.has_events());
         if let Some(mark) = framer.known(side, bytes, missing, known) {
             if let Mark::Request { software: Some(stated), .. }
             | Mark::Response { software: Some(stated), .. } = mark
@@ -114,6 +115,8 @@ impl Feed<'_> {
             // For data in the segment of its sender, the position of the mark is known to the byte.
             at.positions[side as usize] = at.position;
             timeline.mark(mark, at, setup);
+            // The next request of this push is pipelined (rule 9 of `app`).
+            at.open_ended &= mark != Mark::RequestStart;
         });
     }
 }

@@ -5,6 +5,7 @@ use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::shared::Shared;
+use crate::tcp::thresholds::PROBE_TTL_MAX;
 use crate::wire::{Endpoint, IcmpError, IcmpErrorKind};
 
 /// Summary of the ICMP errors about packets of one connection.
@@ -16,6 +17,8 @@ pub struct IcmpReport {
     pub reporter: Endpoint,
     /// The frame of the first error.
     pub seen: Sighting,
+    /// The frame of the last error.
+    pub last: Sighting,
     /// Side whose packet the error is about.
     pub about: Side,
     /// The error is about a SYN.
@@ -39,9 +42,11 @@ impl Connection {
         let (frame, time_ns) = (error.frame, error.time_ns);
         let seen = Sighting { frame, time_ns, payload_bytes: 0, from: about.peer() };
         let (kind, reporter) = (error.kind, error.reporter);
-        let first = IcmpReport { kind, reporter, seen, about, about_syn, mtu: 0, count: 0 };
+        let (last, mtu, count) = (seen, 0, 0);
+        let first = IcmpReport { kind, reporter, seen, last, about, about_syn, mtu, count };
         let report = self.cold_mut().icmp_report.get_or_insert_with(|| Box::new(first));
         report.count += 1;
+        report.last = seen;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
             // The sender retransmits the data at once in smaller segments (RFC 1191 §6.5).
@@ -58,15 +63,26 @@ impl Connection {
         }
     }
 
-    /// Decides at the end: a SYN that was not repeated after an ICMP error counts as refused by it.
-    /// (On Linux, errors that may be transient, such as no route, end a connection attempt as
-    /// well.)
+    /// Decides at the end: an attempt each of whose SYNs an ICMP error answered is refused by it. An
+    /// error that may be transient, such as no route, ends the attempt on Linux, and elsewhere the
+    /// client tries again until it gives up (RFC 1122 §4.2.3.9).
     pub(super) fn settle_icmp_refusal(&mut self) {
         let Some(report) = self.icmp_report().copied() else { return };
-        let alone = self.setup.syns == 1 && !self.senders[Side::Server as usize].started();
-        if alone && report.about_syn && report.about == Side::Client {
-            self.refused_by(&report.seen);
+        let unheard = !self.senders[Side::Server as usize].started();
+        let each = report.count >= self.setup.syns.into() && self.setup.syns > 0;
+        let of_syn = report.about_syn && report.about == Side::Client;
+        if each && unheard && of_syn && !self.sends_probes() {
+            self.refused_by(&report.last);
         }
+    }
+
+    /// Returns whether the SYNs are probes: they show it themselves, or one came with a TTL with
+    /// which no system begins and died on the way.
+    pub fn sends_probes(&self) -> bool {
+        let died =
+            |report: &IcmpReport| report.about_syn && report.kind == IcmpErrorKind::TimeExceeded;
+        self.setup.is_probe()
+            || self.setup.marks().ttl <= PROBE_TTL_MAX && self.icmp_report().is_some_and(died)
     }
 
     fn refused_by(&mut self, error: &Sighting) {

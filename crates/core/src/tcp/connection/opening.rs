@@ -4,6 +4,7 @@ use crate::app::Side;
 use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
 use crate::tcp::connection::Connection;
 use crate::tcp::sender::Sender;
+use crate::tcp::setup::SynMarks;
 use crate::tcp::timeline::Timeline;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
@@ -85,6 +86,16 @@ impl Connection {
         }
     }
 
+    /// Returns whether `segment` is a SYN-ACK with another sequence number than the first. A host
+    /// repeats its SYN-ACK with the same one, so this is another host's.
+    pub(super) fn is_of_another_host(&self, side: Side, segment: &Segment) -> bool {
+        let isn = self.senders[Side::Server as usize].first_number();
+        side == Side::Server
+            && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
+            && self.setup.syn_acks > 0
+            && isn.is_some_and(|isn| isn != segment.seq)
+    }
+
     /// Starts the connection again: the client repeats its SYN after a RST by which it rejected the
     /// answer to the first SYN.
     #[cold]
@@ -99,12 +110,34 @@ impl Connection {
         (cold.ending, cold.faults) = (None, None);
     }
 
+    /// Processes the first SYN-ACK. Data of the only SYN that it does not acknowledge was refused
+    /// (RFC 7413 §4.2.2): the client sends it again as if for the first time.
+    fn refuse_early_data(&mut self, segment: &Segment) {
+        let client = &mut self.senders[Side::Client as usize];
+        if self.setup.syns == 1 && self.setup.syn_acks == 1 && client.is_under_way(segment.ack) {
+            client.retract(segment.ack);
+        }
+    }
+
+    /// Returns whether the client, which is about to send, has sent nothing but its only SYN, which
+    /// had data: it could send no more before the handshake was complete (RFC 7413 §4.2.2).
+    pub(super) fn has_sent_only_early_data(&self) -> bool {
+        let last = &self.senders[Side::Client as usize].last;
+        self.setup.syns == 1
+            && last.len > 0
+            && self.setup.syn_first_ns() == Some(last.time_ns)
+            && self.setup.frames().syn.is_some_and(|syn| syn.frame == last.frame)
+    }
+
     pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {
         let sampled = self.setup.is_established() && !segment.flags.has(TcpFlags::SYN);
         let known = Side::ALL.map(|side| sampled || self.setup.times(side));
         match side {
             Side::Client => self.setup.client(segment),
             Side::Server => self.setup.server(segment),
+        }
+        if side == Side::Server && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
+            self.refuse_early_data(segment);
         }
         for side in Side::ALL {
             if !known[side as usize] && self.setup.times(side) {
@@ -139,14 +172,30 @@ impl Connection {
             true => peer.sizes.announce(segment.mss, timestamps),
             false => peer.sizes.assume(timestamps),
         }
+        if segment.flags.has(TcpFlags::ACK) && segment.facts.has(SegmentFlags::MSS) {
+            self.limit_segments(side, segment.mss, timestamps);
+        }
+        let peer = &mut self.senders[side.peer() as usize];
         // The scale applies only if both sides offer it. A SYN-ACK offers it only in answer to a
         // SYN that does, whether that SYN was captured before the SYN-ACK, after it or not at all.
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
         peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
-        self.setup.unscaled |= !offers;
+        self.setup.note_scaling(offers);
         self.setup.note_sack(side, segment.facts.has(SegmentFlags::SACK_PERMITTED));
-        if self.setup.unscaled {
+        if self.setup.is_unscaled() {
             self.senders.iter_mut().for_each(|sender| sender.window_scale = Some(0));
+        }
+    }
+
+    /// Limits the segments of both sides to what their own links carry, once the SYN-ACK of `side`
+    /// announces `mss` and shows whether both use timestamps.
+    fn limit_segments(&mut self, side: Side, mss: u16, timestamps: bool) {
+        self.senders[side as usize].sizes.limit(mss, timestamps);
+        let of_peer = self.senders[side as usize].sizes.announced();
+        // A size announced with timestamps that are refused now is known only less their room.
+        if timestamps || self.setup.marks().traits & SynMarks::TIMESTAMPS == 0 {
+            let of_peer = u16::try_from(of_peer).unwrap_or(u16::MAX);
+            self.senders[side.peer() as usize].sizes.limit(of_peer, false);
         }
     }
 }

@@ -48,5 +48,6 @@ impl Connection {
         }
         cold.kept.clear();
         (cold.suspended, cold.contested, cold.doubted) = (None, None, None);
+        cold.fast = None;
     }
 }

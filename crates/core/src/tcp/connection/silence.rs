@@ -1,7 +1,7 @@
 //! Turns departures into [`Gap`]s, and attributes the time of the gaps.
 
-use crate::app::Side;
-use crate::judge::thresholds::{CLOCKED_SEGMENTS, HOST_DELAY_MAX_NS, RATE_MARGIN_PART};
+use crate::app::{Protocol, Side};
+use crate::judge::thresholds::{CLOCKED_SEGMENTS, HOST_DELAY_MAX_NS, RATE_MARGIN_PART, RTO_MIN_NS};
 use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
@@ -83,8 +83,30 @@ impl Connection {
         self.setup.confirmed && self.path.ends_here(side.peer())
     }
 
+    /// Returns whether the receiver of what `side` sends, at the vantage, has not acknowledged the data
+    /// from `start` to `end`, though its ACKs are captured. The data passed the vantage, and only
+    /// the receiver's ACK, SACK or D-SACK shows that it has arrived: a filter behind the vantage, a wrong
+    /// checksum or a full buffer of the host drops it.
+    pub(super) fn is_awaited_here(&self, side: Side, (start, end): (u64, u64)) -> bool {
+        let sender = &self.senders[side as usize];
+        self.pure_acks && end > sender.una_seen() && !sender.is_sacked(start)
+    }
+
+    /// Returns whether `side`, at the vantage, repeats data from `start` to `end` at `now_ns` by its
+    /// timer, though the peer's ACK of it passed long before: the host has dropped that segment behind
+    /// the vantage, with the answer in it. Its timer would have stopped otherwise (RFC 6298 §5.2).
+    pub(super) fn has_not_heard(&self, side: Side, (start, end): (u64, u64), now_ns: u64) -> bool {
+        let sender = &self.senders[side as usize];
+        let is_here =
+            self.setup.confirmed && self.path.ends_here(side) && !self.path.ends_here(side.peer());
+        let is_last = end == sender.nxt && end == sender.una_seen() && start < end;
+        let heard_ns = now_ns.saturating_sub(sender.una_seen_ns());
+        let is_still = sender.history().losses.unheard_from == start && sender.una_seen() == start;
+        is_here && (is_last && heard_ns >= RTO_MIN_NS || is_still)
+    }
+
     /// Returns whether the vantage is at the receiver of what `side` sends, and not at its sender.
-    pub(super) fn beside_receiver(&self, side: Side) -> bool {
+    pub fn beside_receiver(&self, side: Side) -> bool {
         self.arrives(side) && !self.path.ends_here(side)
     }
 
@@ -104,6 +126,10 @@ impl Connection {
         let continues = self.timeline.active == Some(side);
         if continues && kind == Kind::New && to_ns - from_ns < KERNEL_SEND_NS {
             self.timeline.attribute_plain(Owner::Bandwidth, to_ns - from_ns);
+            return false;
+        }
+        if continues && side == Side::Client && self.has_sent_only_early_data() {
+            self.timeline.attribute_plain(Owner::Connect, to_ns - from_ns);
             return false;
         }
         let continues_response = continues && side == Side::Server;
@@ -229,8 +255,13 @@ impl Connection {
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
         let sent = self.senders[Side::Client as usize].nxt;
-        self.timeline.settle_client_pause(gap, &slices, sent);
+        let is_known = self.framer.protocol() != Protocol::Turns;
+        self.timeline.settle_client_pause(gap, &slices, sent, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
+        if self.timeline.is_ready() && gap.sender == Side::Client {
+            // Between the TLS handshake and the request, no exchange waits for the client.
+            self.timeline.rest(slices.remove(Cause::ClientThink));
+        }
         self.timeline.attribute(&slices, gap, repaired);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
@@ -274,7 +305,9 @@ impl Connection {
             sender.history_mut().nagle.own_pauses += 1;
         }
         if gap.continues_after_ack() {
-            sender.history_mut().nagle.evidence.missed += 1;
+            let nagle = &mut sender.history_mut().nagle.evidence;
+            nagle.missed += 1;
+            nagle.nearly += u32::from(gap.continues_shortly_after_ack());
         } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
             sender.history_mut().nagle.evidence.holds += 1;
         }

@@ -10,7 +10,7 @@ mod reading;
 
 use super::doubt::Doubted;
 use super::opening::TimestampCarrier;
-use crate::app::{Label, Mark, Side};
+use crate::app::{ErrorCode, Label, Mark, Side};
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
@@ -90,6 +90,7 @@ impl Connection {
             // of the path.
             && (has_samples || self.mid_stream && !self.awaits_path())
             && !shared.disable_fast_path
+            && self.beyond_ack_ns().is_none()
             && is_plain(segment)
             && !self.framer.is_open_ended();
         let [client, server] = &self.senders;
@@ -246,9 +247,13 @@ impl Connection {
         steady.phase = Phase::Answered;
         steady.next[Side::Server as usize] = segment.seq.wrapping_add(segment.payload_len);
         self.pass(Side::Server, segment);
-        let whole = self.framer.whole(Side::Server, payload, 0, &shared.known);
-        if !matches!(whole, Some(Mark::Response { .. })) {
-            self.parse_message(Side::Server, start, segment, payload, shared);
+        match self.framer.whole(Side::Server, payload, 0, &shared.known) {
+            Some(Mark::Response { status, extent, .. }) => {
+                if ErrorCode::of_http(status).is_some() {
+                    self.leave_with_error(start, segment, (status, extent), &mut shared.silence);
+                }
+            }
+            _ => self.parse_message(Side::Server, start, segment, payload, shared),
         }
     }
 

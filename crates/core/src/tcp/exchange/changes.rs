@@ -22,6 +22,8 @@ impl Exchange {
             Change::OfferedWindow { sender } => self.attribute_to_window(sender),
             Change::Reader { sender } => self.attribute_to_reader(sender),
             Change::SendBuffer => self.attribute_to_buffer(),
+            Change::NoCeiling { sender } => self.forget_ceiling(sender),
+            Change::Relayed { ns } => self.attribute_to_way(ns),
             Change::NoNagle { sender } => self.attribute_to_application(sender),
             Change::OwnPauses => self.remove_client_time(),
         }
@@ -161,6 +163,29 @@ impl Exchange {
         }
         self.join(ceiling);
         true
+    }
+
+    /// Moves the time of a send buffer of `sender` to [`Owner::Unknown`].
+    fn forget_ceiling(&mut self, sender: Side) -> bool {
+        let same = |chain: &Chain| chain.cause == Cause::SendBuffer && chain.sender == sender;
+        let Some(index) = self.chains.iter().position(same) else { return false };
+        let chain = self.chains.swap_remove(index);
+        self.ledger.transfer(Owner::SendBuffer, Owner::Unknown, chain.ns);
+        true
+    }
+
+    /// Moves `ns` of the server's time before its answer to the path.
+    fn attribute_to_way(&mut self, ns: u64) -> bool {
+        let same = |chain: &Chain| chain.cause == Cause::ServerThink;
+        let Some(index) = self.chains.iter().position(same) else { return false };
+        let moved = self.ledger.transfer(Owner::Server, Owner::Path, ns);
+        let chain = &mut self.chains[index];
+        chain.ns = chain.ns.saturating_sub(moved);
+        chain.longest_ns = chain.longest_ns.saturating_sub(moved);
+        if chain.ns == 0 {
+            self.chains.swap_remove(index);
+        }
+        moved > 0
     }
 
     /// Attributes holds by Nagle's algorithm to the application.

@@ -27,6 +27,10 @@ pub enum Change {
     Reader { sender: Side },
     /// The send buffer limited the flight, not an opening congestion window.
     SendBuffer,
+    /// Nothing shows any more what limited the flight of `sender`: no ceiling explains its rate.
+    NoCeiling { sender: Side },
+    /// The answer came over a proxy: the way behind it took so much of the server's time, ns.
+    Relayed { ns: u64 },
     /// `sender` does not use Nagle's algorithm: its application was busy.
     NoNagle { sender: Side },
     /// The client pauses of its own accord: that time belongs to no exchange.
@@ -45,6 +49,8 @@ impl Change {
             Self::OfferedWindow { .. } => "the offered window turned out to limit the flight",
             Self::Reader { .. } => "the reader closed the window time and again",
             Self::SendBuffer => "the height of the flight turned out to be that of a buffer",
+            Self::NoCeiling { .. } => "the sender was slower than the height of its flight permits",
+            Self::Relayed { .. } => "a proxy acknowledges; the way behind it is as long",
             Self::NoNagle { .. } => "the sender turned out not to use Nagle's algorithm",
             Self::OwnPauses => "the client pauses of its own accord",
         }

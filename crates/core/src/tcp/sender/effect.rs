@@ -341,8 +341,9 @@ impl Sender {
         let mut sample = None;
         if segment.sack_count > 0 || self.history.is_some() {
             self.follow_hole(segment, una);
+            self.history_mut().mtu.hear(segment.time_ns);
         }
-        if dsack {
+        if dsack && !self.reports_keep_alive(segment) {
             self.history_mut().counts.dsacks += 1;
         }
         if advances {
@@ -353,6 +354,16 @@ impl Sender {
         }
         self.acked_window = segment.window;
         (sample, sent_ns)
+    }
+
+    /// Returns whether the D-SACK in `segment` names only the byte of a keep-alive (RFC 9293
+    /// §3.8.4), which is no data.
+    #[cold]
+    #[inline(never)]
+    fn reports_keep_alive(&self, segment: &Segment) -> bool {
+        let [first, ..] = segment.sack;
+        let probed = self.history().counts.keep_alives > 0;
+        probed && first.right == segment.ack && first.right.wrapping_sub(first.left) == 1
     }
 
     /// Returns whether the time of the ACK `segment`, captured `near` one end of the path, does not
@@ -428,6 +439,9 @@ impl Sender {
             return;
         }
         let History { holes, losses, .. } = self.history_mut();
+        if segment.sack_count > 0 {
+            losses.sacked = segment.sack;
+        }
         holes.follow_reports(una >= nxt, all && losses.has_recovered(una), segment.time_ns);
     }
 

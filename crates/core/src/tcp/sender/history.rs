@@ -65,7 +65,7 @@ impl History {
     /// the vantage is counted by its timeout, since only the retransmission passed.
     pub fn retransmissions(&self) -> [u64; 2] {
         let all = self.counts.rexmt_data_packets + u64::from(self.losses.unseen_timeouts);
-        [all, self.counts.dsacks.into()]
+        [all, self.counts.reported_spurious().into()]
     }
 
     /// Returns whether most retransmissions were spurious.

@@ -3,7 +3,9 @@
 use super::stamp::Stamp;
 use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{DuplicateAcks, Recovery};
-use crate::model::Cause;
+use crate::model::{Cause, Sighting};
+use crate::tcp::thresholds::TAIL_REPEATS_MIN;
+use crate::wire::SackBlock;
 
 /// The last retransmission, until it is known whether it was spurious, and the state before it.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,30 @@ impl Repeating {
     }
 }
 
+/// The first data that is not acknowledged, once it was sent again.
+#[derive(Clone, Copy, Debug)]
+pub struct Tail {
+    /// Position of the first byte.
+    start: u64,
+    /// First transmission, as far as remembered.
+    pub first: Sighting,
+    /// Last transmission.
+    pub last: Sighting,
+    /// Number of transmissions after the first.
+    pub repeats: u32,
+}
+
+impl Tail {
+    /// Returns the data from `start` on after it was repeated in `last`; `first` is its first
+    /// transmission, if that is remembered.
+    fn repeated(known: Option<Self>, start: u64, first: Option<Sighting>, last: Sighting) -> Self {
+        match known.filter(|known| known.start == start) {
+            Some(known) => Self { last, repeats: known.repeats + 1, ..known },
+            None => Self { start, first: first.unwrap_or(last), last, repeats: 1 },
+        }
+    }
+}
+
 /// Losses of a sender and their repair.
 #[derive(Clone, Copy, Debug)]
 pub struct LossState {
@@ -64,6 +90,11 @@ pub struct LossState {
     pub duplicates: DuplicateAcks,
     /// The receiver has reported missing data.
     pub reported: bool,
+    /// Position of data that the sender repeats though its ACK passed the vantage, which is at the
+    /// sender; 0 if there is none.
+    pub unheard_from: u64,
+    /// SACK blocks of its last ACK that had any (RFC 2018).
+    pub sacked: [SackBlock; 3],
     /// Trigger of the last recovery, until its end is acknowledged.
     recovery: Option<Recovery>,
     /// Position below which the sender is in recovery.
@@ -74,6 +105,8 @@ pub struct LossState {
     pub repair: Option<(u32, u16)>,
     /// The segment that the timer repeated last.
     pub repeating: Repeating,
+    /// The data that was repeated last, if it was the first that is not acknowledged.
+    tail: Option<Tail>,
     /// Number of timeouts after losses before the vantage.
     pub unseen_timeouts: u32,
     /// Number of packets lost before the vantage.
@@ -88,11 +121,14 @@ impl LossState {
         flight_since: 0,
         duplicates: DuplicateAcks::NONE,
         reported: false,
+        unheard_from: 0,
+        sacked: [SackBlock::NONE; 3],
         recovery: None,
         recovery_end: 0,
         repeated: None,
         repair: None,
         repeating: Repeating::NONE,
+        tail: None,
         unseen_timeouts: 0,
         unseen_packets: 0,
         cause: None,
@@ -148,6 +184,17 @@ impl LossState {
         self.occurred = repeated.occurred;
         self.flight_since = repeated.flight_since;
         self.recovery = None;
+    }
+
+    /// Records that the data from `start` on, the first that is not acknowledged, was sent again in
+    /// `last`; `first` is its first transmission, if that is remembered.
+    pub fn repeat_tail(&mut self, start: u64, first: Option<Sighting>, last: Sighting) {
+        self.tail = Some(Tail::repeated(self.tail, start, first, last));
+    }
+
+    /// Returns the data from `una` on, if it was sent again at least twice.
+    pub fn tail_from(&self, una: u64) -> Option<Tail> {
+        self.tail.filter(|tail| tail.start == una && tail.repeats >= TAIL_REPEATS_MIN)
     }
 
     /// Records that the timer repaired a loss of `packets` before the vantage.

@@ -1,11 +1,12 @@
 //! Losses of one direction, before and behind the vantage.
 
+use super::loss_state::Tail;
 use super::stamp::{Stamp, too_early};
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, RTO_MIN_NS};
 use crate::model::Sighting;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::departure::Departure;
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use crate::wire::{SackBlock, Segment, SegmentFlags, TcpFlags};
 
 impl Sender {
     /// The last departure.
@@ -23,6 +24,16 @@ impl Sender {
             && ack.window == self.acked_window
             && una == self.nxt
             && self.una_seen() == una
+    }
+
+    /// Returns whether the receiver's last report of missing data (RFC 2018) says that it has what
+    /// begins at `start`.
+    pub fn is_sacked(&self, start: u64) -> bool {
+        let blocks = self.history().losses.sacked;
+        let position = |seq: u32| self.sequence.position(seq, self.nxt);
+        let holds =
+            |block: &SackBlock| (position(block.left)..position(block.right)).contains(&start);
+        blocks.iter().any(|block| block.left != block.right && holds(block))
     }
 
     /// Returns the frame that carried position `start` before, if it is remembered.
@@ -114,6 +125,19 @@ impl Sender {
     pub fn flight_reached(&self) -> u64 {
         let losses = &self.history().losses;
         if losses.occurred { losses.flight_since } else { u64::from(self.flight_max) }
+    }
+
+    /// Records that `segment`, which begins at `start`, repeats data; it may never be acknowledged.
+    pub fn follow_tail(&mut self, start: u64, segment: &Segment) {
+        if start == self.una_seen() {
+            let (first, last) = (self.original(start), Sighting::of(self.side, segment));
+            self.history_mut().losses.repeat_tail(start, first, last);
+        }
+    }
+
+    /// Returns the first data that is not acknowledged, if it was sent again and again.
+    pub fn unacknowledged_tail(&self) -> Option<Tail> {
+        self.history().losses.tail_from(self.una_seen())
     }
 
     /// Records that the timer repeats `segment`, which begins at `start`.

@@ -32,6 +32,11 @@ impl Held {
         }
     }
 
+    /// Time for which Nagle's algorithm held data, ns.
+    pub fn nagle_ns(&self) -> u64 {
+        self.nagle_ns
+    }
+
     /// Adds the time of `chain` to its cause.
     pub fn add(&mut self, chain: &Chain) {
         match chain.cause {

@@ -15,6 +15,10 @@ pub struct PathMtu {
     reported_end: u64,
     /// Greatest payload of a segment that was lost and repeated by timer, bytes.
     timed_out_len_max: u32,
+    /// Time at which that segment was sent first, ns; 0 if unknown.
+    sent_ns: u64,
+    /// Time of the last segment of the peer, ns.
+    heard_ns: u64,
     /// Length of a full segment before the first loss, bytes; 0 without a loss.
     full_bytes: u64,
     /// Several full segments never arrived, and the timer repeated their data in shorter ones.
@@ -26,6 +30,8 @@ impl PathMtu {
         reported: false,
         reported_end: 0,
         timed_out_len_max: 0,
+        sent_ns: 0,
+        heard_ns: 0,
         full_bytes: 0,
         shortened: false,
     };
@@ -41,9 +47,16 @@ impl PathMtu {
         self.reported &= una < self.reported_end;
     }
 
-    /// Records that the timer repeats a segment of `len` bytes.
-    pub fn time_out(&mut self, len: u32) {
-        self.timed_out_len_max = self.timed_out_len_max.max(len);
+    /// Records that the timer repeats a segment of `len` bytes, which was sent at `sent_ns`.
+    pub fn time_out(&mut self, len: u32, sent_ns: u64) {
+        if len > self.timed_out_len_max {
+            (self.timed_out_len_max, self.sent_ns) = (len, sent_ns);
+        }
+    }
+
+    /// Records a segment of the peer.
+    pub fn hear(&mut self, now_ns: u64) {
+        self.heard_ns = now_ns;
     }
 
     /// Records the length of a full segment at the first loss.
@@ -78,12 +91,15 @@ impl Sender {
 
     /// Returns whether segments above a certain size time out repeatedly and only smaller ones
     /// arrive: the path MTU is smaller, and no router reports it (RFC 2923 §2.1). Segments of the
-    /// default size are excluded.
+    /// default size are excluded. So is a peer from which nothing came any more: nothing shows that
+    /// small segments still arrived.
     pub fn has_mtu_black_hole(&self) -> bool {
         let Some(history) = &self.history else { return false };
         let (mtu, losses) = (&history.mtu, &history.losses);
         let lost = mtu.timed_out_len_max;
-        let seen_lost = lost > self.sizes.acked_max()
+        let heard_ns = mtu.heard_ns.max(self.una_seen_ns);
+        let seen_lost = heard_ns > mtu.sent_ns
+            && lost > self.sizes.acked_max()
             && u64::from(lost) > MSS_DEFAULT_BYTES
             && history.counts.rto_count >= 2
             && self.size_is_known(lost.into())

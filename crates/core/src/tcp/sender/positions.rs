@@ -57,6 +57,18 @@ impl Sender {
         self.sequence.position(seq, self.nxt)
     }
 
+    /// Returns whether this sequence number lies beyond all that was sent.
+    #[inline]
+    pub fn is_ahead(&self, seq: u32) -> bool {
+        self.started() && self.position_of(seq) > self.nxt
+    }
+
+    /// Returns the position of the sequence number `seq`, once the stream has begun.
+    #[inline]
+    pub fn position_of(&self, seq: u32) -> u64 {
+        self.sequence.position(seq, self.nxt)
+    }
+
     /// Returns whether data that begins with this sequence number was sent and is not yet
     /// acknowledged.
     pub fn is_under_way(&self, seq: u32) -> bool {
@@ -93,6 +105,25 @@ impl Sender {
                 history.holes.begin_at(position);
             }
         }
+    }
+
+    /// Takes back the acknowledgment of the data from `position` on, which has not reached the sender.
+    #[cold]
+    pub fn unacknowledge(&mut self, position: u64) {
+        (self.una, self.una_seen) = (position as u32, position as u32);
+        self.history_mut().losses.unheard_from = position;
+    }
+
+    /// Takes back the data from sequence number `seq` on: its receiver did not accept it, and the
+    /// sender will send it again.
+    #[cold]
+    pub fn retract(&mut self, seq: u32) {
+        let position = self.sequence.position(seq, self.nxt);
+        self.rtts.repeat(position);
+        self.sent.clear();
+        self.small_end = None;
+        self.unique_bytes = self.unique_bytes.saturating_sub(self.nxt.saturating_sub(position));
+        self.nxt = position;
     }
 
     /// Range of the sequence numbers that the sender used; the first one is known only if

@@ -19,6 +19,10 @@ pub struct RepeatCounts {
     pub spurious_retransmissions: u64,
     /// D-SACKs received (RFC 2883), which report spurious retransmissions.
     pub dsacks: u32,
+    /// Number of D-SACKs in finished exchanges.
+    dsacks_counted: u32,
+    /// Number of retransmissions whose receiver acknowledged each of their copies, without SACK.
+    pub acked_twice: u32,
     /// Segments out of order.
     pub out_of_order_packets: u64,
     /// Duplicate ACKs for its data.
@@ -36,6 +40,8 @@ impl RepeatCounts {
         fast_counted: 0,
         spurious_retransmissions: 0,
         dsacks: 0,
+        dsacks_counted: 0,
+        acked_twice: 0,
         out_of_order_packets: 0,
         duplicate_acks: 0,
         keep_alives: 0,
@@ -51,10 +57,29 @@ impl RepeatCounts {
         }
     }
 
+    /// Counts the last fast retransmission as one of data that had arrived.
+    pub fn revert_fast(&mut self) {
+        if self.fast_retransmissions > self.fast_counted {
+            self.fast_retransmissions -= 1;
+            self.spurious_retransmissions += 1;
+        }
+    }
+
+    /// Number of retransmissions that the receiver's D-SACKs or second ACKs show to be spurious.
+    pub fn reported_spurious(&self) -> u32 {
+        self.dsacks.saturating_add(self.acked_twice)
+    }
+
     /// Number of fast retransmissions since the last call.
     pub fn take_fast(&mut self) -> u64 {
         let counted = std::mem::replace(&mut self.fast_counted, self.fast_retransmissions);
         self.fast_retransmissions.saturating_sub(counted)
+    }
+
+    /// Number of D-SACKs since the last call.
+    pub fn take_dsacks(&mut self) -> u32 {
+        let counted = std::mem::replace(&mut self.dsacks_counted, self.dsacks);
+        self.dsacks.saturating_sub(counted)
     }
 }
 

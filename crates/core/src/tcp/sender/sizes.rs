@@ -1,6 +1,8 @@
 //! Length of a sender's full segments.
 
-use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, SMSS_ETHERNET_BYTES};
+use crate::tcp::thresholds::{
+    FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, MSS_LOOPBACK_BYTES, SMSS_ETHERNET_BYTES,
+};
 
 const SMSS_DEFAULT: u16 = smss_of(SMSS_ETHERNET_BYTES, true);
 
@@ -40,6 +42,23 @@ impl SegmentSizes {
     pub fn assume(&mut self, timestamps: bool) {
         if self.announced == 0 {
             self.announce(SMSS_ETHERNET_BYTES, timestamps);
+        }
+    }
+
+    /// Assumes the MSS of Linux's loopback if the peer has announced none.
+    pub fn assume_loopback(&mut self, timestamps: bool) {
+        if self.announced == 0 {
+            self.announce(MSS_LOOPBACK_BYTES, timestamps);
+        }
+    }
+
+    /// Limits full segments to what the sender's own link carries, of which the sender announces
+    /// `mss` (RFC 6691 §2), until longer segments are seen.
+    pub fn limit(&mut self, mss: u16, timestamps: bool) {
+        let own = smss_of(mss, timestamps);
+        if self.observed == 0 && own < self.announced && u64::from(own) >= FULL_SEGMENT_MIN_BYTES {
+            self.observed = own;
+            self.update_smss();
         }
     }
 
@@ -159,6 +178,18 @@ mod tests {
         sizes.acknowledge(1_400);
         sizes.learn(1_380, false);
         assert_eq!(sizes.smss(), 1_400, "a longer segment has arrived");
+    }
+
+    #[test]
+    fn a_full_segment_is_the_smaller_of_both_sizes_until_a_longer_one_is_seen() {
+        let mut sizes = SegmentSizes::default();
+        sizes.announce(1_460, true);
+        sizes.limit(1_380, true);
+        assert_eq!((sizes.smss(), sizes.announced()), (1_368, 1_448));
+        sizes.learn(1_448, true);
+        assert_eq!(sizes.smss(), 1_448);
+        sizes.limit(1_380, true);
+        assert_eq!(sizes.smss(), 1_448, "seen segments count more than what is announced");
     }
 
     #[test]

@@ -26,7 +26,12 @@ impl Sender {
     /// Classifies the data of `segment`, without changing the stream.
     #[inline]
     pub fn kind(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
-        if start >= self.nxt { Kind::New } else { self.kind_of_old(segment, start, rtts) }
+        // Behind a FIN there is no data: a byte in its place is a keep-alive (RFC 9293 §3.8.4).
+        if start >= self.nxt && self.fin().is_none() {
+            Kind::New
+        } else {
+            self.kind_of_old(segment, start, rtts)
+        }
     }
 
     #[inline(never)]
@@ -336,14 +341,26 @@ impl Sender {
         }
     }
 
-    /// Starts a stream of which only ACKs were captured, at the position of these: a byte before
-    /// that is a keep-alive and no data (RFC 9293 §3.8.4).
+    /// Starts a stream of which no data was captured yet behind `segment`, if that is a keep-alive
+    /// and no data (RFC 9293 §3.8.4): its byte lies before the position of the ACKs so far, or it
+    /// is the first segment of a connection that `began_before` the capture, and not pushed. A
+    /// sender pushes the end of what it has (RFC 9293 §3.9.1.2).
     #[inline]
-    pub fn begin_behind_keep_alive(&mut self, segment: &Segment) {
+    pub fn begin_behind_keep_alive(&mut self, segment: &Segment, began_before: bool) {
+        if self.started() || segment.payload_len > 1 {
+            return;
+        }
         let end = segment.seq.wrapping_add(segment.payload_len);
-        if !self.started() && segment.payload_len <= 1 && end == self.sequence.first {
+        let is_first = began_before && self.packets == 1 && segment.flags.0 == TcpFlags::ACK;
+        if is_first || end == self.sequence.first {
             self.position(end);
         }
+    }
+
+    /// Returns whether `segment`, which has no data, is a keep-alive (RFC 9293 §3.8.4).
+    pub fn is_keep_alive(&self, segment: &Segment) -> bool {
+        let position = self.sequence.position(segment.seq, self.nxt);
+        self.started() && position + 1 == self.una_seen() && segment.flags.0 == TcpFlags::ACK
     }
 
     /// Extends the stream to `end`; data between its previous end and `start` was not seen.
@@ -371,11 +388,12 @@ impl Sender {
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
         let by_timer = recovery == Recovery::Timer;
         let (una, nxt, len) = (self.una(), self.nxt, self.sent.len_of(start));
+        let sent_ns = self.original(start).map_or(0, |it| it.time_ns);
         self.reduce_window();
         let history = self.history_mut();
         history.losses.recover(recovery, una, nxt);
         if by_timer {
-            history.mtu.time_out(len);
+            history.mtu.time_out(len, sent_ns);
             self.sent.clear();
         }
     }

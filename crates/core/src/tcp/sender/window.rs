@@ -1,5 +1,6 @@
 //! The window that the receiver offers (RFC 9293 §3.8.6), as known to the sender.
 
+use crate::tcp::acks::scaled;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::marks::Marks;
 use crate::tcp::sequence::widen;
@@ -9,6 +10,15 @@ impl Sender {
     #[inline]
     pub(in crate::tcp) fn right_edge(&self) -> Option<u64> {
         self.marks.has(Marks::HAS_WINDOW).then(|| widen(self.right_edge, self.nxt))
+    }
+
+    /// Right edge of the window that the receiver has offered as seen at the vantage, and a segment
+    /// more, which hosts accept into a window that has just closed; `None` if unknown.
+    pub fn edge_seen(&self) -> Option<u64> {
+        let scale = self.window_scale.filter(|_| self.una_seen_ns() > 0)?;
+        let offered = self.una_seen() + scaled(self.acked_window, scale);
+        let edge = offered.max(self.right_edge().unwrap_or(0)).max(self.nxt);
+        Some(edge + self.smss())
     }
 
     /// Room in the offered window as the sender knows it, bytes.

@@ -20,10 +20,12 @@ pub(super) enum Step {
 pub(super) struct Steps {
     frames: [FrameId; 3],
     times_ns: [u64; 3],
-    /// Payload length of each frame, saturated at [`u16::MAX`].
-    payload_bytes: [u16; 3],
-    /// The SYN of each side offered SACK.
-    pub offers_sack: [bool; 2],
+    /// Payload length of the SYN, saturated at [`u16::MAX`].
+    syn_bytes: u16,
+    /// See [`super::SynMarks`], of the first SYN, and what is known of the negotiation.
+    pub traits: u16,
+    /// Timestamp of the first SYN.
+    pub syn_tsval: u32,
 }
 
 impl Steps {
@@ -33,7 +35,7 @@ impl Steps {
         let sighting = Sighting {
             frame: self.frames[index],
             time_ns: self.times_ns[index],
-            payload_bytes: self.payload_bytes[index].into(),
+            payload_bytes: if matches!(step, Step::Syn) { self.syn_bytes.into() } else { 0 },
             from: if matches!(step, Step::SynAck) { Side::Server } else { Side::Client },
         };
         sighting.known()
@@ -54,7 +56,7 @@ impl Steps {
         for step in [Step::SynAck, Step::Ack] {
             let index = step as usize;
             self.frames[index] = FrameId::default();
-            (self.times_ns[index], self.payload_bytes[index]) = (0, 0);
+            self.times_ns[index] = 0;
         }
     }
 
@@ -64,7 +66,9 @@ impl Steps {
             let index = step as usize;
             self.frames[index] = here.frame;
             self.times_ns[index] = here.time_ns;
-            self.payload_bytes[index] = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
+            if matches!(step, Step::Syn) {
+                self.syn_bytes = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
+            }
         }
     }
 }

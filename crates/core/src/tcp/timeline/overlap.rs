@@ -4,8 +4,7 @@
 
 use crate::app::Side;
 use crate::judge::thresholds::{ALIKE_PART, INITIAL_WINDOW_BYTES};
-use crate::model::Owner;
-use crate::tcp::exchange::Outcome;
+use crate::model::{Outcome, Owner};
 use crate::tcp::timeline::Timeline;
 
 /// Whether a message of the client overlaps a message of the server.
@@ -137,7 +136,7 @@ impl Timeline {
         }
         let position = positions[Side::Server as usize];
         answer.settle_pauses(Some(client_data_ns), rtt_client_ns, position, &mut self.pattern);
-        answer.outcome = Outcome::Complete;
+        answer.end(Outcome::Answered);
         answer.ledger.add(Owner::Path, rtt_client_ns);
         self.done.push_back(answer);
     }

@@ -2,8 +2,8 @@
 
 use crate::app::{Label, Side};
 use crate::judge::{self, Gap};
-use crate::model::{Owner, Sighting};
-use crate::tcp::exchange::{Exchange, Outcome};
+use crate::model::{Outcome, Owner, Sighting};
+use crate::tcp::exchange::Exchange;
 use crate::tcp::timeline::Timeline;
 use std::num::NonZeroU64;
 
@@ -23,7 +23,7 @@ impl Timeline {
     #[inline]
     pub fn retire_only(&mut self, rtt_client_ns: u64) -> Option<Box<Exchange>> {
         self.retire_at = u64::MAX;
-        self.take_front(rtt_client_ns, Outcome::Complete)
+        self.take_front(rtt_client_ns, Outcome::Answered)
     }
 
     /// Adds an exchange of this `kind`, whose whole request came with the ACK of the last response.

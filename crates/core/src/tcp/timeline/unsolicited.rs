@@ -2,7 +2,7 @@
 //! HTTP/2 in TLS acknowledges settings and opens windows, a tunnel closes its channels. Nothing
 //! waits after such a message.
 
-use super::Timeline;
+use super::{At, Timeline};
 use crate::app::Side;
 use crate::judge::thresholds::{AT_ONCE_PART, INITIAL_WINDOW_BYTES};
 use crate::judge::{Gap, Turn};
@@ -11,12 +11,38 @@ use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 
 impl Timeline {
+    /// Processes a message of the server that begins at `at` while the client's message before it
+    /// may have acknowledged an event: it came at once after the event, and nothing came at once
+    /// after it. A server that has something to answer answers about as fast as its client; the
+    /// message is the next event then, and nothing waited for it.
+    pub(super) fn drop_acknowledgement(&mut self, at: &At) {
+        let rtts_ns = at.rtt_client_ns + at.rtt_server_ns;
+        let acknowledges = |it: &Exchange| {
+            let idle_ns = it.idle_ns.saturating_sub(at.rtt_client_ns);
+            let waited_ns = at.time_ns.saturating_sub(it.start_ns + rtts_ns);
+            it.follows_event && it.is_unanswered() && idle_ns <= waited_ns / AT_ONCE_PART
+        };
+        if self.open.only().is_some_and(|it| acknowledges(it)) {
+            self.open.pop_front();
+            self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
+        }
+    }
+
+    /// Processes the end of a connection: a message after an event that was never answered
+    /// acknowledged the event.
+    pub(super) fn expect_nothing_after_event(&mut self) {
+        if let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) {
+            exchange.request_seen &= !exchange.follows_event;
+        }
+    }
+
     /// Moves the start of a request behind a pause of the client. Before `gap`, which ends with the
     /// server's response, the client had sent something, paused, and continued. A server that
     /// answers the last part at once would have answered the first part too: that needed no
     /// response, and the request began when the client continued. This applies if the client is
-    /// known to send requests without a pause; `sent` is the position of its stream.
-    pub fn settle_client_pause(&mut self, gap: &Gap, slices: &Slices, sent: u64) {
+    /// known to send requests without a pause, or if the protocol is not known (`is_known`): then
+    /// nothing shows that both parts are one message. `sent` is the position of the client's stream.
+    pub fn settle_client_pause(&mut self, gap: &Gap, slices: &Slices, sent: u64, is_known: bool) {
         let answers = gap.sender == Side::Server && gap.turn == Turn::Answers && gap.next_len > 0;
         if !answers || !self.open_ended {
             return;
@@ -32,8 +58,14 @@ impl Timeline {
         let at_once = own.map(|slice| slice.ns).sum::<u64>() <= pause.longest_ns / AT_ONCE_PART;
         let short = sent.saturating_sub(exchange.began_at[0]) <= INITIAL_WINDOW_BYTES;
         let is_first = exchange.connects || exchange.handshake.is_some();
-        if asks_at_once && at_once && short && !is_first {
+        if !(at_once && short && (asks_at_once || !is_known)) {
+            return;
+        }
+        if !is_first {
             exchange.begin_after(&pause.gap.clone());
+        } else if !is_known {
+            exchange.rested_ns += exchange.ledger.of(Owner::Client);
+            exchange.revise(&Change::OwnPauses);
         }
     }
 

@@ -4,7 +4,7 @@
 //! the memory of thousands of open ones.
 
 use crate::capture::{FrameId, STEP_NS};
-use crate::tcp::connection::Connection;
+use crate::tcp::connection::{Connection, End};
 use crate::tcp::sequence::Numbers;
 use crate::tcp::thresholds::{CLOSED_LINGER_NS, RTO_MAX_NS};
 use crate::wire::{FlowKey, Segment, TcpFlags};
@@ -17,23 +17,49 @@ const SETTLE_NS: u64 = 10 * STEP_NS;
 
 /// Greatest number of connections of one shard that are kept in full. Beyond it the oldest are
 /// dropped, as with coarse timestamps or a scan of thousands of closed ports.
-const WHOLE_MAX: usize = 1 << 11;
+const WHOLE_MAX: usize = 192;
 /// Greatest number of connections of one shard of which addresses and sequence numbers are kept.
-const PAST_MAX: usize = 1 << 14;
+const PAST_MAX: usize = 7 << 8;
 
-/// Returns whether a segment at `now_ns` no longer belongs to `connection`. A connection lasts
-/// until both FINs are acknowledged, since unacknowledged data is retransmitted.
-pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
-    let Some(over_ns) = connection.over_ns() else { return false };
-    if connection.is_unacknowledged() {
-        return now_ns >= connection.last.time_ns.saturating_add(RTO_MAX_NS);
+/// What is kept of a connection in the table for a segment of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Everything: the segment belongs to it, unless it begins another connection.
+    Whole,
+    /// Its addresses and sequence numbers, with which late segments are recognised.
+    Numbers,
+    /// Nothing: the segment belongs to another connection.
+    Nothing,
+}
+
+/// Returns what is kept of `connection` for a segment of it at `now_ns`. This depends on its own
+/// segments only; that its memory is freed when later connections begin has no effect.
+pub fn kept(connection: &Connection, now_ns: u64) -> Kept {
+    let Some(over_ns) = connection.over_ns() else { return Kept::Whole };
+    // A connection lasts until both FINs are acknowledged, since unacknowledged data is
+    // retransmitted.
+    let is_past = if connection.is_unacknowledged() {
+        now_ns >= connection.last.time_ns.saturating_add(RTO_MAX_NS)
+    } else {
+        is_forgotten(over_ns, now_ns)
+    };
+    let is_settled = is_settled(over_ns, now_ns) && connection.left_cleanly();
+    match (is_past, is_settled) {
+        (true, _) => Kept::Nothing,
+        (false, true) => Kept::Numbers,
+        (false, false) => Kept::Whole,
     }
-    is_forgotten(over_ns, now_ns)
+}
+
+/// Returns whether all segments that were sent before the end of a connection at `over_ns` have
+/// arrived by `now_ns`.
+fn is_settled(over_ns: u64, now_ns: u64) -> bool {
+    now_ns >= over_ns.saturating_add(SETTLE_NS)
 }
 
 /// Returns whether a segment at `now_ns` no longer belongs to a connection that was over at
 /// `over_ns`.
-pub fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
+fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
     now_ns >= over_ns.saturating_add(CLOSED_LINGER_NS)
 }
 
@@ -110,9 +136,12 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// Adds a connection that is over.
-    pub fn add(&mut self, over: Over) {
-        self.fresh.push_back(over);
+    /// Adds `connection` if it has come closer to its end since `before`.
+    pub fn follow(&mut self, connection: &mut Connection, hash: u64, before: End, now_ns: u64) {
+        if connection.end() > before {
+            connection.set_over(now_ns);
+            self.fresh.push_back(Over::of(connection, hash, now_ns));
+        }
     }
 
     /// Keeps `over` in full for as long as late segments may come.
@@ -131,7 +160,7 @@ impl Closed {
         if self.doubtful.len() > WHOLE_MAX || self.doubtful.front().is_some_and(is_old) {
             return self.doubtful.pop_front().map(Due::Forgotten);
         }
-        let is_settled = |over: &Over| over.over_ns.saturating_add(SETTLE_NS) <= now_ns;
+        let is_settled = |over: &Over| is_settled(over.over_ns, now_ns);
         let is_settled = self.fresh.len() > WHOLE_MAX || self.fresh.front().is_some_and(is_settled);
         if is_settled { self.fresh.pop_front().map(Due::Settled) } else { None }
     }
@@ -166,9 +195,9 @@ impl Closed {
         let forgotten = is_forgotten(past.over_ns, segment.time_ns);
         let sender = &past.numbers[segment.from_high() as usize];
         // A segment that only ends a connection belongs to the earlier one.
-        let is_late =
-            if is_syn { sender.began_with(segment.seq) } else { sender.contains(segment.seq) };
-        if !forgotten && is_late || segment.only_ends() {
+        let is_late = segment.only_ends()
+            || if is_syn { sender.began_with(segment.seq) } else { sender.contains(segment.seq) };
+        if !forgotten && is_late {
             return ClosedMatch::Late;
         }
         entry.remove();

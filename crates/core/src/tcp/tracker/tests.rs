@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::capture::FrameId;
-use crate::wire::{Endpoint, SegmentFlags};
+use crate::wire::{Endpoint, SegmentFlags, TcpFlags};
 
 struct Nothing;
 

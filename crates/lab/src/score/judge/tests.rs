@@ -127,13 +127,41 @@ fn bars_fall_with_a_miss_and_a_false_alarm() {
     assert!(score.bars.iter().all(|bar: &Bar| bar.limit.contains('%')));
 }
 
-#[test]
-fn a_prediction_is_held_against_the_run_with_the_fix() {
+/// Returns whether a predicted median is right, where 10 ms are measured after the fix.
+fn is_right(counterfactual: serde_json::Value) -> Option<bool> {
     let mut finding = named("nagle_delayed_ack", "10.0.0.2:80", 100_000_000);
-    for (predicted_ns, right) in [(11_400_000, true), (11_600_000, false), (9_800_000, true)] {
-        finding["counterfactual"] = json!({ "p50_ns": predicted_ns });
-        let one = judged(nagle(), json!([finding.clone()]));
-        assert_eq!(one.counterfactual.map(|it| it.is_right()), Some(right), "{predicted_ns}");
+    finding["counterfactual"] = counterfactual;
+    judged(nagle(), json!([finding])).counterfactual.map(|it| it.is_right())
+}
+
+#[test]
+fn a_predicted_interval_has_to_contain_what_the_run_with_the_fix_measures() {
+    let interval = |least_ns: u64, most_ns: u64| {
+        let (least, most) = (json!({ "p50_ns": least_ns }), json!({ "p50_ns": most_ns }));
+        is_right(json!({ "p50_ns": least_ns, "least": least, "most": most }))
+    };
+    assert_eq!(interval(9_000_000, 11_500_000), Some(true));
+    assert_eq!(interval(10_000_001, 12_000_000), Some(false));
+    assert_eq!(interval(8_000_000, 9_999_999), Some(false));
+}
+
+#[test]
+fn a_predicted_interval_that_is_too_wide_says_nothing() {
+    let interval = |least_ns: u64, most_ns: u64| {
+        let (predicted_p50_ns, least_p50_ns, most_p50_ns) = (least_ns, least_ns, most_ns);
+        let measured_p50_ns = least_ns;
+        Counterfactual { predicted_p50_ns, least_p50_ns, most_p50_ns, measured_p50_ns }
+    };
+    assert!(interval(8_500_000, 11_500_000).is_right(), "30 % of its middle");
+    assert!(!interval(8_000_000, 11_500_000).is_right());
+    assert!(interval(100_000, 1_100_000).is_right(), "a millisecond");
+    assert!(!interval(100_000, 1_200_000).is_right());
+}
+
+#[test]
+fn a_prediction_without_ends_is_the_middle_of_an_interval() {
+    for (predicted_ns, right) in [(11_400_000, true), (11_900_000, false), (8_800_000, true)] {
+        assert_eq!(is_right(json!({ "p50_ns": predicted_ns })), Some(right), "{predicted_ns}");
     }
 }
 

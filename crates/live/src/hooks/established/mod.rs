@@ -106,10 +106,11 @@ impl EstablishedHook {
             .override_global("option_value", &rule.value[..], true);
         let mut ebpf = loader.load(elf).map_err(|error| refused(&error))?;
         let Some(map) = ebpf.take_map("changed") else { unreachable!("the program has this map") };
-        pinned::prepare()?;
+        let prepared = pinned::prepare()?;
         map.pin(pin).map_err(|error| refused(&error))?;
+        drop(prepared);
         let attached = Self::attach_program(&mut ebpf, cgroup);
-        attached.inspect_err(|_| drop(fs::remove_file(pin)))?;
+        attached.inspect_err(|_| forget(pin))?;
         let Ok(changed) = Changed::try_from(map) else {
             unreachable!("the C record and the Rust record differ in size")
         };
@@ -168,7 +169,9 @@ pub fn left(pin: &Path) -> io::Result<Vec<Established>> {
 /// Removes what was pinned.
 pub fn forget(pin: &Path) {
     // The pin does not exist if the hook was not attached.
-    let _ = fs::remove_file(pin);
+    if fs::remove_file(pin).is_ok() {
+        pinned::release();
+    }
 }
 
 fn read(changed: &Changed) -> Vec<Established> {

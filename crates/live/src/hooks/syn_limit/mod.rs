@@ -32,11 +32,15 @@ pub fn attach(interface: &str, port: u16, syns_per_second: u32, pin: &Path) -> R
     loader.override_global("limit_port", &port, true);
     loader.override_global("limit_interval_ns", &interval_ns, true);
     let mut ebpf = loader.load(elf).map_err(|error| refused(&error))?;
-    pinned::prepare()?;
+    let prepared = pinned::prepare()?;
     let Some(dropped) = ebpf.map("dropped") else { unreachable!("the program has this map") };
     dropped.pin(count(pin)).map_err(|error| refused(&error))?;
     let attached = attach_pinned(&mut ebpf, interface, pin);
-    attached.inspect_err(|_| drop(fs::remove_file(count(pin))))
+    drop(prepared);
+    attached.inspect_err(|_| {
+        let _ = fs::remove_file(count(pin));
+        pinned::release();
+    })
 }
 
 fn attach_pinned(ebpf: &mut Ebpf, interface: &str, pin: &Path) -> Result<(), Lack> {
@@ -71,6 +75,7 @@ pub fn detach(pin: &Path) -> io::Result<()> {
     let removed = fs::remove_file(pin);
     // The pin also exists if the process was killed before it attached the program.
     let _ = fs::remove_file(count(pin));
+    pinned::release();
     removed
 }
 

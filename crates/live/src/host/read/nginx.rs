@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::program::{Program, started};
 use crate::host::nginx::{Files, Nginx, parse};
@@ -49,7 +49,8 @@ fn master(program: &Program) -> Option<Nginx> {
     };
     let (directives, problem) = parse(&config, &mut files);
     let read_ns = last_read(pid);
-    let changed_since = files.newest.filter(|(at, _)| read_ns.is_some_and(|read| *at > read));
+    let is_later = |at: SystemTime| read_ns.is_some_and(|read| at > read + START_ERROR);
+    let changed_since = files.newest.filter(|(at, _)| is_later(*at));
     Some(Nginx {
         pid,
         config,
@@ -59,6 +60,10 @@ fn master(program: &Program) -> Option<Nginx> {
         reload: format!("kill -HUP {pid}"),
     })
 }
+
+/// The start of a process is known to a clock tick (10 ms), as is the uptime that it is taken from;
+/// on a busy machine both are read apart. A file written this shortly before is not called changed.
+const START_ERROR: Duration = Duration::from_millis(200);
 
 /// Returns when the master last read its configuration: the start of its youngest worker.
 fn last_read(pid: u32) -> Option<SystemTime> {

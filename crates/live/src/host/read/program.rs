@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use crate::process::{Holders, Process};
+use crate::process::{Holders, Process, start_ticks};
 
 /// A program that holds a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,9 +74,7 @@ fn limit(text: &str) -> Option<(u64, u64)> {
 
 /// Returns the start time of a process.
 pub fn started(pid: u32) -> Option<SystemTime> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command, in brackets, may hold anything; `starttime` is the 20th word after it.
-    let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let ticks = start_ticks(pid)?;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
     // User space counts in hundredths of a second on all architectures that this runs on.

@@ -1,23 +1,17 @@
 //! Interfaces, addresses, queueing disciplines and neighbours of the calling thread's namespace,
 //! by netlink. Read first: rtnetlink(7), linux/if_link.h, linux/pkt_sched.h, linux/gen_stats.h.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
-
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::counters::Counters;
 use crate::host::link::Link;
+use crate::netlink::{Netlink, attributes, word};
 
-const NLM_F_REQUEST_DUMP: u16 = 0x301;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
 const RTM_GETLINK: u16 = 18;
 const RTM_GETADDR: u16 = 22;
 const RTM_GETNEIGH: u16 = 30;
 const RTM_GETQDISC: u16 = 38;
-const HEADER_BYTES: usize = 16;
 const TC_H_ROOT: u32 = u32::MAX;
 const IFF_UP: u32 = 1;
 const IFF_LOOPBACK: u32 = 8;
@@ -37,10 +31,7 @@ const STATS: [(&str, usize); 9] = [
 
 /// A connection to the kernel's routing tables.
 #[derive(Debug)]
-pub struct Route {
-    socket: Socket,
-    buffer: Vec<u8>,
-}
+pub struct Route(Netlink);
 
 impl Route {
     /// Opens it.
@@ -48,10 +39,7 @@ impl Route {
     /// # Errors
     /// A sandbox forbids it.
     pub fn open() -> io::Result<Self> {
-        let protocol = Some(Protocol::from(libc::NETLINK_ROUTE));
-        let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::DGRAM, protocol)?;
-        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
-        Ok(Self { socket, buffer: vec![0; 128 << 10] })
+        Netlink::open().map(Self)
     }
 
     /// Reads the interfaces, and adds their counters to `counters`.
@@ -60,8 +48,8 @@ impl Route {
     /// The kernel refuses.
     pub fn links(&mut self, counters: &mut Counters) -> io::Result<Vec<Link>> {
         let mut links: Vec<Link> = Vec::new();
-        self.dump(RTM_GETLINK, 16, 0, |body| links.extend(link(body, counters)))?;
-        self.dump(RTM_GETQDISC, 20, 0, |body| qdisc(body, &mut links, counters))?;
+        self.0.dump(RTM_GETLINK, &[0; 16], |body| links.extend(link(body, counters)))?;
+        self.0.dump(RTM_GETQDISC, &[0; 20], |body| qdisc(body, &mut links, counters))?;
         Ok(links)
     }
 
@@ -71,7 +59,7 @@ impl Route {
     /// The kernel refuses.
     pub fn addresses(&mut self) -> io::Result<Vec<IpAddr>> {
         let mut found = Vec::new();
-        self.dump(RTM_GETADDR, 8, 0, |body| {
+        self.0.dump(RTM_GETADDR, &[0; 8], |body| {
             for (kind, value) in attributes(body.get(8..).unwrap_or_default()) {
                 // IFA_ADDRESS is the peer's where there is one, IFA_LOCAL then the own.
                 if matches!(kind, 1 | 2) {
@@ -91,51 +79,12 @@ impl Route {
     pub fn neighbours(&mut self) -> io::Result<[u64; 2]> {
         let mut counts = [0; 2];
         for (family, count) in [libc::AF_INET, libc::AF_INET6].into_iter().zip(&mut counts) {
-            self.dump(RTM_GETNEIGH, 12, family as u8, |_| *count += 1)?;
+            let mut request = [0; 12];
+            request[0] = family as u8;
+            self.0.dump(RTM_GETNEIGH, &request, |_| *count += 1)?;
         }
         Ok(counts)
     }
-
-    fn dump(
-        &mut self,
-        kind: u16,
-        body: usize,
-        family: u8,
-        mut take: impl FnMut(&[u8]),
-    ) -> io::Result<()> {
-        let mut request = vec![0; HEADER_BYTES + body];
-        let length = request.len() as u32;
-        request[..4].copy_from_slice(&length.to_ne_bytes());
-        request[4..6].copy_from_slice(&kind.to_ne_bytes());
-        request[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
-        request[HEADER_BYTES] = family;
-        self.socket.write_all(&request)?;
-        loop {
-            let length = self.socket.read(&mut self.buffer)?;
-            let mut bytes = &self.buffer[..length];
-            while let Some(header) = bytes.first_chunk::<HEADER_BYTES>() {
-                let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
-                let length = length as usize;
-                let Some(body) = bytes.get(HEADER_BYTES..length) else {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                };
-                match u16::from_ne_bytes([header[4], header[5]]) {
-                    NLMSG_DONE => return Ok(()),
-                    NLMSG_ERROR => {
-                        let code = word(body, 0) as i32;
-                        return Err(io::Error::from_raw_os_error(-code));
-                    }
-                    _ => take(body),
-                }
-                bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-            }
-        }
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    let octets = bytes.get(at..at + 4).and_then(|octets| octets.try_into().ok());
-    octets.map_or(0, u32::from_ne_bytes)
 }
 
 fn text(value: &[u8]) -> String {
@@ -149,17 +98,6 @@ fn address(value: &[u8]) -> Option<IpAddr> {
         16 => Some(Ipv6Addr::from(*value.first_chunk::<16>()?).into()),
         _ => None,
     }
-}
-
-/// Parses consecutive `struct nlattr`s.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let head = bytes.first_chunk::<4>()?;
-        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let value = bytes.get(4..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((u16::from_ne_bytes([head[2], head[3]]) & 0x3fff, value))
-    })
 }
 
 /// Parses `struct ifinfomsg` and its attributes.

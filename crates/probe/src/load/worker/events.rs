@@ -7,10 +7,11 @@ use mio::event::Event;
 use mio::{Interest, Token};
 use rustls::ClientConnection;
 
-use super::super::connection::Phase;
+use super::super::connection::{Connection, Phase};
 use super::super::failure::{Failure, FailureKind};
+use super::super::guard::End;
 use super::super::stream::Stream;
-use super::{ALARM, Worker};
+use super::{ALARM, TICK, Worker};
 use crate::http::Response;
 
 /// Time after which a connection that could not be opened is tried again, ns.
@@ -42,11 +43,12 @@ impl Worker<'_> {
                     .map_err(|error| Failure::new(FailureKind::Tls, error))?,
             ),
         };
-        let opened = Stream::connect(self.address(), tls).and_then(|mut stream| {
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut stream.socket, Token(index), interest)?;
-            Ok(stream)
-        });
+        let opened =
+            Stream::connect(self.address(), tls, &self.plan().budget).and_then(|mut stream| {
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                self.poll.registry().register(stream.socket_mut(), Token(index), interest)?;
+                Ok(stream)
+            });
         opened.map_err(|error| Failure::connect(&error))
     }
 
@@ -160,9 +162,7 @@ impl Worker<'_> {
             let latency_ns = now_ns - asked_ns;
             self.outcome.answer(latency_ns, response.status, response.wire_bytes, at_ns);
             self.shared.answered.fetch_add(1, Ordering::Relaxed);
-            if let Some(failure) = Failure::status(response.status) {
-                self.outcome.fail(&failure, at_ns);
-            }
+            self.judge(response.status, latency_ns, at_ns);
             if self.outcome.server.is_none() {
                 self.outcome.server.clone_from(&response.server);
             }
@@ -175,12 +175,44 @@ impl Worker<'_> {
             self.connections[index].close(now_ns);
             return self.released(index);
         }
-        let is_first = self.idle.is_empty() && self.schedule.is_none();
+        let is_due = self.connections[index].next_ns <= now_ns;
+        let is_first = self.idle.is_empty() && self.schedule.is_none() && is_due;
         if is_first && !self.is_over(now_ns) && self.start_ns.is_some() {
             return self.ask(index, None, now_ns);
         }
         self.connections[index].enter(Phase::Idle, now_ns);
         self.idle.push_back(index);
+    }
+
+    /// Counts an answer whose status is a failure, and ends the load as its guard says.
+    fn judge(&mut self, status: u16, latency_ns: u64, at_ns: u64) {
+        let guard = self.plan().guard;
+        if let Some(failure) = Failure::status(status)
+            && !guard.is_some_and(|it| it.is_usual(status))
+        {
+            self.outcome.fail(&failure, at_ns);
+        }
+        let Some(guard) = guard else { return };
+        if !guard.is_usual(status) {
+            self.end(End::Status(status));
+        }
+        if let Some(slow_ns) = guard.slow_ns
+            && self.latest.add(latency_ns > slow_ns)
+        {
+            self.end(End::Slow { slow_ns });
+        }
+    }
+
+    /// Ends the load if most of its connections wait too long for their answers.
+    fn judge_waiting(&self, now_ns: u64) {
+        let Some(slow_ns) = self.plan().guard.and_then(|it| it.slow_ns) else { return };
+        let waits_ns = |it: &&Connection| now_ns.saturating_sub(it.asked_ns.unwrap_or(now_ns));
+        // One check may fall into a stall, of this host or of the server.
+        let bound_ns = slow_ns.saturating_add(TICK.as_nanos() as u64);
+        let late = self.connections.iter().filter(|it| waits_ns(it) > bound_ns).count();
+        if 2 * late > self.connections.len() {
+            self.end(End::Slow { slow_ns });
+        }
     }
 
     /// Has a closed connection opened: by its next request, or before that.
@@ -196,6 +228,11 @@ impl Worker<'_> {
         let now_ns = self.now_ns();
         let connection = &mut self.connections[index];
         let (phase, asked_ns) = (connection.phase, connection.asked_ns);
+        if let Some(exceeded) = failure.exceeded {
+            connection.close(now_ns);
+            self.end(End::Budget(exceeded));
+            return;
+        }
         let before_open =
             matches!(phase, Phase::Closed(_) | Phase::Connecting | Phase::Handshaking);
         connection.close(if before_open { now_ns + AGAIN_NS } else { now_ns });
@@ -212,6 +249,9 @@ impl Worker<'_> {
         let counts = asked_ns.unwrap_or(now_ns) >= self.count_ns;
         if !is_idle && counts {
             self.outcome.fail(failure, now_ns - self.count_ns);
+            if self.plan().guard.is_some() {
+                self.end(End::Failure(failure.words.clone()));
+            }
             self.shared.failed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -232,6 +272,7 @@ impl Worker<'_> {
 
     /// Ends requests and connections that have reached a timeout.
     pub(super) fn sweep(&mut self, now_ns: u64) {
+        self.judge_waiting(now_ns);
         let timeout_ns = self.plan().timeout.as_nanos() as u64;
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];

@@ -2,7 +2,7 @@
 
 use crate::app::Label;
 use crate::findings::tally::history::are_too_many;
-use crate::model::{Histogram, Ledger, Owner};
+use crate::model::{Histogram, Ledger, Outcome, Outcomes, Owner};
 use crate::tcp::{Exchange, SimpleExchange};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -23,6 +23,8 @@ pub struct Group {
     pub ledger: Ledger,
     /// Latency of the exchanges.
     pub latency: Histogram,
+    /// How the exchanges ended.
+    pub outcomes: Outcomes,
 }
 
 impl Group {
@@ -31,6 +33,7 @@ impl Group {
         self.exchanges += 1;
         self.ledger.take(&exchange.ledger);
         self.latency.record(exchange.wall_ns());
+        self.outcomes.add(exchange.outcome);
     }
 
     #[inline]
@@ -39,13 +42,15 @@ impl Group {
         self.ledger.add(Owner::Path, plain.path_ns);
         self.ledger.add(Owner::Server, plain.server_ns);
         self.latency.record(plain.wall_ns());
+        self.outcomes.add(Outcome::Answered);
     }
 
-    /// Counts an exchange that belongs to no connection.
-    pub(super) fn add_ledger(&mut self, ledger: &Ledger) {
+    /// Counts an exchange with this ledger and outcome.
+    pub(super) fn add_ledger(&mut self, ledger: &Ledger, outcome: Outcome) {
         self.exchanges += 1;
         self.ledger.merge(ledger);
         self.latency.record(ledger.total_ns());
+        self.outcomes.add(outcome);
     }
 
     /// Adds all of `other`.
@@ -53,6 +58,7 @@ impl Group {
         self.exchanges += other.exchanges;
         self.ledger.merge(&other.ledger);
         self.latency.merge(&other.latency);
+        self.outcomes.merge(&other.outcomes);
     }
 }
 
@@ -64,6 +70,11 @@ impl Kinds {
     /// Returns all kinds with their groups.
     pub fn iter(&self) -> impl Iterator<Item = (&Label, &Group)> {
         self.0.iter()
+    }
+
+    /// Number of kinds.
+    pub(in crate::findings::tally) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Returns all groups.
@@ -98,9 +109,9 @@ impl Kinds {
         kind.map(|(_, group)| group)
     }
 
-    /// Sums up the kinds beyond the maximum number, which are those that took the least time.
-    pub(super) fn bound(&mut self) {
-        if !are_too_many(self.0.len(), KINDS_MAX) {
+    /// Sums up the kinds beyond `room`, which are those that took the least time.
+    pub(super) fn bound(&mut self, room: usize) {
+        if !are_too_many(self.0.len(), room.min(KINDS_MAX)) {
             return;
         }
         let other = Label::from(KIND_OTHER);
@@ -108,7 +119,7 @@ impl Kinds {
         let mut ranked: Vec<_> =
             ranked.map(|(kind, group)| (Reverse(group.ledger.total_ns()), *kind)).collect();
         ranked.sort_unstable();
-        for (_, kind) in ranked.into_iter().skip(KINDS_MAX) {
+        for (_, kind) in ranked.into_iter().skip(room.min(KINDS_MAX)) {
             if let Some(group) = self.0.remove(&kind) {
                 self.0.entry(other).or_default().merge(&group);
             }
@@ -137,9 +148,9 @@ mod tests {
     #[test]
     fn kinds_of_two_shards_are_added_by_name() {
         let [mut one, mut other] = [Kinds::default(), Kinds::default()];
-        one.at("GET /".into()).add_ledger(&took(1));
-        other.at("GET /".into()).add_ledger(&took(2));
-        other.at("PUT /".into()).add_ledger(&took(4));
+        one.at("GET /".into()).add_ledger(&took(1), Outcome::Answered);
+        other.at("GET /".into()).add_ledger(&took(2), Outcome::Answered);
+        other.at("PUT /".into()).add_ledger(&took(4), Outcome::Answered);
         one.merge(other);
         assert_eq!(one.at("GET /".into()).ledger.total_ns(), 3);
         assert_eq!(one.groups().map(|group| group.exchanges).sum::<u64>(), 3);
@@ -149,9 +160,11 @@ mod tests {
     fn kinds_beyond_the_limit_are_counted_together_the_cheapest_first() {
         let mut kinds = Kinds::default();
         for number in 0..2 * KINDS_MAX as u64 {
-            kinds.at(format!("GET /{number}").as_str().into()).add_ledger(&took(number));
+            kinds
+                .at(format!("GET /{number}").as_str().into())
+                .add_ledger(&took(number), Outcome::Answered);
         }
-        kinds.bound();
+        kinds.bound(KINDS_MAX);
         assert_eq!(kinds.iter().count(), KINDS_MAX + 1);
         assert_eq!(kinds.at(KIND_OTHER.into()).exchanges, KINDS_MAX as u64);
         assert!(kinds.iter().any(|(kind, _)| **kind == *"GET /511"));

@@ -34,13 +34,18 @@ impl RoundTrips {
         if path.has_sample(Side::Server) {
             self.bound_leg(path.rtt_ns(Side::Server));
         }
-        self.record(path.known_base_rtt_ns());
+        self.record(connection.relayed_rtt_ns().unwrap_or_else(|| path.known_base_rtt_ns()));
     }
 
     pub(super) fn exchange(&mut self, exchange: &Exchange, drained: bool) {
         self.unanswered += u64::from(!exchange.response_seen);
         self.waits += u64::from(exchange.path_waits);
         self.drained += u64::from(drained);
+    }
+
+    /// Round trip that each exchange needs, ns: the least of all connections.
+    pub fn needed_ns(&self) -> u64 {
+        self.base.points().next().map_or(0, |(ns, _)| ns)
     }
 
     fn record(&mut self, base_ns: u64) {

@@ -43,7 +43,7 @@ impl SenderTally {
         if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.last_rate()) {
             self.rates.record(rate);
         }
-        self.nagle.add(connection.nagle(side).is_refuted(), history.nagle.evidence.missed);
+        self.nagle.add(&connection.nagle(side), history.nagle.held.nagle_ns());
         self.late_acks_refuted += u64::from(history.nagle.waits.are_chance());
         if sender.stood_at_ceiling() {
             let has_own_clock = bulk.is_some_and(|bulk| bulk.has_own_clock());

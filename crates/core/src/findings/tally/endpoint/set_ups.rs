@@ -8,6 +8,8 @@ use crate::tcp::{Connection, Exchange};
 pub struct SetUps {
     /// Number of connections that were set up.
     pub established: u64,
+    /// Number of connections whose SYN was sent more than once.
+    pub repeated: u64,
     /// SYNs that were never followed by a completed handshake.
     pub flood: Flood,
     /// Number of exchanges that included a set-up.
@@ -19,20 +21,25 @@ pub struct SetUps {
 impl SetUps {
     pub(super) fn connection(&mut self, connection: &Connection) {
         let setup = &connection.setup;
-        if setup.half_open() && !setup.refused || setup.has_only_syn_acks() {
+        let is_half_open = setup.half_open() && !setup.refused && !connection.sends_probes();
+        if is_half_open || setup.has_only_syn_acks() {
             self.flood.add(connection);
         }
         self.established += u64::from(setup.established_ns().is_some());
+        self.repeated += u64::from(setup.syns > 1);
     }
 
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.exchanges += u64::from(exchange.connects);
-        self.late_ns += exchange.set_up_late_ns(connection.path.base_rtt_ns());
+        let relayed_ns = connection.relayed_rtt_ns();
+        let base_ns = relayed_ns.unwrap_or_else(|| connection.path.base_rtt_ns());
+        self.late_ns += exchange.set_up_late_ns(base_ns);
     }
 
     /// Adds all of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
         self.established += other.established;
+        self.repeated += other.repeated;
         self.flood.merge(&other.flood);
         self.exchanges += other.exchanges;
         self.late_ns += other.late_ns;
@@ -45,8 +52,10 @@ mod tests {
 
     #[test]
     fn set_ups_of_two_shards_are_added() {
-        let mut sums = SetUps { established: 1, exchanges: 2, late_ns: 3, ..SetUps::default() };
+        let mut sums =
+            SetUps { established: 1, repeated: 4, exchanges: 2, late_ns: 3, ..SetUps::default() };
         sums.merge(&sums.clone());
-        assert_eq!((sums.established, sums.exchanges, sums.late_ns), (2, 4, 6));
+        assert_eq!((sums.established, sums.repeated), (2, 8));
+        assert_eq!((sums.exchanges, sums.late_ns), (4, 6));
     }
 }

@@ -1,7 +1,7 @@
 //! Parsing of messages on the fast path that do not repeat known bytes: the connection stays on the
 //! fast path while each segment is one whole message.
 
-use crate::app::{Framer, Label, Mark, Side};
+use crate::app::{ErrorCode, Extent, Framer, Label, Mark, Side};
 use crate::judge::Gap;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
@@ -36,8 +36,10 @@ impl Reading {
                 self.kind = **kind;
                 true
             }
-            (Side::Client, Mark::RequestHeaderEnd { expects_continue: false })
-            | (Side::Server, Mark::ResponseHeaderEnd { .. }) => is_within,
+            (Side::Client, Mark::RequestHeaderEnd { expects_continue: false }) => is_within,
+            (Side::Server, Mark::ResponseHeaderEnd { status }) => {
+                is_within && ErrorCode::of_http(*status).is_none()
+            }
             (Side::Client, Mark::RequestEnd) | (Side::Server, Mark::ResponseEnd) => {
                 let is_last = is_within && offset == len;
                 self.ended |= is_last;
@@ -92,6 +94,24 @@ impl Connection {
         }
         self.streams[side as usize].pass(start + u64::from(segment.payload_len));
         self.timeline.touch(Sighting::of(side, segment));
+    }
+
+    /// Leaves the fast path with a response of `status` and `extent` that reports an error: simple
+    /// exchanges report none.
+    #[cold]
+    pub(super) fn leave_with_error(
+        &mut self,
+        start: u64,
+        segment: &Segment,
+        (status, extent): (u16, Extent),
+        gap: &mut Gap,
+    ) {
+        self.replay(false, gap);
+        self.steady = None;
+        let response = Mark::Response { status, extent, software: None };
+        self.mark(Side::Server, start, segment, response);
+        self.streams[Side::Server as usize].pass(start + u64::from(segment.payload_len));
+        self.timeline.touch(Sighting::of(Side::Server, segment));
     }
 
     /// Leaves the fast path: `segment`, which `side` sends, turned out not to be one whole message.

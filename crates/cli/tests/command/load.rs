@@ -1,0 +1,268 @@
+//! `tcpwhy load` against servers of this process, and real nginx.
+
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tcpwhy_testing::undisturbed;
+
+fn tcpwhy(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    command.arg("load").args(arguments).output().expect("tcpwhy runs")
+}
+
+fn validated(out: &Output) -> Value {
+    let shown = String::from_utf8_lossy(&out.stderr);
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{shown}"));
+    let schema = include_str!("../../../../docs/load.schema.json");
+    check(&document, serde_json::from_str(schema).expect("a schema"));
+    let report: Value = serde_json::from_str(include_str!("../../../../docs/report.schema.json"))
+        .expect("a schema");
+    let of_finding = serde_json::json!({
+        "$ref": "#/$defs/finding",
+        "$defs": report["$defs"],
+    });
+    for finding in document["findings"].as_array().expect("findings") {
+        check(finding, of_finding.clone());
+    }
+    document
+}
+
+fn check(document: &Value, schema: Value) {
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let errors: Vec<_> = validator.iter_errors(document).map(|error| error.to_string()).collect();
+    assert_eq!(errors, Vec::<String>::new());
+}
+
+/// A server that answers each request on each connection with `answer`.
+fn server(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer_all(stream, answer));
+        }
+    });
+    address
+}
+
+fn answer_all(mut stream: TcpStream, answer: &[u8]) {
+    let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = stream.read(&mut piece) {
+        seen.extend_from_slice(&piece[..read]);
+        while let Some(end) = seen.windows(4).position(|it| it == b"\r\n\r\n") {
+            seen.drain(..end + 4);
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+#[test]
+fn json_says_what_was_measured() {
+    let url = format!("http://{}/", server(OK));
+    let out = tcpwhy(&[&url, "-n", "500", "-c", "4", "-t", "2", "--json", "--no-explain"]);
+    assert_eq!(out.status.code(), Some(0));
+    let document = validated(&out);
+    assert_eq!((&document["requests"], &document["sent"]), (&500.into(), &500.into()));
+    assert_eq!(document["statuses"]["200"], 500);
+    assert_eq!(document["connect"]["count"], 4);
+    assert_eq!(document["errors"], serde_json::json!({}));
+    let time = |name: &str| document["latency"][name].as_u64().expect("a time");
+    assert!(time("p50_ns") > 0 && time("p50_ns") <= time("p99_ns"));
+    assert!(time("p9999_ns") <= time("max_ns"));
+    let series = document["time_series"].as_array().expect("a series");
+    assert_eq!(series.iter().map(|it| it["requests"].as_u64().unwrap()).sum::<u64>(), 500);
+}
+
+#[test]
+fn the_text_begins_with_the_answer() {
+    let url = format!("http://{}/", server(OK));
+    let out = tcpwhy(&[&url, "-n", "100", "--rate", "1000", "--no-explain"]);
+    let text = String::from_utf8(out.stdout).expect("text");
+    assert!(text.starts_with("p99 is "), "{text}");
+    for word in ["open loop, 1000/s", "latency", "p99.99", "first byte", "connect", "by second"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_one_sentence() {
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    let out = tcpwhy(&[&format!("http://{closed}/"), "--no-explain"]);
+    assert_eq!(out.status.code(), Some(2));
+    let text = String::from_utf8(out.stdout).expect("text").replace('\n', " ");
+    assert!(text.contains("answered no request: connect refused"), "{text}");
+    for (arguments, words) in [
+        (&["http://name.invalid/"][..], "name.invalid cannot be resolved"),
+        (&["127.0.0.1:80"], "has no scheme"),
+        (&["http://127.0.0.1/", "-6"], "has no IPv6 address"),
+        (&["http://127.0.0.1/", "--rate", "0"], "above 0"),
+        (&["http://127.0.0.1/", "-H", "no header"], "Name: value"),
+        (&["ftp://127.0.0.1/"], "is not spoken here"),
+    ] {
+        let out = tcpwhy(arguments);
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        let text = String::from_utf8(out.stderr).expect("text");
+        assert!(text.contains(words), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn redirects_and_bad_answers_are_reported() {
+    let moved = b"HTTP/1.1 301 Moved\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n";
+    for (answer, words, code) in [
+        (&moved[..], "redirect to /there; redirects are not followed", 0),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "20 status 5xx", 0),
+        (b"220 mail.example ESMTP\r\n", "no HTTP response", 2),
+    ] {
+        let out = tcpwhy(&[&format!("http://{}/", server(answer)), "-n", "20", "--no-explain"]);
+        let text = String::from_utf8(out.stdout).expect("text").replace("\n", " ");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(words), "{text}");
+        assert_eq!(out.status.code(), Some(code), "{text}");
+    }
+}
+
+#[test]
+fn an_interrupt_prints_what_was_measured_so_far() {
+    let url = format!("http://{}/", server(OK));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    command.args(["load", &url, "-d", "60s", "--json", "--no-explain"]);
+    let child = command.stdout(Stdio::piped()).spawn().expect("tcpwhy runs");
+    thread::sleep(Duration::from_millis(1500));
+    let began = Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
+    let out = child.wait_with_output().expect("it ends");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    let document = validated(&out);
+    assert_eq!(document["interrupted"], true);
+    assert!(document["requests"].as_u64().expect("a number") > 0);
+}
+
+/// A folder that is gone at the end, and the nginx that serves it.
+struct Nginx {
+    folder: PathBuf,
+    child: Child,
+    port: u16,
+}
+
+impl Nginx {
+    /// Writes header and file apart, with Nagle's algorithm or without; `None` where there is no nginx.
+    fn start(nodelay: &str) -> Option<Nginx> {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).ok()?.port();
+        let folder =
+            std::env::temp_dir().join(format!("tcpwhy-load-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("file.bin"), vec![b'n'; 700]).expect("a file");
+        let at = folder.display();
+        let config = format!(
+            "daemon off; master_process off; pid {at}/pid; error_log {at}/error.log;\n\
+             events {{}}\n\
+             http {{ access_log off; sendfile on; tcp_nopush off; tcp_nodelay {nodelay};\n\
+               keepalive_requests 1000000;\n\
+               client_body_temp_path {at}; proxy_temp_path {at}; fastcgi_temp_path {at};\n\
+               uwsgi_temp_path {at}; scgi_temp_path {at};\n\
+               server {{ listen 127.0.0.1:{port}; root {at}; }} }}\n"
+        );
+        std::fs::write(folder.join("nginx.conf"), config).expect("a file");
+        if !tcpwhy_testing::installed("nginx") {
+            return None;
+        }
+        let mut command = Command::new("nginx");
+        let child = command.arg("-c").arg(folder.join("nginx.conf")).spawn().expect("nginx runs");
+        let nginx = Nginx { folder, child, port };
+        let until = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < until, "nginx does not listen");
+            thread::sleep(Duration::from_millis(50));
+        }
+        Some(nginx)
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/file.bin", self.port)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn may_capture() -> bool {
+    tcpwhy_testing::privileged("capturing packets")
+}
+
+#[test]
+fn nagles_algorithm_at_the_server_is_named() {
+    let Some(nginx) = may_capture().then(|| Nginx::start("off")).flatten() else { return };
+    let out = tcpwhy(&[&nginx.url(), "-d", "3s", "-c", "2", "--json"]);
+    let document = validated(&out);
+    let finding = &document["findings"][0];
+    assert_eq!(finding["cause"], "nagle_delayed_ack", "{:#}", document["findings"]);
+    assert_eq!(finding["culprit"]["role"], "server");
+    assert_eq!(finding["culprit"]["endpoint"], format!("127.0.0.1:{}", nginx.port));
+    assert!(finding["share"].as_f64().expect("a share") > 0.5);
+    assert_eq!(out.status.code(), Some(1));
+    // The slow requests are those that a busy machine held up, where it did.
+    undisturbed(|| {
+        let out = tcpwhy(&[&nginx.url(), "-d", "2s", "-c", "2"]);
+        let text = String::from_utf8(out.stdout).expect("text");
+        let verdict = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(verdict.starts_with("p99 is "), "{text}");
+        assert!(verdict.contains("Nagle's algorithm at 127.0.0.1"), "{text}");
+        assert!(verdict.contains("of the time of the slow requests"), "{text}");
+    });
+}
+
+#[test]
+fn a_healthy_server_has_no_fault() {
+    let Some(nginx) = may_capture().then(|| Nginx::start("on")).flatten() else { return };
+    let out = tcpwhy(&[&nginx.url(), "-d", "2s", "-c", "2", "--json"]);
+    let document = validated(&out);
+    let faults = document["findings"].as_array().expect("findings").iter();
+    let faults: Vec<_> = faults.filter(|it| it["class"] == "fault").collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert_eq!(out.status.code(), Some(0));
+    assert!(document["captured"]["exchanges"].as_u64().expect("a number") > 0);
+}
+
+/// A copy of the program that any user may run, gone at the end.
+struct Copied(PathBuf);
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn without_the_right_to_capture_it_says_what_is_missing_and_reads_its_sockets() {
+    const NOBODY: u32 = 65_534;
+    if !may_capture() {
+        return;
+    }
+    let copy = Copied(std::env::temp_dir().join(format!("tcpwhy-nobody-{}", std::process::id())));
+    tcpwhy_testing::copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &copy.0);
+    let url = format!("http://{}/", server(OK));
+    let mut command = Command::new(&copy.0);
+    command.args(["load", &url, "-d", "1s", "-c", "2", "--json"]).uid(NOBODY).gid(NOBODY);
+    let out = command.current_dir("/").output().expect("tcpwhy runs");
+    let document = validated(&out);
+    assert_eq!(document["findings"], serde_json::json!([]));
+    let note = document["note"].as_str().expect("a note");
+    assert!(note.contains("sudo") && note.contains("cap_net_raw"), "{note}");
+    assert!(document["sockets"]["samples"].as_u64().expect("a number") > 0, "{document:#}");
+}

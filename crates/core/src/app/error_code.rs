@@ -1,0 +1,212 @@
+//! The codes with which responses report errors.
+
+use std::fmt;
+
+/// Maximum length of the first word of a Redis error, bytes; those of Redis itself are shorter.
+const WORD_BYTES: usize = 12;
+
+/// Redis errors that redirect a client, or ask it to send a script: clients go on by themselves
+/// (redis.io, "Redis cluster specification", "EVALSHA").
+const REDIRECTIONS: [&[u8]; 3] = [b"MOVED", b"ASK", b"NOSCRIPT"];
+
+/// First words of the errors of Redis itself (`src/server.c`, `src/cluster.c`, redis.io). Scripts
+/// and modules may send others, which are not shown.
+const REDIS_CODES: [&[u8]; 22] = [
+    b"ERR",
+    b"WRONGTYPE",
+    b"WRONGPASS",
+    b"NOAUTH",
+    b"NOPERM",
+    b"NOPROTO",
+    b"LOADING",
+    b"BUSY",
+    b"BUSYKEY",
+    b"BUSYGROUP",
+    b"NOGROUP",
+    b"OOM",
+    b"READONLY",
+    b"MISCONF",
+    b"MASTERDOWN",
+    b"NOREPLICAS",
+    b"EXECABORT",
+    b"UNBLOCKED",
+    b"CLUSTERDOWN",
+    b"CROSSSLOT",
+    b"TRYAGAIN",
+    b"NOTBUSY",
+];
+
+/// Returns the code at the beginning of a Redis error, after its `-`, if it is one of Redis itself.
+pub(crate) fn redis_code(message: &[u8]) -> Option<&[u8]> {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace();
+    let word = message.split(is_space).next().unwrap_or_default();
+    let is_known = REDIS_CODES.contains(&word) || REDIRECTIONS.contains(&word);
+    is_known.then_some(word)
+}
+
+/// Level of a TLS alert that ends the connection (RFC 5246 §7.2).
+const FATAL: u8 = 2;
+
+/// The code with which a response reports an error, by its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ErrorCode {
+    /// Status code of HTTP, 400 to 599 (RFC 9110 §15.5, §15.6).
+    Http(u16),
+    /// Status code of gRPC, except 0.
+    Grpc(u16),
+    /// SQLSTATE of PostgreSQL's ErrorResponse.
+    SqlState([u8; 5]),
+    /// Error number of MySQL's ERR packet.
+    Mysql(u16),
+    /// First word of a Redis error (`ERR`, `WRONGTYPE`), padded with zeros.
+    Redis([u8; WORD_BYTES]),
+    /// Description of a fatal TLS alert (RFC 8446 §6).
+    TlsAlert(u8),
+}
+
+impl ErrorCode {
+    /// Returns the error of an HTTP response with `status`, if it reports one.
+    #[inline]
+    pub fn of_http(status: u16) -> Option<Self> {
+        (400..600).contains(&status).then_some(Self::Http(status))
+    }
+
+    /// Returns the error of a gRPC response with `status`, if it reports one.
+    pub(super) fn of_grpc(status: u16) -> Option<Self> {
+        (status != 0).then_some(Self::Grpc(status))
+    }
+
+    /// Returns the error in the fields of PostgreSQL's ErrorResponse, as far as they were captured:
+    /// each is a type and a text that ends with zero.
+    pub(super) fn of_postgres(fields: &[u8]) -> Self {
+        let code = fields.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"C"));
+        let code = code.filter(|code| code.iter().all(u8::is_ascii_alphanumeric));
+        let code = code.and_then(|code| <[u8; 5]>::try_from(code).ok());
+        Self::SqlState(code.unwrap_or(*b"XX000"))
+    }
+
+    /// Returns the error of a Redis reply, after its `-`; `None` for a redirection.
+    pub(super) fn of_redis(message: &[u8]) -> Option<Self> {
+        let word = redis_code(message).unwrap_or(b"ERR");
+        if REDIRECTIONS.contains(&word) {
+            return None;
+        }
+        let mut padded = [0; WORD_BYTES];
+        padded.iter_mut().zip(word).for_each(|(slot, &byte)| *slot = byte);
+        Some(Self::Redis(padded))
+    }
+
+    /// Returns the error of a TLS alert, if it is fatal. TLS 1.3 ignores the level, and only
+    /// `close_notify` and `user_canceled` are no errors (RFC 8446 §6.1).
+    pub(super) fn of_alert(level: u8, description: u8) -> Option<Self> {
+        let is_closing = matches!(description, 0 | 90);
+        (level == FATAL && !is_closing).then_some(Self::TlsAlert(description))
+    }
+
+    /// Returns whether the error is the server's own, as it states, and not the request's.
+    pub fn is_of_server(self) -> bool {
+        match self {
+            Self::Http(status) => status >= 500,
+            // UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE,
+            // DATA_LOSS (grpc.io, "Status codes").
+            Self::Grpc(status) => matches!(status, 2 | 4 | 8 | 12..=15),
+            // A failed handshake leaves nothing to ask for.
+            Self::TlsAlert(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether the response asks for credentials, with which the client repeats the
+    /// request (RFC 9110 §11).
+    pub fn is_challenge(self) -> bool {
+        matches!(self, Self::Http(401 | 407))
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(status) => write!(f, "{status}"),
+            Self::Grpc(status) => write!(f, "gRPC {status}"),
+            Self::SqlState(code) => write!(f, "SQLSTATE {}", String::from_utf8_lossy(code)),
+            Self::Mysql(number) => write!(f, "MySQL {number}"),
+            Self::Redis(word) => {
+                let end = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
+                f.write_str(&String::from_utf8_lossy(word.get(..end).unwrap_or_default()))
+            }
+            Self::TlsAlert(description) => match alert_name(*description) {
+                Some(name) => write!(f, "alert {name}"),
+                None => write!(f, "alert {description}"),
+            },
+        }
+    }
+}
+
+/// Returns the name of a TLS alert (RFC 8446 §6).
+fn alert_name(description: u8) -> Option<&'static str> {
+    Some(match description {
+        10 => "unexpected_message",
+        20 => "bad_record_mac",
+        40 => "handshake_failure",
+        42 => "bad_certificate",
+        43 => "unsupported_certificate",
+        44 => "certificate_revoked",
+        45 => "certificate_expired",
+        46 => "certificate_unknown",
+        47 => "illegal_parameter",
+        48 => "unknown_ca",
+        49 => "access_denied",
+        50 => "decode_error",
+        51 => "decrypt_error",
+        70 => "protocol_version",
+        71 => "insufficient_security",
+        80 => "internal_error",
+        86 => "inappropriate_fallback",
+        109 => "missing_extension",
+        110 => "unsupported_extension",
+        112 => "unrecognized_name",
+        115 => "unknown_psk_identity",
+        116 => "certificate_required",
+        120 => "no_application_protocol",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(code: Option<ErrorCode>) -> Option<String> {
+        code.map(|code| code.to_string())
+    }
+
+    #[test]
+    fn codes_are_shown_as_their_protocols_write_them() {
+        assert_eq!(shown(ErrorCode::of_http(503)).as_deref(), Some("503"));
+        assert_eq!(shown(ErrorCode::of_http(304)), None);
+        assert_eq!(shown(ErrorCode::of_grpc(14)).as_deref(), Some("gRPC 14"));
+        let fields = b"SERROR\0VERROR\0C42P01\0Mrelation \"a\" does not exist\0\0";
+        assert_eq!(ErrorCode::of_postgres(fields).to_string(), "SQLSTATE 42P01");
+        assert_eq!(
+            shown(ErrorCode::of_redis(b"WRONGTYPE Operation")).as_deref(),
+            Some("WRONGTYPE")
+        );
+        assert_eq!(shown(ErrorCode::of_alert(2, 40)).as_deref(), Some("alert handshake_failure"));
+    }
+
+    #[test]
+    fn a_redirection_is_no_error() {
+        assert_eq!(ErrorCode::of_redis(b"MOVED 3999 127.0.0.1:6381"), None);
+        assert_eq!(ErrorCode::of_alert(1, 0), None);
+    }
+
+    #[test]
+    fn a_text_of_the_application_is_no_code() {
+        for text in [&b"alice is not here"[..], b"ALICE"] {
+            assert_eq!(shown(ErrorCode::of_redis(text)).as_deref(), Some("ERR"));
+        }
+        assert_eq!(shown(ErrorCode::of_redis(b"")).as_deref(), Some("ERR"));
+        let cut = ErrorCode::of_postgres(b"SERROR\0C42<p\0");
+        assert_eq!(cut.to_string(), "SQLSTATE XX000");
+    }
+}

@@ -1,0 +1,82 @@
+//! Attempts to connect to the servers that a report names.
+
+use crate::wire::{Endpoint, Segment, TcpFlags};
+use std::collections::{BTreeMap, HashMap};
+
+/// Number of attempts that are kept of all servers together.
+const ATTEMPTS_MAX: usize = 1 << 16;
+
+/// One attempt: the SYNs with one initial sequence number from one port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Attempt {
+    /// Initial sequence number of the client.
+    isn: u32,
+    /// Number of SYNs.
+    pub syns: u64,
+    /// Capture time of the first SYN-ACK, ns.
+    pub syn_ack_ns: Option<u64>,
+    /// Capture time of the client's first ACK without SYN or RST, ns.
+    pub ack_ns: Option<u64>,
+    /// The server sent a RST before anything was established.
+    pub is_refused: bool,
+}
+
+impl Attempt {
+    /// Returns whether the handshake was completed.
+    pub fn is_established(&self) -> bool {
+        self.syn_ack_ns.is_some() && self.ack_ns.is_some() && !self.is_refused
+    }
+}
+
+/// Attempts by server and client.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    servers: HashMap<Endpoint, BTreeMap<Endpoint, Vec<Attempt>>>,
+    kept: usize,
+    /// Attempts were left out.
+    is_cut: bool,
+}
+
+impl Attempts {
+    pub fn of(servers: impl Iterator<Item = Endpoint>) -> Self {
+        Self { servers: servers.map(|it| (it, BTreeMap::new())).collect(), ..Self::default() }
+    }
+
+    pub fn take(&mut self, segment: &Segment) {
+        let (source, destination) = (*segment.source(), *segment.destination());
+        let flags = segment.flags;
+        if let Some(clients) = self.servers.get_mut(&destination) {
+            let attempts = clients.entry(source);
+            if flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK) {
+                let attempts = attempts.or_default();
+                match attempts.last_mut().filter(|it| it.isn == segment.seq) {
+                    Some(again) => again.syns += 1,
+                    None if self.kept >= ATTEMPTS_MAX => self.is_cut = true,
+                    None => {
+                        self.kept += 1;
+                        attempts.push(Attempt { isn: segment.seq, syns: 1, ..Attempt::default() });
+                    }
+                }
+            } else if flags.has(TcpFlags::ACK)
+                && !flags.has(TcpFlags::RST)
+                && let Some(last) = attempts.or_default().last_mut()
+            {
+                last.ack_ns.get_or_insert(segment.time_ns);
+            }
+        }
+        if let Some(clients) = self.servers.get_mut(&source)
+            && let Some(last) = clients.get_mut(&destination).and_then(|it| it.last_mut())
+        {
+            if flags.has(TcpFlags::SYN | TcpFlags::ACK) {
+                last.syn_ack_ns.get_or_insert(segment.time_ns);
+            }
+            last.is_refused |= flags.has(TcpFlags::RST) && last.ack_ns.is_none();
+        }
+    }
+
+    /// Returns the attempts to connect to `server`; `None` if not all are kept.
+    pub fn to(&self, server: Endpoint) -> Option<impl Iterator<Item = &Attempt> + Clone> {
+        let clients = self.servers.get(&server).filter(|_| !self.is_cut)?;
+        Some(clients.values().flatten())
+    }
+}

@@ -1,0 +1,520 @@
+//! Checks the values that the sentences of a finding quote.
+
+use super::flow::{Flow, Seg};
+use super::message::Message;
+use super::{Answer, Case, Doubt, holds, undecided};
+use crate::app::Side;
+use crate::model::{Cause, Fact};
+use crate::wire::TcpFlags;
+
+/// Checks one value.
+pub(super) type Checker = fn(&Case<'_>, &str, &Fact) -> Answer;
+
+/// Two times of one moment, read from different frames, differ by less than this, ns.
+const ALIKE_NS: u64 = 1_000_000;
+
+/// Durations between packets of the capture.
+const DURATIONS: &[&str] = &[
+    "ack_delay_ns",
+    "ack_delay_p50_ns",
+    "ack_prompt_ns",
+    "after_ns",
+    "again_ns",
+    "age_ns",
+    "answer_p50_ns",
+    "base_rtt_ns",
+    "behind_ns",
+    "changed_ns",
+    "client_own_ns",
+    "distance_max_ns",
+    "duration_ns",
+    "extra_ns",
+    "few_least_ns",
+    "idle_ns",
+    "late_ns",
+    "least_ns",
+    "limited_ns",
+    "loaded_rtt_ns",
+    "longer_ns",
+    "longest_ns",
+    "new_after_ns",
+    "retried_ns",
+    "rto_ns",
+    "row_ns",
+    "row_path_ns",
+    "rtt_ns",
+    "rtt_sender_ns",
+    "server_own_ns",
+    "server_timeout_ns",
+    "short_ns",
+    "slow_ns",
+    "step_ns",
+    "timeout_ns",
+    "took_ns",
+    "typed_ns",
+    "wait_p50_ns",
+    "waited_ns",
+    "went_on_ns",
+];
+
+/// Latencies of exchanges, which include the way between the capture and the client.
+const LATENCIES: &[&str] =
+    &["all_p50_ns", "all_p99_ns", "p50_ns", "p99_ns", "slow_p50_ns", "usual_ns"];
+
+/// Durations that are computed, and shown by no pair of packets.
+const COMPUTED: &[&str] =
+    &["reuse_ns", "warm_ns", "unpaused_ns", "floor_ns", "effect_ns", "waiting_ns"];
+
+/// Values that state of the system or an experiment gives.
+const OF_STATE: &[&str] = &[
+    "available",
+    "backlog",
+    "drops",
+    "max",
+    "opens",
+    "overflows",
+    "queued",
+    "rcvbuf_bytes",
+    "sndbuf_bytes",
+    "trials",
+    "unread_max_ns",
+    "unread_ns",
+    "used",
+    "wait_mean_ns",
+];
+
+/// Numbers of packets, or of events that take a packet each.
+const COUNTS: &[&str] = &[
+    "ahead",
+    "accepted",
+    "after_idle",
+    "asked_again",
+    "asked_again_by_client",
+    "alone",
+    "answered",
+    "answers",
+    "attempts",
+    "begun",
+    "cases",
+    "changed",
+    "closed",
+    "completed",
+    "connects",
+    "count",
+    "cut_short",
+    "dead",
+    "died",
+    "dsack",
+    "fetches",
+    "few",
+    "flows",
+    "full",
+    "further",
+    "granted",
+    "handshakes",
+    "hosts",
+    "ignored",
+    "ignored_answers",
+    "in_row",
+    "kind_all",
+    "kind_errors",
+    "losses",
+    "lost_between",
+    "moved",
+    "of",
+    "of_between",
+    "of_cases",
+    "others",
+    "pairs",
+    "ports",
+    "ports_least",
+    "queue_empty",
+    "queue_open",
+    "probes",
+    "refused",
+    "resolvers",
+    "resumed",
+    "restarts",
+    "reused",
+    "round_trips",
+    "rounds",
+    "rows",
+    "silent",
+    "seen_away",
+    "silent_others",
+    "slow",
+    "sources",
+    "spurious",
+    "syn_ack_repeats",
+    "syns",
+    "tail",
+    "told",
+    "tried_again",
+    "tries",
+    "tries_per_name",
+    "unanswered",
+    "unended",
+    "victims",
+    "waits",
+];
+
+/// Sizes and rates that are estimated from many packets.
+const ESTIMATES: &[&str] = &[
+    "bdp_bytes",
+    "bottleneck_bps",
+    "bytes",
+    "ceiling_bytes",
+    "certificate_bytes",
+    "cwnd_estimate_bytes",
+    "flight_bytes",
+    "flight_max_bytes",
+    "loss_share",
+    "lost_bytes",
+    "mss_bytes",
+    "mtu",
+    "passed_bytes",
+    "queue_bytes",
+    "rate",
+    "rate_bps",
+    "read_bps",
+    "unheard_bytes",
+    "window_bytes",
+];
+
+/// Numbers of SYNs without an answer that have a property.
+const SYNS: &[&str] = &[
+    "arrived",
+    "ecn",
+    "fast_open",
+    "multipath",
+    "of_one_client",
+    "older_stamps",
+    "reused_ports",
+    "with_data",
+    "with_options",
+    "wrong_checksums",
+    "wrong_tunnel_checksums",
+];
+
+/// Names and other words.
+const WORDS: &[&str] = &[
+    "apart",
+    "average",
+    "behind",
+    "blocker",
+    "both_types",
+    "by_fin",
+    "caller",
+    "cause",
+    "closed_port",
+    "client",
+    "codes",
+    "deaf",
+    "dropped",
+    "far_side",
+    "fell_back",
+    "forgot",
+    "forwarder",
+    "fragments_of",
+    "in_host",
+    "kind",
+    "kinds",
+    "median",
+    "message",
+    "misread",
+    "most_ns",
+    "never",
+    "next_resolver",
+    "not_sent",
+    "of_proxy",
+    "of_request",
+    "only_client",
+    "options",
+    "peer",
+    "place",
+    "private",
+    "rcode",
+    "receiver",
+    "recovered",
+    "reporter",
+    "resolver",
+    "role",
+    "says",
+    "scale",
+    "sender",
+    "server",
+    "shown",
+    "side",
+    "silent_type",
+    "slow_median",
+    "tail_name",
+    "target",
+    "tls",
+    "transfer",
+    "transfer_port",
+    "unrepaired",
+    "unscaled",
+    "upstream",
+    "waiting_handshakes",
+    "waiting_server",
+    "usual",
+    "way",
+    "when",
+    "where",
+    "windows",
+];
+
+/// Returns the checker of the fact `name` in sentences of `cause`.
+pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
+    use Cause as C;
+    Some(match (cause, name) {
+        (_, "held_bytes") => held,
+        (C::NagleDelayedAck | C::DelayedAck, "flight_bytes") => flight,
+        (C::RetransmissionTimeout, "rto_ns") => |case, _, fact| {
+            let links = case.link(&["lost", "flight_end"]).zip(case.link(&["retransmission"]));
+            between(fact, links)
+        },
+        (C::SynRetransmit | C::AcceptQueueOverflow, "rto_ns") => {
+            |case, _, fact| between(fact, case.link(&["syn"]).zip(case.link(&["syn_again"])))
+        }
+        (C::Refused, "rtt_ns") => {
+            |case, _, fact| between(fact, case.link(&["syn"]).zip(case.link(&["reset"])))
+        }
+        (C::DnsTimeout | C::ReverseDnsTimeout, "timeout_ns") => waited,
+        (C::DnsTimeout | C::ReverseDnsTimeout, "silent") => unanswered,
+        (C::Reset, "unread_bytes") => unread,
+        (C::IdleReset, "server_timeout_ns") => idle_until_fin,
+        (_, "rst_ttl") => |case, _, fact| match case.link(&["reset"]) {
+            Some((_, reset)) => is_number(fact, reset.ttl.into()),
+            None => undecided("no RST is named"),
+        },
+        (_, "ttl") => |case, _, fact| match case.link(&["reset"]) {
+            Some((_, reset)) => {
+                let mut others = case.flow.by(reset.from, case.flow.segs.len());
+                let seen = others.any(|it| !it.has(TcpFlags::RST) && is(fact, it.ttl.into()));
+                match seen {
+                    true => Ok(()),
+                    false => undecided("packets of other connections show it"),
+                }
+            }
+            None => undecided("no RST is named"),
+        },
+        (C::SpuriousRetransmission, "count") => {
+            |case, name, fact| within(fact, repeats(case)?, name, "repetitions")
+        }
+        (C::RetransmissionTimeout | C::FastRecovery, "count") => repaired,
+        (C::RetransmissionTimeout, "tail") => {
+            |case, name, fact| within(fact, case.fact_number("count").unwrap_or(0), name, "count")
+        }
+        (C::SynRetransmit, "unanswered") => |case, name, fact| {
+            let most = case.fact_number("count").unwrap_or(0);
+            within(fact, most, name, "attempts")
+        },
+        (C::SynRetransmit, "spared") => |case, _, fact| {
+            let Some([_, answered]) = syns(case, "") else {
+                return undecided("too many SYNs to keep");
+            };
+            let stated = number(fact).unwrap_or(0);
+            holds(stated <= answered, format!("{answered} SYNs were answered"))
+        },
+        (C::SynRetransmit, name) if SYNS.contains(&name) => |case, name, fact| {
+            let Some([unanswered, _]) = syns(case, name) else {
+                return undecided("too many SYNs to keep");
+            };
+            let stated = number(fact).unwrap_or(0);
+            holds(stated <= unanswered, format!("{unanswered} such SYNs have no answer"))
+        },
+        (_, "cases") => |case, name, fact| {
+            let most = case.fact_number("of_cases").unwrap_or(i64::MAX);
+            within(fact, most, name, "of_cases")
+        },
+        (_, "share" | "loss_share" | "share_of_requests") => |_, name, fact| match fact {
+            Fact::Share(share) => holds((0.0..=1.0).contains(share), format!("{name}={share}")),
+            _ => holds(false, format!("{name} is no share")),
+        },
+        (_, "rcode" | "silent_type") => |_, name, fact| match fact {
+            // A type or a code without a name of its own says nothing to a reader.
+            Fact::Text(text) => holds(!text.is_empty(), format!("{name} is empty")),
+            _ => holds(false, format!("{name} is no word")),
+        },
+        (_, "time_connect" | "time_appconnect") => |_, _, _| Ok(()),
+        _ if DURATIONS.contains(&name) => duration,
+        _ if LATENCIES.contains(&name) => latency,
+        _ if COMPUTED.contains(&name) => |_, name, fact| match fact {
+            Fact::Ns(_) => Ok(()),
+            _ => holds(false, format!("{name} is no duration")),
+        },
+        _ if OF_STATE.contains(&name) => |_, _, _| undecided("the state of the system shows it"),
+        _ if COUNTS.contains(&name) => |case, name, fact| {
+            let packets = case.packets.sums.segments + case.packets.sums.messages;
+            within(fact, i64::try_from(packets).unwrap_or(i64::MAX), name, "packets")
+        },
+        _ if ESTIMATES.contains(&name) => |_, name, fact| match fact {
+            Fact::Bytes(0) | Fact::BitsPerSecond(0) => holds(false, format!("{name} is 0")),
+            _ => Ok(()),
+        },
+        _ if WORDS.contains(&name) => |_, name, fact| match fact {
+            Fact::Text(text) => holds(!text.is_empty(), format!("{name} is empty")),
+            _ => Ok(()),
+        },
+        // Known of every finding.
+        (_, "culprit" | "exchanges" | "of_exchanges" | "connections" | "lost_ns") => {
+            |_, _, _| Ok(())
+        }
+        _ => return None,
+    })
+}
+
+fn number(fact: &Fact) -> Option<i64> {
+    match fact {
+        Fact::Count(number) | Fact::Bytes(number) | Fact::Ns(number) => {
+            Some(i64::try_from(*number).unwrap_or(i64::MAX))
+        }
+        _ => None,
+    }
+}
+
+fn is(fact: &Fact, seen: i64) -> bool {
+    number(fact) == Some(seen)
+}
+
+fn is_number(fact: &Fact, seen: i64) -> Answer {
+    holds(is(fact, seen), format!("it is {seen}"))
+}
+
+/// The number is at least 1, or unset, and at most `most`.
+fn within(fact: &Fact, most: i64, name: &str, of: &str) -> Answer {
+    let Some(number) = number(fact) else { return Ok(()) };
+    holds(number <= most, format!("{name}={number}, of {most} {of}"))
+}
+
+/// Each wait for lost data ends with a segment that repeats bytes or fills a hole. A segment that was
+/// lost before the capture leaves no hole if nothing was sent behind it.
+fn repaired(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
+    let (Some(stated), seen) = (number(fact), repeats(case)?) else { return Ok(()) };
+    let behind =
+        ["between the capture and the receiver", "in the receiving host, behind the capture"];
+    let is_behind =
+        matches!(case.fact("place"), Some(Fact::Text(place)) if behind.contains(&place.as_str()));
+    let is_unseen = !is_behind || case.fact("unheard_bytes").is_some();
+    // The last wait may end with the connection.
+    match stated <= seen + i64::from(case.flow.is_left_unacknowledged()) {
+        false if is_unseen => undecided("segments were lost before the capture"),
+        holding => holds(holding, format!("{name}={stated}, of {seen} repetitions")),
+    }
+}
+
+/// Returns the number of SYNs with a property to the server of the evidence: those without an answer,
+/// and those with one.
+fn syns(case: &Case<'_>, name: &str) -> Option<[i64; 2]> {
+    let (_, server) = case.finding.evidence_flow?;
+    let count = case.packets.syns.count(server, name)?;
+    Some(count.map(|it| i64::try_from(it).unwrap_or(i64::MAX)))
+}
+
+/// A named frame: its place in the connection, and its segment.
+type Link<'a> = (usize, &'a Seg);
+
+/// The duration is the time between two links.
+fn between(fact: &Fact, links: Option<(Link<'_>, Link<'_>)>) -> Answer {
+    let Some(((_, first), (_, again))) = links else { return undecided("a frame is not named") };
+    let ns = again.time_ns.saturating_sub(first.time_ns);
+    holds(matches!(fact, Fact::Ns(stated) if *stated == ns), format!("it took {ns} ns"))
+}
+
+/// A duration between two packets is not longer than the capture.
+fn duration(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
+    let Fact::Ns(ns) = fact else { return holds(false, format!("{name} is no duration")) };
+    let most_ns = case.packets.length_ns();
+    let is_shorter = *ns <= most_ns || case.packets.is_stepped;
+    holds(is_shorter, format!("{ns} ns, of a capture of {most_ns} ns"))
+}
+
+/// A latency is not longer than the capture and the way between the capture and the client.
+fn latency(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
+    let Fact::Ns(ns) = fact else { return holds(false, format!("{name} is no duration")) };
+    let most_ns = case.packets.length_ns() + 2 * case.leg_ns(Side::Client) + ALIKE_NS;
+    let is_shorter = *ns <= most_ns || case.packets.is_stepped;
+    holds(is_shorter, format!("{ns} ns, of a capture of {most_ns} ns"))
+}
+
+fn held(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    match case.link(&["next", "next_later", "tail_probe"]) {
+        Some((_, next)) => is_number(fact, next.len),
+        None => undecided("the held segment is not named"),
+    }
+}
+
+/// What was in flight, as its sender knew, when the silence began.
+fn flight(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let ends = ["flight_end", "said_before", "flight_rest", "full_flight_end"];
+    let (Some((at, last)), Some(bytes)) = (case.link(&ends), number(fact)) else {
+        return undecided("the end of the flight is not named");
+    };
+    let then_ns = last.time_ns.saturating_sub(case.leg_ns(last.from));
+    let heard = case.flow.heard(then_ns, 0).min(at + 1);
+    let flight = case.flow.sent(last.from, at + 1) - case.flow.acked(last.from, heard);
+    holds(bytes <= flight.max(last.len), format!("{flight} bytes were in flight"))
+}
+
+fn unread(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let (Some((at, reset)), Some(bytes)) = (case.link(&["reset"]), number(fact)) else {
+        return undecided("no RST is named");
+    };
+    let peer = reset.from.peer();
+    let unread = case.flow.sent(peer, at) - case.flow.acked(peer, at + 1);
+    holds(bytes <= unread + 1, format!("{unread} bytes were not acknowledged"))
+}
+
+fn idle_until_fin(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let (Some((at, fin)), Fact::Ns(ns)) = (case.link(&["fin"]), fact) else {
+        return undecided("no FIN is named");
+    };
+    // The request that crossed it, or a close_notify, may have passed since.
+    let mut before = case.flow.segs.iter().take(at).filter(|it| it.len > 0);
+    let idle = before.any(|it| fin.time_ns.saturating_sub(it.time_ns).abs_diff(*ns) <= ALIKE_NS);
+    holds(idle, "no data passed that long before the FIN")
+}
+
+/// Number of segments of the connections to the server that repeat bytes or fill a hole. The
+/// originals of those that fill a hole were lost before the capture.
+fn repeats(case: &Case<'_>) -> Result<i64, Doubt> {
+    let Some((_, server)) = case.finding.evidence_flow else {
+        return undecided("no connection is named");
+    };
+    let of_flow = |flow: &Flow| {
+        let again =
+            |(at, seg): &(usize, &Seg)| seg.takes_space() && seg.at < flow.sent(seg.from, *at);
+        flow.segs.iter().enumerate().filter(again).count()
+    };
+    let Some(flows) = case.packets.to_server(server) else {
+        return undecided("too many packets to keep");
+    };
+    Ok(i64::try_from(flows.map(of_flow).sum::<usize>()).unwrap_or(i64::MAX))
+}
+
+fn waited(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let time = |parts: &[&str]| {
+        let mut links = case.finding.evidence.iter().filter(|it| parts.contains(&it.part));
+        links.next().and_then(|it| case.packets.times.get(&it.frame))
+    };
+    let (Some(first), Some(again)) = (time(&["query", "asked"]), time(&["again", "next"])) else {
+        return undecided("the second query is not named");
+    };
+    let ns = again.saturating_sub(*first);
+    holds(matches!(fact, Fact::Ns(stated) if *stated == ns), format!("it took {ns} ns"))
+}
+
+fn unanswered(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let Some(Fact::Text(resolver)) = case.fact("resolver") else {
+        return undecided("the resolver is not named");
+    };
+    if case.packets.messages_are_cut {
+        return undecided("too many DNS messages to keep");
+    }
+    let asked = |it: &&Message| !it.is_answer && it.destination.ip().to_string() == *resolver;
+    let silent = case.packets.messages().iter().filter(asked);
+    let silent = silent.filter(|it| case.packets.answer(it).is_none()).count();
+    let what = format!("{resolver} did not answer {silent}");
+    holds(number(fact).is_some_and(|it| it <= i64::try_from(silent).unwrap_or(i64::MAX)), what)
+}

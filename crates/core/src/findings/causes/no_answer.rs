@@ -1,0 +1,44 @@
+//! A request without a byte of an answer: its server closed, or was silent.
+//!
+//! Counted in `findings/tally/failures.rs`, where an exchange ends; `findings/left_waiting.rs`
+//! decides about clients that gave up, `findings/unheard.rs` about requests that were not
+//! acknowledged.
+
+use super::idle_flow_dropped::prove_unheard;
+use super::retransmission_timeout;
+use crate::app::Side;
+use crate::findings::proof::{Proof, Shown};
+use crate::findings::scene::Scene;
+use crate::model::{Cause, Fact, Outcome};
+
+/// Proves that there was no answer by the request and what ended the wait.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    if scene.exchange.outcome == Outcome::Unacknowledged {
+        return prove_unheard(scene, proof);
+    }
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    let asked = exchange.first;
+    proof.add_frame("request", asked);
+    let [left, closed] = connection.ending().fin;
+    match exchange.outcome {
+        Outcome::Closed { by: Side::Server } => {
+            closed.into_iter().for_each(|fin| proof.add_frame("fin", fin));
+            let took_ns = closed.map(|fin| fin.time_ns.saturating_sub(asked.time_ns));
+            proof.facts.extend(took_ns.map(|ns| ("took_ns", Fact::Ns(ns))));
+            proof.rule_out(Cause::IdleReset, "received", closed.is_some());
+            proof.rule_out(Cause::Reset, "fin", connection.ending().reset.is_none());
+        }
+        _ => left.into_iter().for_each(|fin| proof.add_frame("left", fin)),
+    }
+    proof.rule_out(Cause::ServerThink, "no_response", true);
+    let client = &connection.senders[Side::Client as usize];
+    let acknowledged = client.una_seen() > exchange.began_at[Side::Client as usize];
+    proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", acknowledged);
+}
+
+/// Counts the losses of requests that were not acknowledged.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    if scene.exchange.outcome == Outcome::Unacknowledged {
+        retransmission_timeout::add_up(scene, shown);
+    }
+}

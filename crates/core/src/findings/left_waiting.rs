@@ -1,0 +1,116 @@
+//! Requests whose client waited in vain for a response, until it left or the capture ended. A long
+//! poll ends in this way by design, and nothing distinguishes a single one from a server that
+//! hangs. It is a failure if other requests of its kind are answered far sooner.
+
+use crate::capture::FrameId;
+use crate::findings::tally::{Instance, Key, Tally};
+use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
+use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
+use crate::model::{Fact, Ledger, OutcomeKind, Owner};
+
+/// Number of such requests kept. These are the earliest; the others remain costs.
+pub(super) const KEPT_MAX: usize = 1 << 10;
+/// Number of those of a shard, which has a sixteenth of all connections, and of an interval of a
+/// watch.
+pub(super) const SHARD_KEPT_MAX: usize = KEPT_MAX / 16;
+
+/// A request that was not answered as long as its client waited.
+#[derive(Clone, Debug)]
+pub struct LeftWaiting {
+    /// Key under which it counts if it is a failure.
+    pub key: Key,
+    /// Digest of the kind of request.
+    pub kind: u64,
+    /// Time at which it began, ns.
+    pub start_ns: u64,
+    /// Its first frame.
+    pub frame: FrameId,
+    /// Address of its server.
+    pub host: [u8; 16],
+    /// It is contained in the sums of its server.
+    pub is_counted: bool,
+    /// The client still waited when the capture ended.
+    pub is_open: bool,
+    /// Its wall time, as far as packets of its connection show it, ns.
+    pub wall_ns: u64,
+    /// Part of the wall time that the server owns, ns.
+    pub server_ns: u64,
+    /// Its evidence.
+    pub instance: Instance,
+}
+
+impl LeftWaiting {
+    fn rank(&self) -> (u64, FrameId) {
+        (self.start_ns, self.frame)
+    }
+}
+
+/// Drops the latest requests beyond `room`, once they exceed it by a quarter.
+pub(super) fn bound(left: &mut Vec<LeftWaiting>, room: usize) {
+    if left.len() >= room + room / 4 {
+        keep_earliest(left, room);
+    }
+}
+
+fn keep_earliest(left: &mut Vec<LeftWaiting>, room: usize) {
+    if left.len() > room {
+        left.select_nth_unstable_by_key(room, LeftWaiting::rank);
+        left.truncate(room);
+        left.shrink_to(room + room / 4);
+    }
+}
+
+/// Counts the requests that failed.
+pub(super) fn settle(tally: &mut Tally) {
+    let mut left = std::mem::take(&mut tally.left_waiting);
+    keep_earliest(&mut left, KEPT_MAX);
+    left.sort_unstable_by_key(LeftWaiting::rank);
+    for it in left {
+        let Some(usual_ns) = usual_ns(tally, &it) else { continue };
+        let waited_ns = waited_ns(tally, &it);
+        if waited_ns < APPLICATION_TIMEOUT_MIN_NS.max(AT_ONCE_PART * usual_ns) {
+            continue;
+        }
+        let LeftWaiting { key, kind, is_counted, wall_ns, server_ns, mut instance, .. } = it;
+        instance.proof.add_fact("usual_ns", Fact::Ns(usual_ns));
+        let mut more = Ledger::default();
+        let known_ns = if is_counted { wall_ns } else { 0 };
+        more.add(Owner::Server, waited_ns - known_ns);
+        if let Some(endpoint) = tally.endpoints.get_mut(&key.server) {
+            match is_counted {
+                true => endpoint.prepend(kind, wall_ns, &more),
+                false => endpoint.add_open(kind, &more),
+            }
+        }
+        tally.notes.count_answerless(u64::from(it.is_open));
+        let cause = tally.causes.at(&key);
+        cause.add_one(waited_ns, waited_ns);
+        cause.connections += 1;
+        cause.covers.merge(&more);
+        cause.covers.add(Owner::Server, if is_counted { server_ns } else { 0 });
+        cause.shown.add("silent", 1);
+        cause.offer(instance);
+    }
+}
+
+/// Returns for how long the client waited, ns. A client that still waited when the capture ended
+/// has waited at least until its server was last heard on any connection.
+fn waited_ns(tally: &Tally, it: &LeftWaiting) -> u64 {
+    let heard_ns = tally.heard.get(&it.host).filter(|_| it.is_open);
+    let alive_ns = heard_ns.map_or(0, |heard_ns| heard_ns.saturating_sub(it.start_ns));
+    alive_ns.max(it.wall_ns)
+}
+
+/// Returns the longest time in which requests of the kind of `it` are answered, ns; `None` if too
+/// few are, or if some take so long that they may wait for an event.
+fn usual_ns(tally: &mut Tally, it: &LeftWaiting) -> Option<u64> {
+    let group = tally.endpoints.get_mut(&it.key.server)?.kind_with_digest(it.kind)?;
+    let [answered, errors] =
+        [OutcomeKind::Answered, OutcomeKind::Error].map(|kind| group.outcomes.of(kind));
+    let complete = answered + errors;
+    // Those without an answer took longer than the others, or are no failures.
+    let share = (complete as f64 - 0.5) / group.exchanges.max(1) as f64;
+    let usual_ns = group.latency.quantile_ns(share);
+    let is_known = complete >= u64::from(HABIT_MIN) && usual_ns < APPLICATION_TIMEOUT_MIN_NS;
+    is_known.then_some(usual_ns)
+}

@@ -1,0 +1,207 @@
+//! Exchanges that failed without a RST: their server reported an error or closed without an answer,
+//! or the request was never answered or not even acknowledged.
+
+use crate::app::{Protocol, Side};
+use crate::findings::scene::Scene;
+use crate::findings::tally::endings::{closed_on, has_no_hole, is_request};
+use crate::findings::tally::{Instance, Key, Tally};
+use crate::findings::unheard::{self, Unheard};
+use crate::findings::{left_waiting, left_waiting::LeftWaiting};
+use crate::judge::Gap;
+use crate::model::{Cause, Outcome, Owner};
+use crate::tcp::{Chain, Connection, Exchange, Sender};
+use std::cmp::Reverse;
+
+/// Returns whether the server closed without an answer to a request that it had received: its FIN
+/// acknowledges a part of the request. Handshake messages answer as well. In TLS only the first
+/// data of a connection is known to be a request; in protocols that cannot be read nothing is.
+pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
+    let acked = connection.ending().fin_acks[Side::Server as usize];
+    let is_readable = match connection.protocol() {
+        Protocol::Tls => {
+            let is_first = connection.totals.exchanges <= 1 && !connection.mid_stream;
+            is_first && !has_answered(connection, exchange)
+        }
+        _ => connection.delimits_messages(),
+    };
+    exchange.outcome == Outcome::Closed { by: Side::Server }
+        && asks(exchange)
+        && is_readable
+        && is_request(connection, exchange)
+        && shows_silence(connection)
+        && !client_closed_first(connection)
+        && acked > exchange.began_at[Side::Client as usize]
+}
+
+/// Returns whether the client of `exchange` waited in vain for the response to a request that
+/// arrived, until it left or the capture ended.
+fn is_left_waiting(connection: &Connection, exchange: &Exchange) -> bool {
+    matches!(exchange.outcome, Outcome::Closed { by: Side::Client } | Outcome::Open)
+        && exchange.is_awaiting()
+        && connection.delimits_messages()
+        && is_request(connection, exchange)
+        && shows_silence(connection)
+}
+
+/// Returns whether the absence of an answer in the capture shows that none was sent: it contains
+/// packets of both sides, without holes, and no filter removed the ACKs.
+fn shows_silence(connection: &Connection) -> bool {
+    has_no_hole(connection)
+        && connection.senders.iter().all(Sender::seen)
+        && !connection.lacks_acks()
+}
+
+/// Returns whether the server has sent data since the exchange began.
+fn has_answered(connection: &Connection, exchange: &Exchange) -> bool {
+    connection.senders[Side::Server as usize].nxt > exchange.began_at[Side::Server as usize]
+}
+
+/// Returns whether the client's FIN passed before the server's, which may only answer it.
+fn client_closed_first(connection: &Connection) -> bool {
+    let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
+    client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it))
+}
+
+/// Returns the cause and sender of the time of `exchange` that [`Tally::failure`] counts under
+/// another cause: there is no answer that a server worked on, and what drops each copy of a request
+/// is no loss that a timer repairs.
+#[inline]
+pub(super) fn replaced(connection: &Connection, exchange: &Exchange) -> Option<(Cause, Side)> {
+    match exchange.outcome {
+        Outcome::Answered | Outcome::Error(_) => None,
+        Outcome::Unacknowledged => unheard::provisional(connection, exchange)
+            .map(|_| (Cause::RetransmissionTimeout, Side::Client)),
+        _ => {
+            is_closed_unanswered(connection, exchange).then_some((Cause::ServerThink, Side::Server))
+        }
+    }
+}
+
+impl Tally {
+    /// Counts an exchange without a complete answer, or with an error.
+    #[inline]
+    pub(super) fn failure(&mut self, connection: &Connection, exchange: &Exchange) {
+        if exchange.outcome != Outcome::Answered {
+            self.failed(connection, exchange);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn failed(&mut self, connection: &Connection, exchange: &Exchange) {
+        match exchange.outcome {
+            Outcome::Reset { by } if asks(exchange) => self.reset(connection, exchange, by),
+            Outcome::CutShort { by: Side::Server } | Outcome::Closed { by: Side::Server }
+                if closed_on(connection, exchange) =>
+            {
+                self.reset(connection, exchange, Side::Server);
+            }
+            Outcome::Closed { .. } if is_closed_unanswered(connection, exchange) => {
+                self.closed_unanswered(connection, exchange);
+            }
+            Outcome::Error(code) => {
+                // What asks for credentials is counted by itself: the client may have them.
+                let sender = if code.is_challenge() { Side::Client } else { Side::Server };
+                let chain =
+                    Chain::of(Cause::ErrorResponses, sender, cost_ns(exchange), gap(exchange));
+                self.cause(connection, exchange, &chain);
+            }
+            Outcome::Unacknowledged => self.unacknowledged(connection, exchange),
+            _ => self.waiting(connection, exchange, true),
+        }
+    }
+
+    fn closed_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
+        let fin = connection.ending().fin[Side::Server as usize].unwrap_or(exchange.last);
+        let gap = Gap::between(Side::Server, exchange.start_ns, fin.time_ns, exchange.first, fin);
+        let chain = Chain::of(Cause::NoAnswer, Side::Server, cost_ns(exchange), gap);
+        self.cause(connection, exchange, &chain);
+        let key = Key::of(Cause::NoAnswer, Side::Server, connection);
+        let tally = self.causes.at(&key.within(self.row_of(connection.server())));
+        tally.connections += 1;
+        tally.covers.merge(&exchange.ledger.ledger());
+        tally.shown.add("closed", 1);
+    }
+
+    /// Counts a request that was never acknowledged by itself, until the other connections of its
+    /// hosts show the reason.
+    fn unacknowledged(&mut self, connection: &Connection, exchange: &Exchange) {
+        let lost = |chain: &&Chain| {
+            chain.cause == Cause::RetransmissionTimeout && chain.sender == Side::Client
+        };
+        let Some(chain) = exchange.chains.iter().find(lost) else { return };
+        let Some(cause) = unheard::provisional(connection, exchange) else {
+            return;
+        };
+        let Some(tail) = connection.senders[Side::Client as usize].unacknowledged_tail() else {
+            return;
+        };
+        let Gap { start_ns, end_ns, last, next, next_len, repair, .. } =
+            tail.gap(tail.first.time_ns, exchange.end_ns);
+        let gap = Gap { start_ns, end_ns, last, next, next_len, repair, ..chain.gap };
+        let chain = Chain { cause, gap, ..chain.clone() };
+        self.cause(connection, exchange, &chain);
+        let key = Key::of(cause, Side::Client, connection);
+        let key = key.within(self.row_of(connection.server()));
+        self.causes.at(&key).connections += 1;
+        self.unheard.push(Unheard {
+            key,
+            client: connection.client().address,
+            server: connection.server(),
+            sent: tail.first,
+            last: tail.last.frame,
+            until_ns: exchange.end_ns,
+            rtt_ns: connection.path.base_rtt_ns(),
+            kind: exchange.kind.digest(),
+            wall_ns: exchange.wall_ns(),
+        });
+        unheard::bound(&mut self.unheard, unheard::SHARD_KEPT_MAX);
+    }
+
+    /// Keeps a request whose client waited in vain: whether that is a failure depends on how soon
+    /// others of its kind are answered. `is_counted` if it is contained in the sums.
+    pub(super) fn waiting(
+        &mut self,
+        connection: &Connection,
+        exchange: &Exchange,
+        is_counted: bool,
+    ) {
+        if !is_left_waiting(connection, exchange) {
+            return;
+        }
+        let chain = Chain::of(Cause::NoAnswer, Side::Server, cost_ns(exchange), gap(exchange));
+        let key = Key::of(Cause::NoAnswer, Side::Server, connection);
+        let key = key.within(self.row_of(connection.server()));
+        let rank = (chain.clarity(), Reverse((chain.gap.end_ns, exchange.last.frame)));
+        let scene = Scene { connection, exchange, chain: &chain };
+        let instance: Instance = scene.instance(&key, rank);
+        self.left_waiting.push(LeftWaiting {
+            key,
+            kind: exchange.kind.digest(),
+            start_ns: exchange.start_ns,
+            frame: exchange.first.frame,
+            host: connection.server().address,
+            is_counted,
+            is_open: exchange.outcome == Outcome::Open,
+            wall_ns: exchange.wall_ns(),
+            server_ns: exchange.ledger.of(Owner::Server),
+            instance,
+        });
+        left_waiting::bound(&mut self.left_waiting, left_waiting::SHARD_KEPT_MAX);
+    }
+}
+
+/// Returns whether the client had sent something that needs an answer: a request or a ClientHello.
+fn asks(exchange: &Exchange) -> bool {
+    exchange.request_seen || exchange.in_handshake
+}
+
+/// Returns the time of a failed exchange, which was in vain, without that of other faults, ns.
+fn cost_ns(exchange: &Exchange) -> u64 {
+    exchange.wall_ns().saturating_sub(exchange.fault_ns())
+}
+
+fn gap(exchange: &Exchange) -> Gap {
+    let Exchange { start_ns, end_ns, first, last, .. } = *exchange;
+    Gap::between(Side::Server, start_ns, end_ns, first, last)
+}

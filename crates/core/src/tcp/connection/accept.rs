@@ -1,0 +1,57 @@
+//! Segments that their receiver does not accept (RFC 9293 §3.10.7.4, RFC 5961 §3 and §5): it answers
+//! with an ACK and drops them, and the connection goes on as if they had not come.
+//!
+//! Read RFC 5961 first. What a capture misses looks alike: data beyond the window that a missing ACK
+//! offered, or an ACK of missing data. There the next segments of the same side go on from there.
+
+use crate::app::Side;
+use crate::tcp::connection::Connection;
+use crate::wire::{Segment, TcpFlags};
+
+/// The last segment of a side that its receiver would not accept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refused {
+    /// Position after its data.
+    end: u64,
+    /// Position that it acknowledges.
+    acked: u64,
+}
+
+impl Connection {
+    /// Returns whether `segment`, which `side` sends, is one that its receiver drops: it lies beyond
+    /// the offered window, or acknowledges data that its peer was not allowed to send. It is accepted
+    /// if it goes on from the last such segment of this side.
+    #[inline]
+    pub(super) fn is_refused(&mut self, side: Side, segment: &Segment) -> bool {
+        let has_ack = segment.flags.has(TcpFlags::ACK);
+        let ahead = self.senders[side as usize].is_ahead(segment.seq)
+            || has_ack && self.senders[side.peer() as usize].is_ahead(segment.ack);
+        ahead && !segment.flags.has(TcpFlags::SYN) && self.refuse(side, segment)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, side: Side, segment: &Segment) -> bool {
+        let [own, peer] = [side, side.peer()].map(|side| &self.senders[side as usize]);
+        let (start, acked) = (own.position_of(segment.seq), peer.position_of(segment.ack));
+        let beyond = own.edge_seen().is_some_and(|edge| start > edge);
+        let has_ack = segment.flags.has(TcpFlags::ACK);
+        let unsent = has_ack && peer.edge_seen().is_some_and(|edge| acked > edge);
+        if !beyond && !unsent {
+            return false;
+        }
+        let before = self.cold(|cold| &cold.refused).map(|refused| refused[side as usize]);
+        let goes_on = before.is_some_and(|before| {
+            let follows = before.end > 0 && start == before.end && segment.payload_len > 0;
+            let advances = before.acked > 0 && acked > before.acked;
+            (!beyond || follows) && (!unsent || advances)
+        });
+        if goes_on {
+            return false;
+        }
+        let end = if beyond { start + u64::from(segment.payload_len) } else { 0 };
+        let refused = Refused { end, acked: if unsent { acked } else { 0 } };
+        self.cold_mut().refused.get_or_insert_default()[side as usize] = refused;
+        true
+    }
+}

@@ -1,0 +1,90 @@
+//! How the exchange in progress ended when its connection did, and the wait for a request that was
+//! never acknowledged.
+
+use crate::app::Side;
+use crate::judge::{Gap, Recovery};
+use crate::model::Outcome;
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::Tail;
+
+impl Connection {
+    /// Returns how the exchange in progress ended, if no RST ended it.
+    pub(super) fn outcome(&self) -> Outcome {
+        let by = self.closed_first();
+        let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        let ends_with_it = by == Some(Side::Server) && self.framer.ends_with_connection();
+        match by {
+            // A handshake without a request is complete.
+            _ if self.timeline.may_be_over() || self.timeline.is_ready() => Outcome::Answered,
+            _ if has_begun && ends_with_it => Outcome::Answered,
+            _ if self.unacknowledged_request().is_some() => Outcome::Unacknowledged,
+            Some(by) if has_begun => Outcome::CutShort { by },
+            Some(by) => Outcome::Closed { by },
+            None => Outcome::Open,
+        }
+    }
+
+    /// Returns the side that closed of its own accord. A FIN that acknowledges the other side's FIN
+    /// only answers it.
+    fn closed_first(&self) -> Option<Side> {
+        let ending = self.ending();
+        let knew = |side: Side| {
+            let fin = self.senders[side.peer() as usize].fin();
+            fin.is_some_and(|fin| ending.fin_acks[side as usize] > fin)
+        };
+        match ending.fin_ns {
+            [_, Some(_)] if !knew(Side::Server) => Some(Side::Server),
+            [Some(_), _] => Some(Side::Client),
+            [None, fin_ns] => fin_ns.map(|_| Side::Server),
+        }
+    }
+
+    /// Returns the data that the client of the exchange in progress sent again and again, without
+    /// any answer. A server that had closed has received a request, or will never see it.
+    pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
+        let waits = self.timeline.front().is_some_and(|it| it.request_seen && !it.response_seen);
+        let has_closed = self.ending().fin_ns[Side::Server as usize].is_some();
+        let is_watched = self.senders[Side::Server as usize].seen();
+        let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
+        (waits && !has_closed && is_watched).then_some(tail)
+    }
+
+    /// Returns when a packet of `side` last showed that it was there, ns: its data, an ACK that
+    /// advanced, its part of the handshake, its FIN or RST.
+    pub fn heard_ns(&self, side: Side) -> u64 {
+        let ending = self.ending();
+        let reset = ending.reset.filter(|reset| reset.from == side);
+        let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
+        let times = [
+            Some(self.senders[side as usize].last.time_ns),
+            Some(self.senders[side.peer() as usize].una_seen_ns()),
+            ending.fin_ns[side as usize],
+            reset.map(|reset| reset.time_ns),
+            set_up,
+        ];
+        times.into_iter().flatten().max().unwrap_or(0)
+    }
+
+    /// Attributes the wait for a request that was never acknowledged, until the client gave up or
+    /// the capture ended.
+    pub(super) fn accrue_unacknowledged(&mut self) {
+        let Some(tail) = self.unacknowledged_request() else { return };
+        let ending = self.ending();
+        let left = ending.reset.filter(|reset| reset.from == Side::Client);
+        let left = ending.fin[Side::Client as usize].or(left);
+        let last = left.filter(|left| left.time_ns >= tail.last.time_ns).unwrap_or(tail.last);
+        self.timeline.attribute_unanswered(&tail, last);
+    }
+}
+
+impl Tail {
+    /// Returns the gap between two times in which only this data was sent, again and again.
+    pub(crate) fn gap(&self, from_ns: u64, until_ns: u64) -> Gap {
+        let mut gap = Gap::between(Side::Client, from_ns, until_ns, self.first, self.last);
+        gap.repair.trigger = Some(Recovery::Timer);
+        gap.repair.original = Some(self.first);
+        gap.repair.tail = true;
+        gap.next_len = self.last.payload_bytes.into();
+        gap
+    }
+}

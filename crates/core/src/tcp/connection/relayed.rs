@@ -1,0 +1,68 @@
+//! A host near the client that acknowledges in the name of a server behind it: a proxy that answers
+//! the SYN only once the server has (split TCP, RFC 3135 §2.4).
+//!
+//! The handshake then measures the whole way, and an ACK of data only that to the proxy. An answer
+//! takes at least the whole way. A handshake that was slow by itself looks the same until an answer
+//! comes sooner, so that the way counts only once an answer took about as long as the handshake.
+
+use super::Connection;
+use crate::app::Side;
+use crate::judge::Turn;
+use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS};
+use crate::model::Cause;
+use crate::tcp::exchange::{Change, Exchange};
+
+/// What the answers on a connection show of a proxy before the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Relay {
+    /// Nothing yet.
+    #[default]
+    Unknown,
+    /// An answer took about as long as the handshake.
+    Shown,
+    /// An answer came sooner than over the way that the handshake measured.
+    Refuted,
+}
+
+impl Connection {
+    /// Round trip of the handshake beyond that of an ACK, ns, if an ACK came so much sooner that
+    /// another host may have sent it.
+    pub(super) fn beyond_ack_ns(&self) -> Option<u64> {
+        let whole_ns = self.setup.times(Side::Server).then(|| self.setup.rtt_ns(Side::Server))?;
+        let ack_ns = self.path.rtt_ns(Side::Server);
+        let beyond_ns = whole_ns.saturating_sub(ack_ns);
+        let sooner =
+            AT_ONCE_PART * ack_ns <= whole_ns && beyond_ns > AT_ONCE_PART * HOST_DELAY_MAX_NS;
+        (sooner && self.path.is_known(Side::Server)).then_some(beyond_ns)
+    }
+
+    /// Round trip between client and server over a proxy that acknowledges for the server, ns.
+    pub fn relayed_rtt_ns(&self) -> Option<u64> {
+        let relay = self.cold.as_ref().map_or(Relay::Unknown, |cold| cold.relay);
+        let beyond_ns = self.beyond_ack_ns().filter(|_| relay == Relay::Shown)?;
+        Some(self.path.base_rtt_ns() + beyond_ns)
+    }
+
+    /// Attributes the way behind a proxy to the path, in an exchange that took it.
+    pub(super) fn settle_relay(&mut self, exchange: &mut Exchange) {
+        let Some(beyond_ns) = self.beyond_ack_ns() else { return };
+        if exchange.in_handshake || !exchange.response_seen {
+            return;
+        }
+        let think = exchange.chains.iter().find(|it| it.cause == Cause::ServerThink);
+        let before_answer = think.filter(|it| it.gap.turn == Turn::Answers);
+        let waited_ns = before_answer.map_or(0, |it| it.ns);
+        let variation_ns = beyond_ns / ALIKE_PART + HOST_DELAY_MAX_NS;
+        let relay = &mut self.cold_mut().relay;
+        let shows = waited_ns.abs_diff(beyond_ns) <= variation_ns;
+        *relay = match *relay {
+            _ if waited_ns.saturating_add(variation_ns) < beyond_ns => Relay::Refuted,
+            Relay::Unknown if shows => Relay::Shown,
+            known => known,
+        };
+        if *relay == Relay::Shown {
+            let ns = if shows { waited_ns } else { waited_ns.min(beyond_ns) };
+            exchange.revise(&Change::Relayed { ns });
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A fix is listed only where the packets do not contradict it.
+
+use crate::diagnosis::diagnose;
+use crate::frames::pcap_of;
+use crate::names::{ANSWER, CLIENT, MS, QUERY, RESOLVER, SERVER, Traffic, message};
+use crate::network::capture;
+use crate::traces::traces;
+use tcpwhy_core::model::{Cause, Report};
+use tcpwhy_core::report::Phrases;
+
+/// Returns the fixes for `cause`, a line each.
+fn fixes(report: &Report, cause: Cause) -> String {
+    let finding = report.findings.iter().find(|it| it.cause == cause).expect("the finding");
+    let fixes = Phrases::of(finding).fixes;
+    fixes.iter().map(|fix| format!("{}: {}\n", fix.place, fix.change)).collect()
+}
+
+fn fixes_of_trace(name: &str, cause: Cause) -> String {
+    let (_, trace) = traces().into_iter().find(|(of, _)| of == name).expect("the trace");
+    fixes(&diagnose(&capture(&trace, trace.vantages[0])), cause)
+}
+
+#[test]
+fn a_router_without_a_route_drops_nothing_that_its_connection_table_counts() {
+    let name = "router_without_a_route_and_a_second_attempt";
+    let fixes = fixes_of_trace(name, Cause::SynRetransmit);
+    assert!(fixes.contains("add a route"), "{fixes}");
+    assert!(!fixes.contains("conntrack") && !fixes.contains("ListenOverflows"), "{fixes}");
+}
+
+#[test]
+fn a_listener_in_whose_queue_nobody_waited_needs_no_longer_queue() {
+    let name = "filter_drops_a_syn_beside_an_idle_listener";
+    let fixes = fixes_of_trace(name, Cause::SynRetransmit);
+    assert!(fixes.contains("conntrack") && !fixes.contains("ListenOverflows"), "{fixes}");
+}
+
+#[test]
+fn a_small_window_without_scaling_is_that_of_its_buffer() {
+    let name = "server_without_window_scaling_and_a_small_window";
+    let fixes = fixes_of_trace(name, Cause::ReceiveWindow);
+    assert!(fixes.contains("SO_RCVBUF") && !fixes.contains("tcp_window_scaling"), "{fixes}");
+}
+
+/// Three look-ups, each answered after 200 ms, from a host whose packets have this TTL.
+fn look_ups(are_alike: bool, ttl: u8) -> String {
+    let mut traffic = Traffic::with_ttl(ttl);
+    for letter in b'a'..=b'c' {
+        let named = |mut message: Vec<u8>| {
+            message[13] = if are_alike { b'a' } else { letter };
+            message
+        };
+        traffic.datagram(7_000 * MS, (CLIENT, RESOLVER), &named(message(QUERY, None)));
+        traffic.datagram(200 * MS, (RESOLVER, CLIENT), &named(message(ANSWER, Some(SERVER))));
+    }
+    fixes(&diagnose(&pcap_of(&traffic.frames, 65_535)), Cause::DnsSlow)
+}
+
+#[test]
+fn a_cache_helps_only_names_that_are_asked_again() {
+    let (alike, apart) = (look_ups(true, 64), look_ups(false, 64));
+    for advice in ["a local cache", "prefetch", "a longer TTL"] {
+        assert!(alike.contains(advice), "{advice}: {alike}");
+        assert!(!apart.contains(advice), "{advice}: {apart}");
+    }
+}
+
+#[test]
+fn a_client_with_the_ttl_of_windows_has_no_resolv_conf() {
+    let (unix, windows) = (look_ups(true, 64), look_ups(true, 128));
+    assert!(unix.contains("/etc/resolv.conf") && !unix.contains("Set-DnsClient"), "{unix}");
+    assert!(windows.contains("Set-DnsClient") && !windows.contains("resolv.conf"), "{windows}");
+}

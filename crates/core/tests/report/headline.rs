@@ -1,0 +1,95 @@
+//! The figure that a headline states: the one in which the cost shows.
+
+use super::{fixtures, look};
+use tcpwhy_core::findings::prediction;
+use tcpwhy_core::model::{Latency, Report};
+use tcpwhy_core::report::text;
+
+const MS: u64 = 1_000_000;
+
+/// Returns the first paragraph for `count` exchanges with these latencies, as they are and as they
+/// would be, of which the cause takes `share`.
+fn answer(count: u64, now: [u64; 4], then: [u64; 4], share: f64) -> String {
+    let latency = |ms: [u64; 4]| {
+        let [p50_ns, p90_ns, p99_ns, max_ns] = ms.map(|ms| ms * MS);
+        Latency { p50_ns, p90_ns, p99_ns, max_ns }
+    };
+    let mut report = fixtures::nagle();
+    report.totals.exchanges = count;
+    let wall_ns = report.totals.wall_ns;
+    let finding = &mut report.findings[0];
+    finding.affected.of_exchanges = count;
+    (finding.lost_ns, finding.share) = ((share * wall_ns as f64) as u64, share);
+    (finding.latency, finding.counterfactual) =
+        (latency(now), prediction::around(latency(then), 0));
+    shown(&report)
+}
+
+fn shown(report: &Report) -> String {
+    let text = text::render(report, &look(400));
+    text.lines().find(|line| line.starts_with("Nagle")).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_cost_of_all_exchanges_shows_at_the_median() {
+    let said = answer(500, [40, 41, 42, 43], [1, 2, 3, 4], 0.9);
+    assert!(said.ends_with(" p50 40 ms would be about 1 ms, at most 1.5 ms."), "{said}");
+}
+
+#[test]
+fn a_cost_of_a_third_shows_at_the_ninetieth_percentile() {
+    let said = answer(500, [21, 400, 900, 999], [20, 24, 30, 30], 0.94);
+    assert!(said.ends_with(" p90 400 ms would be about 24 ms, at most 27 ms."), "{said}");
+}
+
+#[test]
+fn a_cost_of_few_of_many_shows_at_the_99th_percentile() {
+    let said = answer(500, [21, 22, 900, 999], [21, 22, 30, 30], 0.6);
+    assert!(said.ends_with(" p99 900 ms would be about 30 ms, at most 34 ms."), "{said}");
+}
+
+#[test]
+fn a_cost_of_one_of_few_shows_in_the_longest() {
+    let said = answer(20, [21, 22, 9_000, 9_000], [21, 22, 30, 30], 0.9);
+    assert!(said.ends_with(" The longest, 9 s, would be about 30 ms, at most 34 ms."), "{said}");
+}
+
+/// The longest exchange waits for something else.
+#[test]
+fn a_cost_that_no_percentile_shows_is_that_of_the_mean() {
+    let said = answer(33, [21, 350, 1_340, 1_340], [21, 350, 1_340, 1_340], 0.3);
+    assert!(said.ends_with(" The mean of 1.20 s would be about 840 ms, at most 950 ms."), "{said}");
+}
+
+/// Another run of the same exchanges may differ by more.
+#[test]
+fn an_effect_within_the_noise_is_not_stated() {
+    let said = answer(500, [40, 41, 42, 43], [38, 39, 40, 41], 0.05);
+    assert!(!said.contains("would"), "{said}");
+}
+
+#[test]
+fn one_exchange_has_no_percentile() {
+    let said = answer(1, [900; 4], [30; 4], 0.96);
+    assert!(
+        said.ends_with(" The exchange took 900 ms and would take about 30 ms, at most 34 ms."),
+        "{said}"
+    );
+}
+
+#[test]
+fn percentiles_that_are_the_longest_are_called_that() {
+    let described = |count| {
+        let mut report = fixtures::healthy();
+        report.totals.exchanges = count;
+        text::render(&report, &look(400))
+    };
+    let [one, few, many] = [1, 99, 100].map(described);
+    assert!(one.contains("No fault in 1 exchange: "), "{one}");
+    assert!(!one.lines().any(|line| line.contains("No fault") && line.contains("p50")), "{one}");
+    assert!(
+        few.lines().any(|line| line.contains(": p50 ") && line.contains(", longest ")),
+        "{few}"
+    );
+    assert!(many.lines().any(|line| line.contains(": p50 ") && line.contains(", p99 ")), "{many}");
+}

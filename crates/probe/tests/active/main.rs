@@ -1,0 +1,6 @@
+//! Active measurement on real sockets.
+
+mod budget;
+#[cfg(target_os = "linux")]
+mod experiment;
+mod load;

@@ -1,0 +1,132 @@
+#!/bin/bash
+# Runs the tests of all crates, and closes with which were skipped, why, and one line of all counts.
+#
+# Usage: test.sh [FILTER…]     Status: that of the tests.
+#
+# The tests of the core compute, with the lowest priority. Those of the other crates mostly wait for
+# servers and timers, so they run meanwhile: cargo starts each binary through this script. What they
+# measure may be spoilt by what runs beside them: the few that fail there run once more, alone at the
+# end, and that result counts. The closing lines name them.
+set -euo pipefail
+
+case ${1:-} in
+--run)
+    shift
+    if [ "${PWD##*/}" = core ]; then
+        exec nice -n 19 "$@"
+    fi
+    : >"$TCPWHY_TESTS/${1##*/}.output"
+    # Not as a job of bash, which would ignore Ctrl-C: tests send it to what they start.
+    exec setsid --fork "$0" --beside "$@"
+    ;;
+--beside)
+    shift
+    name=$TCPWHY_TESTS/${1##*/}
+    echo $$ >"$name.pid"
+    { declare -p PWD CARGO_MANIFEST_DIR | sed 's/^declare -[^ ]*/export/' && printf 'cd "$PWD"\n'; } \
+        >"$name.environment"
+    echo "$1" >"$name.binary"
+    status=0
+    RUST_TEST_THREADS=$((4 * $(nproc))) env --default-signal "$@" >"$name.output" 2>&1 || status=$?
+    echo "$status" >"$name.status"
+    exit
+    ;;
+esac
+
+cd "$(dirname "$0")/.."
+# `ip netns exec` wants a mount as its root, which that of a chroot is not: here it becomes one.
+if [ "$(id -u)" -eq 0 ] && ! mountpoint -q / && [ -z "${TCPWHY_ROOT_IS_MOUNT:-}" ]; then
+    export TCPWHY_ROOT_IS_MOUNT=1
+    exec unshare --mount --propagation unchanged sh -c \
+        'mount --rbind / /mnt && exec chroot /mnt "$@"' sh "$PWD/scripts/test.sh" "$@"
+fi
+# Debian's ordinary users have nginx and ip installed, but not in PATH.
+PATH=$PATH:/usr/sbin:/sbin
+TCPWHY_TESTS=$(mktemp -d)
+export TCPWHY_TESTS TCPWHY_SKIPPED=$TCPWHY_TESTS/skipped
+touch "$TCPWHY_SKIPPED"
+
+end() {
+    for pid in "$TCPWHY_TESTS"/*.pid; do
+        if [ -e "$pid" ] && ! [ -e "${pid%.pid}.status" ]; then
+            kill -- "-$(cat "$pid")" || true
+        fi
+    done
+    rm -r "$TCPWHY_TESTS"
+}
+trap end EXIT
+trap 'exit 130' INT TERM HUP
+
+status=0
+# tests OPTION…: the tests of the targets that the options choose.
+tests() {
+    cargo test --workspace --locked --no-fail-fast "$@" \
+        --config "target.'cfg(all())'.runner = ['$PWD/scripts/test.sh', '--run']" \
+        -- "${filters[@]}" | tee -a "$TCPWHY_TESTS/cargo" || status=$?
+}
+filters=("$@")
+# The optimiser takes longer for the tests within the crates than it saves when they run.
+tests --lib --config profile.test.package.tcpwhy-core.opt-level=0 \
+    --config profile.test.package.tcpwhy-probe.opt-level=0
+tests --bins --test '*'
+for output in "$TCPWHY_TESTS"/*.output; do
+    [ -e "$output" ] || continue
+    until [ -e "${output%.output}.status" ]; do
+        sleep 0.2
+    done
+    printf '\n     Beside it %s\n' "$(basename "$output" .output)"
+    tee -a "$TCPWHY_TESTS/cargo" <"$output"
+done
+# Number of tests that may fail because of what runs beside them. More have another reason.
+alone_max=5
+alone=()
+for output in "$TCPWHY_TESTS"/*.output; do
+    [ -e "$output" ] && [ "$(cat "${output%.output}.status")" -ne 0 ] || continue
+    mapfile -t names < <(awk '/^test .* FAILED$/ { print $2 }' "$output")
+    # A binary that ends without a result of its tests has not failed in a test.
+    if ! grep -q '^test result: ' "$output" || [ ${#names[@]} -eq 0 ] ||
+        [ $((${#alone[@]} + ${#names[@]})) -gt $alone_max ]; then
+        status=101
+        continue
+    fi
+    for name in "${names[@]}"; do
+        printf '\n     Alone %s\n' "$name"
+        if (
+            # shellcheck disable=SC1090
+            . "${output%.output}.environment"
+            env --default-signal "$(cat "${output%.output}.binary")" --exact "$name"
+        ); then
+            alone+=("$name")
+        else
+            status=101
+        fi
+    done
+done
+
+# count WORD: the sum of `N WORD` in the closing lines of all binaries.
+count() {
+    awk -v word="$1" '
+        /^test result: / { for (i = 2; i <= NF; i++) if ($i ~ "^" word) sum += $(i - 1) }
+        END { print sum + 0 }' "$TCPWHY_TESTS/cargo"
+}
+failed=$(($(count failed) - ${#alone[@]}))
+if [ "${#alone[@]}" -gt 0 ]; then
+    echo
+    echo 'failed beside other tests, and passed alone:'
+    printf '  %s\n' "${alone[@]}"
+fi
+if [ "$failed" -gt 0 ]; then
+    echo
+    echo 'failed:'
+    awk '/^test .* FAILED$/ { print $2 }' "$TCPWHY_TESTS/cargo" |
+        grep -vxFf <(printf '%s\n' "${alone[@]}") | sed 's/^/  /'
+fi
+skipped=$(cut -f 1 "$TCPWHY_SKIPPED" | sort -u | wc -l)
+if [ "$skipped" -gt 0 ]; then
+    echo
+    echo 'skipped:'
+    sort -u "$TCPWHY_SKIPPED" | awk -F '\t' '{ print "  " $1 ": " $2 }'
+fi
+echo
+echo "$(($(count passed) + ${#alone[@]} - skipped)) passed, $failed failed, $skipped skipped"
+exit "$status"
