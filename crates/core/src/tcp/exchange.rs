@@ -28,6 +28,8 @@ pub struct Chain {
     pub count: u32,
     /// Longest gap, ns.
     pub longest_ns: u64,
+    /// Number of gaps that last half a round trip or more.
+    pub long_count: u32,
     /// Number of gaps that ended with a retransmission of the last data sent.
     pub tails: u32,
     /// Number of segments repeated, if the cause is a repair and the number is known.
@@ -43,7 +45,19 @@ impl Chain {
     /// Creates a chain of one gap of `sender`.
     pub fn of(cause: Cause, sender: Side, ns: u64, gap: Gap) -> Self {
         let (count, tails, segments, least_ns) = (1, 0, 0, 0);
-        Self { cause, sender, ns, count, longest_ns: ns, tails, segments, least_ns, gap }
+        let long_count = u32::from(ns >= gap.rtt.base_ns / 2);
+        Self {
+            cause,
+            sender,
+            ns,
+            count,
+            longest_ns: ns,
+            long_count,
+            tails,
+            segments,
+            least_ns,
+            gap,
+        }
     }
 
     /// Rank as evidence. For losses, gaps whose repair and original segment were seen rank first;
@@ -360,6 +374,7 @@ impl Exchange {
                 chain.ns += other.ns;
                 chain.count += other.count;
                 chain.tails += other.tails;
+                chain.long_count += other.long_count;
                 if other.clarity() > chain.clarity() {
                     chain.longest_ns = chain.longest_ns.max(other.longest_ns);
                     chain.gap = other.gap;
