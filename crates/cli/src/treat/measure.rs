@@ -120,11 +120,13 @@ impl Meters {
         self.before = Some(Measured::of("before", &self.sliding.whole(&[])));
     }
 
-    /// Begins the measurement after the change. Packets that were captured while the change was
-    /// made, which may take seconds on a busy host, count on neither side.
-    pub fn begin_after(&mut self) {
+    /// Makes the change, and begins the measurement after it. Packets that were captured while the
+    /// change was made, which may take seconds on a busy host, count on neither side.
+    pub fn change<T>(&mut self, make: impl FnOnce() -> T) -> T {
+        let made = make();
         self.capture.drain(&mut self.block);
         self.sliding = sliding(self.intervals);
+        made
     }
 
     /// Compares the measurement before the change with all since. `None` if one of them has no
@@ -182,4 +184,69 @@ impl Meters {
 
 fn sliding(intervals: usize) -> Sliding {
     Sliding::new(Options::default(), intervals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::thread;
+
+    /// Time that the server takes for each answer to a request of `/slow`.
+    const SLOW: Duration = Duration::from_millis(300);
+
+    /// Answers requests, one connection after the other.
+    fn serve() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut request = [0; 4096];
+                while let Ok(bytes @ 1..) = stream.read(&mut request) {
+                    if request[..bytes].starts_with(b"GET /slow") {
+                        thread::sleep(SLOW);
+                    }
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                }
+            }
+        });
+        at
+    }
+
+    /// Sends requests on a connection of their own, and waits for their answers.
+    fn ask(at: SocketAddr, path: &str, requests: usize) {
+        let mut stream = TcpStream::connect(at).expect("a connection");
+        for _ in 0..requests {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: lab\r\n\r\n");
+            stream.write_all(request.as_bytes()).expect("a request is sent");
+            assert!(stream.read(&mut [0; 4096]).expect("an answer") > 0);
+        }
+    }
+
+    #[test]
+    fn exchanges_during_a_change_that_takes_long_count_neither_before_nor_after_it() {
+        if !tcpwhy_testing::privileged("capturing packets") {
+            return;
+        }
+        let at = serve();
+        let place = Place { netns: Netns::own(), port: Some(at.port()), peer: None, pid: None };
+        let mut meters = Meters::open(&place, Duration::from_secs(1)).expect("a capture");
+        // Other tests of this process use its CPU time too.
+        meters.meter = Meter::new(None, Duration::from_secs(1), Duration::ZERO, Duration::ZERO);
+        ask(at, "/quick", 20);
+        meters.end_before();
+        meters.change(|| ask(at, "/slow", 3));
+        ask(at, "/quick", 10);
+        let until = Instant::now() + Duration::from_secs(60);
+        let measured = |meters: &Meters| meters.sliding.whole(&[]).totals.exchanges;
+        while measured(&meters) < 10 && Instant::now() < until {
+            meters.take(Duration::from_millis(50)).expect("packets");
+        }
+        let compared = meters.verdict().expect("exchanges on both sides");
+        let (before, after) = (compared.before, compared.after);
+        assert_eq!((before.exchanges, after.exchanges), (20, 10));
+        let most_ns = before.latency.max_ns.max(after.latency.max_ns);
+        assert!(u128::from(most_ns) < SLOW.as_nanos(), "{most_ns} ns");
+    }
 }
