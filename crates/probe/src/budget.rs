@@ -54,7 +54,7 @@ fn limit<S: Serializer>(limit: &u64, to: S) -> Result<S::Ok, S::Error> {
     (*limit != NO_LIMIT).then_some(limit).serialize(to)
 }
 
-/// What was sent so far.
+/// The traffic that was sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spent {
     /// Number of requests, queries or probes.

@@ -1,5 +1,5 @@
-//! What the tests of all crates share: how a test is skipped, how one runs
-//! alone, and how one measures on a busy machine.
+//! Shared by the tests of all crates: skipping a test, running it alone, measuring on a busy
+//! machine, and directories for files.
 //!
 //! A test runs beside others, in its own process and in others, unless it holds [`alone`]. So it uses
 //! names of its own for files, namespaces and ports, and waits for events with generous deadlines.

@@ -15,7 +15,7 @@ use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::{self, Tls};
 
-/// What a parser asks for after it has examined bytes.
+/// A parser's instruction for the bytes after those that it has examined.
 pub(super) enum Next {
     /// All captured bytes are consumed.
     More,

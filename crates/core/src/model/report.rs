@@ -540,7 +540,7 @@ pub struct LookupMessage {
     pub label: String,
 }
 
-/// What the report states about one connection.
+/// The entry of one connection in the report.
 #[derive(Clone, Debug)]
 pub struct ConnectionReport {
     /// The endpoint that opened the connection.

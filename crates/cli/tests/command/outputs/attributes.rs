@@ -1,5 +1,5 @@
-//! What an existing file keeps beside its mode and owner, and files of which an ordinary user may
-//! change the contents alone.
+//! Attributes that an existing file keeps besides its mode and owner, and files of which an
+//! ordinary user may change the contents alone.
 
 use super::place::{Made, NOBODY, capture, expected, outputs, run};
 use rustix::fs::{XattrFlags, getxattr, setxattr};

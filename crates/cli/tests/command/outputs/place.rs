@@ -99,10 +99,10 @@ pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a command makes in a new folder, and its exit status.
+/// The output of a command in a new folder, and its exit status.
 type Expected = (Vec<u8>, Option<i32>);
 
-/// Returns what is made in a new folder, which is always the same.
+/// Returns the output in a new folder, which is always the same.
 pub fn expected(made: &Made) -> Expected {
     static KNOWN: Mutex<BTreeMap<String, Expected>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a treatment finds, and leaves, beyond its own place: the BPF file system, the journal of root,
+//! Treatments and the objects outside their namespace: the BPF file system, the journal of root,
 //! the files of a process, ports at which nothing listens.
 
 use super::host::{Program, ResolvConf};
