@@ -147,9 +147,9 @@ impl Connection {
             Kind::Probe | Kind::Late => true,
             Kind::Retransmission(_) if deaf => false,
             Kind::Retransmission(_) => {
-                let sender = &self.senders[index];
-                let is_spurious = || sender.is_spurious((start, end), segment.time_ns, base_ns);
-                self.arrives(side) && !self.is_awaited_here(side, (start, end)) || is_spurious()
+                let (data, now_ns) = ((start, end), segment.time_ns);
+                let is_spurious = || self.senders[index].is_spurious(data, now_ns, base_ns);
+                self.arrives(side) && !self.is_awaited_here(side, data, now_ns) || is_spurious()
             }
             _ => false,
         };

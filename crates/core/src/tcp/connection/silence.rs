@@ -86,10 +86,24 @@ impl Connection {
     /// Returns whether the receiver of what `side` sends, at the vantage, has not acknowledged the data
     /// from `start` to `end`, though its ACKs are captured. The data passed the vantage, and only
     /// the receiver's ACK, SACK or D-SACK shows that it has arrived: a filter behind the vantage, a wrong
-    /// checksum or a full buffer of the host drops it.
-    pub(super) fn is_awaited_here(&self, side: Side, (start, end): (u64, u64)) -> bool {
+    /// checksum or a full buffer of the host drops it. That the ACK is missing at `now_ns`, when the
+    /// data is sent again, shows a drop only if it was due: the receiver may delay the ACK of less than
+    /// two full segments (RFC 9293 §3.8.6.3), unless later data had come before them.
+    pub(super) fn is_awaited_here(
+        &self,
+        side: Side,
+        (start, end): (u64, u64),
+        now_ns: u64,
+    ) -> bool {
         let sender = &self.senders[side as usize];
-        self.pure_acks && end > sender.una_seen() && !sender.is_sacked(start)
+        let is_due = || {
+            let first = sender.original(start.max(sender.una_seen()));
+            sender.nxt >= sender.una_seen() + 2 * sender.smss()
+                || first.is_none_or(|it| now_ns.saturating_sub(it.time_ns) >= RTO_MIN_NS)
+                || sender.in_recovery()
+                || sender.is_loss_known(now_ns, self.path.rtt_ns(side))
+        };
+        self.pure_acks && end > sender.una_seen() && !sender.is_sacked(start) && is_due()
     }
 
     /// Returns whether `side`, at the vantage, repeats data from `start` to `end` at `now_ns` by its

@@ -133,9 +133,7 @@ impl Sender {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
         let history = self.history();
-        let reported = history.losses.duplicates.count > 0
-            || history.mtu.reported
-            || self.loss_reported(now_ns, rtts.sender_ns);
+        let reported = self.is_loss_known(now_ns, rtts.sender_ns);
         match history.losses.recovery_at(self.una()) {
             Some(recovery) => {
                 // A lost retransmission is repeated only by the timer.
@@ -151,6 +149,15 @@ impl Sender {
             _ if rtts.base_ns == 0 && silent_ns < RTO_MIN_NS => Recovery::Fast,
             _ => Recovery::Timer,
         }
+    }
+
+    /// Returns whether duplicate ACKs or an ICMP error since SND.UNA last advanced have told the sender
+    /// of a loss by `now_ns`.
+    pub fn is_loss_known(&self, now_ns: u64, rtt_sender_ns: u64) -> bool {
+        let history = self.history();
+        history.losses.duplicates.count > 0
+            || history.mtu.reported
+            || self.loss_reported(now_ns, rtt_sender_ns)
     }
 
     /// Adds the data of `segment` to the stream. `kind` is the result of [`Self::kind`], and
