@@ -41,6 +41,7 @@ const DURATIONS: &[&str] = &[
     "longer_ns",
     "longest_ns",
     "new_after_ns",
+    "quiet_ns",
     "retried_ns",
     "rto_ns",
     "row_ns",
@@ -148,6 +149,7 @@ const COUNTS: &[&str] = &[
     "slow",
     "sources",
     "spurious",
+    "stalled",
     "syn_ack_repeats",
     "syns",
     "tail",
@@ -286,6 +288,9 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
         }
         (C::DnsTimeout | C::ReverseDnsTimeout, "timeout_ns") => waited,
         (C::DnsTimeout | C::ReverseDnsTimeout, "silent") => unanswered,
+        (C::NoAnswer, "quiet_ns") => {
+            |case, _, fact| between(fact, case.link(&["last_data"]).zip(case.link(&["gave_up"])))
+        }
         (C::Reset, "unread_bytes") => unread,
         (C::IdleReset, "server_timeout_ns") => idle_until_fin,
         (_, "rst_ttl") => |case, _, fact| match case.link(&["reset"]) {
