@@ -317,6 +317,7 @@ impl Connection {
         if self.mid_stream {
             let Some(other) = self.keep_back(exchange, shared, sink) else { return };
             exchange = other;
+            self.accuse_neither(&mut exchange);
         }
         self.count(&exchange, sink);
     }
