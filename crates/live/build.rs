@@ -58,7 +58,7 @@ fn arch() -> Option<&'static str> {
     }
 }
 
-/// What a clang must be able to compile: relocations by a field's name (clang 12).
+/// A program that a clang must be able to compile: relocations by a field's name (clang 12).
 const PROBE: &str = "struct s { int bits : 3; } __attribute__((preserve_access_index));\n\
                      int f(struct s *s) { return __builtin_preserve_field_info(s->bits, 0); }\n";
 const FLAGS: [&str; 7] = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"];

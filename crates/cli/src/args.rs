@@ -37,7 +37,7 @@ Exit status: 0 shown to be faster or equal, without a new fault; 1 slower, or a 
 are not comparable (other ports or requests), or the work could not be done; 3 not shown: so few
 exchanges cannot tell.";
 
-/// What `--version` prints: the version, and what this build lacks.
+/// Text of `--version`: the version, and the parts that this build lacks.
 #[cfg(target_os = "linux")]
 const LONG_VERSION: &str = if tcpwhy_live::hooks::BUILT {
     env!("CARGO_PKG_VERSION")

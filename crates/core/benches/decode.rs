@@ -1,4 +1,4 @@
-//! What decoding costs: `cargo bench --bench decode`; divan prints time and frames per second.
+//! Time of decoding: `cargo bench --bench decode`; divan prints time and frames per second.
 
 use divan::counter::ItemsCount;
 use etherparse::{PacketBuilder, TcpOptionElement};
@@ -10,7 +10,7 @@ fn main() {
 }
 
 const FRAMES: u64 = 500_000;
-/// What a capture with a usual snap length has in a frame.
+/// Payload of a frame in a capture with a usual snap length, bytes.
 const PAYLOAD_LEN: usize = 220;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
-//! What the compiler does not check of a cause: its traces, its lab case, and the lists of ids in
-//! the schemas. The build checks that it has a row, and `findings/words.rs` that its manual is
-//! complete.
+//! Every cause has its traces, its lab case and its id in the lists of the schemas, which the
+//! compiler does not check. The build checks that it has a row, and `findings/words.rs` that its
+//! manual is complete.
 
 use std::collections::BTreeSet;
 use std::fs;

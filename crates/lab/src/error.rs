@@ -68,7 +68,7 @@ pub enum LabError {
     /// A program did not get ready in time.
     #[error("{what} was not ready within {seconds} s")]
     Timeout {
-        /// What was waited for.
+        /// The program, or the event, that was waited for.
         what: String,
         /// The time limit, seconds.
         seconds: u64,

@@ -131,7 +131,7 @@ mod tests {
         packet
     }
 
-    fn pcap(packets: &[(u64, Vec<u8>)]) -> std::io::Result<std::path::PathBuf> {
+    fn pcap(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let words = |words: &[u32]| -> Vec<u8> {
             words.iter().flat_map(|word| word.to_ne_bytes()).collect()
         };
@@ -141,9 +141,7 @@ mod tests {
             bytes.extend(words(&[0, *time_ns as u32, length, length]));
             bytes.extend(packet);
         }
-        let path = std::env::temp_dir().join(format!("tcpwhy-on-wire-{}", std::process::id()));
-        std::fs::write(&path, bytes)?;
-        Ok(path)
+        bytes
     }
 
     #[test]
@@ -159,10 +157,11 @@ mod tests {
             (170 * MS, tcp(4000, 81, ACK, 80)),
             (182 * MS, back(tcp(4000, 901, ACK, 900))),
         ];
-        let path = pcap(&packets).expect("a file in the temporary directory");
+        let folder = tcpwhy_testing::Folder::new();
+        let path = folder.join("capture");
+        std::fs::write(&path, pcap(&packets)).expect("a file");
         let mut requests = [request(102 * MS, 128 * MS), request(172 * MS, 185 * MS)];
         note(&path, &mut requests).expect("it was just written");
-        let _ = std::fs::remove_file(path);
         assert_eq!(requests.map(|it| it.on_wire_ns), [Some(25 * MS), Some(12 * MS)]);
     }
 }

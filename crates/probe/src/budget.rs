@@ -54,7 +54,7 @@ fn limit<S: Serializer>(limit: &u64, to: S) -> Result<S::Ok, S::Error> {
     (*limit != NO_LIMIT).then_some(limit).serialize(to)
 }
 
-/// What was sent so far.
+/// The traffic that was sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spent {
     /// Number of requests, queries or probes.
@@ -460,5 +460,37 @@ mod tests {
             budget.connect(Duration::ZERO, || TcpStream::connect(at)).expect("a connection");
         assert_eq!(client.request(9 << 20), Err(Exceeded::Bytes(most)));
         assert_eq!(budget.spent().requests, 0);
+    }
+
+    /// Receives on a connection whose peer sends without end, until the receive buffer has grown or
+    /// 64 MiB have been read; returns the size of the buffer before and after, bytes.
+    fn receive(is_stopped: bool) -> (u64, u64) {
+        let (listener, at) = local();
+        let mut client = TcpStream::connect(at).expect("a connection");
+        let mut server = listener.accept().expect("a client").0;
+        let sending = std::thread::spawn(move || while server.write_all(&[0; 1 << 16]).is_ok() {});
+        if is_stopped {
+            client.stop_growth();
+        }
+        let before = client.receive_bytes_max();
+        let mut read = 0;
+        while read < 64 << 20 && client.receive_bytes_max() <= before {
+            read += client.read(&mut [0; 1 << 14]).expect("the peer sends");
+        }
+        let after = client.receive_bytes_max();
+        drop(client);
+        sending.join().expect("no panic");
+        (before, after)
+    }
+
+    #[test]
+    fn a_receive_buffer_that_must_not_grow_keeps_its_size_while_data_pours_in() {
+        let (before, after) = receive(false);
+        if after <= before {
+            tcpwhy_testing::skip("the kernel enlarges no receive buffers here");
+            return;
+        }
+        let (before, after) = receive(true);
+        assert_eq!(before, after);
     }
 }

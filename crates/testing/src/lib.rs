@@ -1,5 +1,5 @@
-//! What the tests of all crates share: how a test is skipped, how one runs
-//! alone, and how one measures on a busy machine.
+//! Shared by the tests of all crates: skipping a test, running it alone, measuring on a busy
+//! machine, and directories for files.
 //!
 //! A test runs beside others, in its own process and in others, unless it holds [`alone`]. So it uses
 //! names of its own for files, namespaces and ports, and waits for events with generous deadlines.
@@ -7,13 +7,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::{env, io, thread};
 
 use rustix::fs::FlockOperation;
 
+mod folder;
 mod undisturbed;
+pub use folder::Folder;
 pub use undisturbed::undisturbed;
 
 /// File to which `make test` wants the skipped tests added, one a line: test, tab, reason.
@@ -81,14 +83,6 @@ pub fn installed(program: &str) -> bool {
         if LARGE.contains(&program) { skip_in_ci_too(&reason) } else { skip(&reason) }
     }
     is_here
-}
-
-/// Copies `program` to `to`, where any user may run it. Another process writes the copy: a child that
-/// another test starts meanwhile would inherit the open file, and the kernel runs no file that is
-/// open for writing.
-pub fn copy_program(program: &str, to: &Path) {
-    let copied = Command::new("install").args(["-m", "755", program]).arg(to).status();
-    assert!(copied.is_ok_and(|it| it.success()), "{program} is copied to {}", to.display());
 }
 
 /// The right to run while no other test that asked for it does; given back when dropped.

@@ -151,10 +151,10 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
         return Err(Error::NotTreated);
     }
     let began = Instant::now();
-    let mut active = begin(subject)?;
-    if let Some(meters) = &mut meters {
-        meters.begin_after();
-    }
+    let mut active = match &mut meters {
+        Some(meters) => meters.change(|| begin(subject))?,
+        None => begin(subject)?,
+    };
     let followed = say(text::changed(&active, began.elapsed(), course, &look))
         .and_then(|()| follow(course, &mut active, meters.as_mut(), ending, &look));
     let record = active.record().clone();

@@ -13,12 +13,16 @@ use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::Ports;
-use tcpwhy_live::sys::process;
+use tcpwhy_live::sys::{clock, process};
 
 /// Size of the capture ring, bytes.
 const RING_BYTES: u32 = 16 << 20;
 /// Share of one CPU that measuring may use.
 const BUDGET: f64 = 0.2;
+/// Packets of before the change come at most so long after it: the kernel hands them over within a
+/// tenth of that, if it is not busy. Later ones are not compared with the time of the change, since
+/// the clock may be set back.
+const LATE_MAX: Duration = Duration::from_secs(1);
 /// With fewer exchanges than this the guard does not act. Few are enough: the comparison excludes
 /// chance, and a very harmful change leaves few exchanges.
 const EXCHANGES_MIN: u64 = 5;
@@ -48,6 +52,10 @@ pub struct Meters {
     intervals: usize,
     /// The measurement before the change.
     before: Option<Measured>,
+    /// Moment at which the change had been made.
+    changed: Option<Instant>,
+    /// The same by the clock of the packets, ns.
+    changed_ns: u64,
 }
 
 impl Meters {
@@ -86,6 +94,8 @@ impl Meters {
             began: Instant::now(),
             intervals,
             before: None,
+            changed: None,
+            changed_ns: 0,
         })
     }
 
@@ -94,6 +104,9 @@ impl Meters {
     /// # Errors The kernel refuses.
     pub fn take(&mut self, wait: Duration) -> Result<(), Error> {
         self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
+        if self.changed.is_some_and(|changed| changed.elapsed() < LATE_MAX) {
+            self.block.entries.retain(|frame| frame.time_ns >= self.changed_ns);
+        }
         if !self.block.entries.is_empty() {
             self.sliding.take(&self.block);
         }
@@ -120,11 +133,16 @@ impl Meters {
         self.before = Some(Measured::of("before", &self.sliding.whole(&[])));
     }
 
-    /// Begins the measurement after the change. Packets that were captured while the change was
-    /// made, which may take seconds on a busy host, count on neither side.
-    pub fn begin_after(&mut self) {
+    /// Makes the change, and begins the measurement after it. Packets that were captured while the
+    /// change was made, which may take seconds on a busy host, count on neither side, also if the
+    /// kernel hands them over later.
+    pub fn change<T>(&mut self, make: impl FnOnce() -> T) -> T {
+        let made = make();
+        self.changed_ns = clock::realtime_ns();
+        self.changed = Some(Instant::now());
         self.capture.drain(&mut self.block);
         self.sliding = sliding(self.intervals);
+        made
     }
 
     /// Compares the measurement before the change with all since. `None` if one of them has no
@@ -182,4 +200,79 @@ impl Meters {
 
 fn sliding(intervals: usize) -> Sliding {
     Sliding::new(Options::default(), intervals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::thread;
+
+    /// Time that the server takes for each answer to a request of `/slow`.
+    const SLOW: Duration = Duration::from_millis(300);
+
+    /// Answers requests, one connection after the other.
+    fn serve() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut request = [0; 4096];
+                while let Ok(bytes @ 1..) = stream.read(&mut request) {
+                    if request[..bytes].starts_with(b"GET /slow") {
+                        thread::sleep(SLOW);
+                    }
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                }
+            }
+        });
+        at
+    }
+
+    /// Sends requests on a connection of their own, and waits for their answers.
+    fn ask(at: SocketAddr, path: &str, requests: usize) {
+        let mut stream = TcpStream::connect(at).expect("a connection");
+        for _ in 0..requests {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: lab\r\n\r\n");
+            stream.write_all(request.as_bytes()).expect("a request is sent");
+            assert!(stream.read(&mut [0; 4096]).expect("an answer") > 0);
+        }
+    }
+
+    /// Takes packets until this number of exchanges is measured: the kernel hands packets over late
+    /// on a busy machine.
+    fn until_measured(meters: &mut Meters, exchanges: u64) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while meters.sliding.whole(&[]).totals.exchanges < exchanges && Instant::now() < until {
+            meters.take(Duration::from_millis(50)).expect("packets");
+        }
+    }
+
+    #[test]
+    fn exchanges_during_a_change_that_takes_long_count_neither_before_nor_after_it() {
+        if !tcpwhy_testing::privileged("capturing packets") {
+            return;
+        }
+        let at = serve();
+        let place = Place { netns: Netns::own(), port: Some(at.port()), peer: None, pid: None };
+        let mut meters = Meters::open(&place, Duration::from_secs(1)).expect("a capture");
+        // Other tests of this process use its CPU time too.
+        meters.meter = Meter::new(None, Duration::from_secs(1), Duration::ZERO, Duration::ZERO);
+        ask(at, "/quick", 20);
+        until_measured(&mut meters, 20);
+        meters.end_before();
+        meters.change(|| {
+            ask(at, "/slow", 3);
+            // The kernel hands these over after those before.
+            ask(at, "/quick", 10);
+        });
+        ask(at, "/quick", 15);
+        until_measured(&mut meters, 15);
+        let compared = meters.verdict().expect("exchanges on both sides");
+        let (before, after) = (compared.before, compared.after);
+        assert_eq!((before.exchanges, after.exchanges), (20, 15));
+        let most_ns = before.latency.max_ns.max(after.latency.max_ns);
+        assert!(u128::from(most_ns) < SLOW.as_nanos(), "{most_ns} ns");
+    }
 }

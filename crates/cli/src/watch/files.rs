@@ -216,25 +216,7 @@ pub fn frames(bytes: &[u8], number: u64) -> impl Iterator<Item = tcpwhy_core::ca
 mod tests {
     use super::*;
     use std::fs;
-    use std::path::PathBuf;
     use tcpwhy_core::capture::{FrameEntry, FrameId};
-
-    /// A temporary folder, removed when dropped.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tcpwhy-{}-{name}", std::process::id()));
-            fs::create_dir_all(&path).expect("a folder");
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     /// Returns frames from `first` on, of 1,000 bytes each.
     fn block(first: u64, frames: u64) -> Block {
@@ -253,12 +235,12 @@ mod tests {
 
     #[test]
     fn the_ring_is_bounded_and_frames_are_found_in_it() {
-        let folder = Folder::new("ring");
-        let mut files = Files::open(&folder.0, "any", (100_000, 3)).expect("a ring");
+        let folder = tcpwhy_testing::Folder::new();
+        let mut files = Files::open(&folder, "any", (100_000, 3)).expect("a ring");
         for round in 0..50 {
             assert_eq!(files.take(&block(1 + 10 * round, 10)), None);
         }
-        let names = || fs::read_dir(&folder.0).expect("a folder").flatten();
+        let names = || fs::read_dir(&folder).expect("a folder").flatten();
         assert_eq!(names().filter(|it| is_of_ring(&it.file_name())).count(), 3);
         let mut numbers = Vec::new();
         let read = files.read_again(455, 1 << 20, |bytes, number| {
@@ -271,17 +253,17 @@ mod tests {
         assert!(first <= 455 && last == 500, "{first}..{last}");
         // Frames before the ring's oldest file cannot be read any more.
         drop(files);
-        let again = Files::open(&folder.0, "any", (100_000, 3)).expect("a ring");
+        let again = Files::open(&folder, "any", (100_000, 3)).expect("a ring");
         assert_eq!(again.files.len(), 3);
     }
 
     #[test]
     fn a_folder_has_one_ring() {
-        let folder = Folder::new("lock");
-        let first = Files::open(&folder.0, "any", (1 << 20, 3)).expect("a ring");
-        let second = Files::open(&folder.0, "any", (1 << 20, 3));
+        let folder = tcpwhy_testing::Folder::new();
+        let first = Files::open(&folder, "any", (1 << 20, 3)).expect("a ring");
+        let second = Files::open(&folder, "any", (1 << 20, 3));
         assert!(matches!(second, Err(Error::FolderInUse { .. })));
         drop(first);
-        assert!(Files::open(&folder.0, "any", (1 << 20, 3)).is_ok());
+        assert!(Files::open(&folder, "any", (1 << 20, 3)).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What is watched: a network namespace, and the ports of a process in it.
+//! The target of a watch: a network namespace, and the ports of a process in it.
 
 use super::args::Watch;
 use super::ports::Followed;

@@ -1,4 +1,4 @@
-//! What an output path names.
+//! The file, device or descriptor that an output path names.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,7 +10,7 @@ pub const STANDARD_OUTPUT: &str = "-";
 /// Permissions of a new file, of which the system takes the user's umask away.
 pub const MODE: u32 = 0o666;
 
-/// What an output path names.
+/// The object that an output path names.
 pub enum Target {
     /// Something that is written into: a device, a FIFO, an open descriptor.
     Open(File),

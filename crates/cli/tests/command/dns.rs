@@ -11,7 +11,7 @@ use std::time::Duration;
 use tcpwhy_lab::dns::{AAAA, Behaviour, NameServer, command, dnsmasq};
 use tcpwhy_lab::error::LabError;
 use tcpwhy_lab::netns::Netns;
-use tcpwhy_testing::undisturbed;
+use tcpwhy_testing::{Folder, undisturbed};
 
 const NAME: &str = "db.lab";
 
@@ -23,12 +23,12 @@ fn address() -> IpAddr {
 struct Place {
     netns: Netns,
     servers: Vec<NameServer>,
-    resolv_conf: PathBuf,
+    folder: Folder,
 }
 
 impl Place {
     /// `None`: not root, and the test is skipped.
-    fn new(test: &str, servers: Vec<Behaviour>, options: &str) -> Option<Place> {
+    fn new(servers: Vec<Behaviour>, options: &str) -> Option<Place> {
         if !tcpwhy_testing::privileged("network namespaces") {
             return None;
         }
@@ -40,22 +40,25 @@ impl Place {
             NameServer::start(&netns, at, behaviour).expect("a name server")
         };
         let servers: Vec<NameServer> = servers.into_iter().enumerate().map(start).collect();
-        let name = format!("tcpwhy-test-{}-{test}", std::process::id());
-        let resolv_conf = std::env::temp_dir().join(name);
-        std::fs::write(&resolv_conf, text).expect("a file");
-        Some(Place { netns, servers, resolv_conf })
+        let place = Place { netns, servers, folder: Folder::new() };
+        std::fs::write(place.resolv_conf(), text).expect("a file");
+        Some(place)
+    }
+
+    fn resolv_conf(&self) -> PathBuf {
+        self.folder.join("resolv.conf")
     }
 
     /// `tcpwhy dns` with that file in the place of /etc/resolv.conf: exit status and report.
     fn dns(&self, more: &[&str]) -> (Option<i32>, Value) {
-        let mut command = command(&self.netns, &self.resolv_conf, env!("CARGO_BIN_EXE_tcpwhy"));
+        let mut command = command(&self.netns, &self.resolv_conf(), env!("CARGO_BIN_EXE_tcpwhy"));
         let out = command.args(["dns", "--json"]).args(more).output().expect("it runs");
         read(&out, include_str!("../../../../docs/dns.schema.json"))
     }
 
     /// `tcpwhy URL` with that file in the place of /etc/resolv.conf.
     fn doctor(&self, url: &str, experiments: &str) -> Output {
-        let mut command = command(&self.netns, &self.resolv_conf, env!("CARGO_BIN_EXE_tcpwhy"));
+        let mut command = command(&self.netns, &self.resolv_conf(), env!("CARGO_BIN_EXE_tcpwhy"));
         let only = ["--json", "--no-load", "--no-path", experiments];
         command.args(["doctor", url]).args(only).output().expect("it runs")
     }
@@ -73,12 +76,6 @@ impl Place {
                 }
             }
         });
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.resolv_conf);
     }
 }
 
@@ -109,7 +106,7 @@ fn what_getaddrinfo_waits_is_foreseen() {
         ("in_turn", vec![without_aaaa], "options single-request", 2, vec!["dns_timeout"]),
         ("failing", vec![failing, healthy()], "", 0, vec!["dns_failure"]),
     ] {
-        let Some(place) = Place::new(test, servers, options) else { return };
+        let Some(place) = Place::new(servers, options) else { return };
         undisturbed(|| {
             let (status, report) = place.dns(&[NAME, "--count", "2"]);
             let found = report["findings"].as_array().expect("findings").iter();
@@ -129,7 +126,7 @@ fn the_search_list_is_walked_as_glibc_does() {
     let delay = Duration::from_millis(100);
     let server = Behaviour { delay, ..Behaviour::healthy(NAME, address()) };
     let options = "search a.lab b.lab\noptions ndots:3";
-    let Some(place) = Place::new("search", vec![server], options) else { return };
+    let Some(place) = Place::new(vec![server], options) else { return };
     let (status, report) = place.dns(&[NAME, "--count", "2"]);
     assert_eq!(status, Some(1));
     let causes = report["findings"].as_array().expect("findings");
@@ -146,7 +143,7 @@ fn the_search_list_is_walked_as_glibc_does() {
 fn a_cache_before_a_slow_server_shows_itself() {
     let delay = Duration::from_millis(200);
     let slow = Behaviour { delay, ..Behaviour::healthy(NAME, address()) };
-    let Some(place) = Place::new("cache", vec![slow], "") else { return };
+    let Some(place) = Place::new(vec![slow], "") else { return };
     let cache: IpAddr = [127, 0, 0, 9].into();
     let options = ["--server=127.0.0.1".to_owned(), "--cache-size=100".to_owned()];
     let _dnsmasq = match dnsmasq(&place.netns, cache, &options) {
@@ -176,7 +173,7 @@ fn a_walk_to_a_name_without_an_address_names_the_server_at_fault() {
     for (test, server, cause) in
         [("servfail", failing, "dns_failure"), ("silent", Behaviour::dead(), "dns_timeout")]
     {
-        let Some(place) = Place::new(test, vec![server], "") else { return };
+        let Some(place) = Place::new(vec![server], "") else { return };
         let out = place.doctor(&format!("http://{NAME}/"), "--no-experiments");
         let (status, report) = read(&out, include_str!("../../../../docs/report.schema.json"));
         let finding = &report["findings"][0];
@@ -191,7 +188,7 @@ fn a_walk_to_a_name_without_an_address_names_the_server_at_fault() {
 #[test]
 fn a_name_that_does_not_exist_is_no_fault_of_its_servers() {
     let knows_another = Behaviour::healthy("other.lab", address());
-    let Some(place) = Place::new("missing", vec![knows_another], "") else { return };
+    let Some(place) = Place::new(vec![knows_another], "") else { return };
     let out = place.doctor(&format!("http://{NAME}/"), "--no-experiments");
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
     let said = String::from_utf8_lossy(&out.stderr);
@@ -202,7 +199,7 @@ fn a_name_that_does_not_exist_is_no_fault_of_its_servers() {
 fn a_walk_that_waits_for_a_dead_name_server_names_it() {
     let here = IpAddr::from([127, 0, 0, 1]);
     let servers = vec![Behaviour::dead(), Behaviour::healthy(NAME, here)];
-    let Some(place) = Place::new("slow", servers, "") else { return };
+    let Some(place) = Place::new(servers, "") else { return };
     place.serve_http(here);
     undisturbed(|| {
         let out = place.doctor(&format!("http://{NAME}/"), "--experiment=quickack");
@@ -232,7 +229,7 @@ fn a_walk_names_a_first_name_server_that_fails_at_once_though_the_look_up_is_qui
         ("failing_second", vec![healthy(), failing], &[]),
         ("two_healthy", vec![healthy(), healthy()], &[]),
     ] {
-        let Some(place) = Place::new(test, servers, "") else { return };
+        let Some(place) = Place::new(servers, "") else { return };
         place.serve_http(here);
         // After a slow look-up every server is asked.
         undisturbed(|| {

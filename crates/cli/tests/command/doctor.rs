@@ -136,15 +136,12 @@ fn an_accept_queue_that_ten_connections_fill_is_named_with_their_number() {
 
 /// The report on a server, made by an ordinary user who may not capture, and the exit status.
 fn report_without_rights(server: SocketAddr) -> (Value, Option<i32>) {
-    let folder = std::env::temp_dir().join(format!("tcpwhy-ordinary-{}", server.port()));
-    std::fs::create_dir(&folder).expect("a folder");
-    let copy = folder.join("tcpwhy");
-    tcpwhy_testing::copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &copy);
+    let folder = tcpwhy_testing::Folder::passable();
+    let copy = folder.copy_program(env!("CARGO_BIN_EXE_tcpwhy"));
     let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let own = [copy.to_str().expect("a path"), &format!("http://{server}/"), "--json"];
     let words = if tcpwhy_testing::is_root() { [&nobody[..], &own].concat() } else { own.to_vec() };
     let output = Command::new(words[0]).args(&words[1..]).output().expect("it runs");
-    std::fs::remove_dir_all(&folder).expect("a folder");
     let (report, said) = report_of(&output);
     assert!(said.contains("packets cannot be captured"), "{said}");
     (report, output.status.code())
@@ -211,7 +208,8 @@ fn what_cannot_be_examined_is_said_in_one_sentence() {
 
 #[test]
 fn a_bundle_has_the_report_as_json_text_and_html() {
-    let folder = std::env::temp_dir().join(format!("tcpwhy-bundle-{}", std::process::id()));
+    let place = tcpwhy_testing::Folder::new();
+    let folder = place.join("bundle");
     let path = folder.display().to_string();
     let url = format!("http://{}/", serve(true));
     let output = tcpwhy(&[&url, "--no-load", "--no-experiments", "--bundle", &path]);
@@ -229,5 +227,4 @@ fn a_bundle_has_the_report_as_json_text_and_html() {
     let is_captured = folder.join("packets.pcapng").exists();
     let listed = data["runs"][0]["picture"]["exchanges"]["seen"].as_u64();
     assert_eq!(listed.is_some_and(|it| it > 0), is_captured);
-    std::fs::remove_dir_all(&folder).expect("removed");
 }

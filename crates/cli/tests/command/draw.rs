@@ -67,8 +67,8 @@ fn printed_draw_commands_of_joined_captures_show_the_evidence() {
 /// A name in the shell's own characters is quoted.
 #[test]
 fn printed_draw_command_of_a_file_with_blanks_runs() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("it's slow & old.pcap");
+    let folder = tcpwhy_testing::Folder::new();
+    let file = folder.join("it's slow & old.pcap");
     fs::copy(captures().join("nginx_nodelay_off.pcap"), &file).expect("a copy");
     assert!(draw_all(&[file]) > 0);
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use tcpwhy_live::netns::Netns;
+use tcpwhy_testing::Folder;
 
 /// A network namespace that lives as long as a process of ours, at most 60 s.
 struct Space(Child);
@@ -276,14 +277,13 @@ fn a_full_table_of_tracked_connections_is_named_first() {
 /// nginx in a namespace, with a folder of its own; both end with it.
 struct Nginx {
     child: Child,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Nginx {
     /// Serves a file at port 8080 with `tcp_nodelay` as given in line 8.
     fn start(space: &Space, nodelay: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("tcpwhy-host-{}-{nodelay}", own()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = Folder::new();
         let at = folder.display();
         let text = format!(
             "daemon off;\npid {at}/pid;\nerror_log {at}/log;\nuser root;\nworker_processes 1;\n\
@@ -326,7 +326,6 @@ impl Drop for Nginx {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

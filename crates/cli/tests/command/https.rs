@@ -6,12 +6,10 @@ use rcgen::{
 use serde_json::Value;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
-use tcpwhy_testing::undisturbed;
+use tcpwhy_testing::{Folder, undisturbed};
 
 /// A certificate, its issuer, and its key, each as PEM.
 pub struct Identity {
@@ -70,7 +68,7 @@ fn pem(label: &str, der: &[u8]) -> String {
 pub struct Nginx {
     process: Child,
     at: SocketAddr,
-    folder: PathBuf,
+    folder: Folder,
     pub cacert: String,
 }
 
@@ -81,11 +79,7 @@ impl Nginx {
 
     /// With TLS where there is an identity. `None`: nginx is not installed, and the test is skipped.
     fn start_with(identity: Option<&Identity>, options: &str) -> Option<Nginx> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tcpwhy-https-{}-{count}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = Folder::new();
         let write = |name: &str, text: &[u8]| {
             let path = folder.join(name);
             fs::write(&path, text).expect("a file");
@@ -149,7 +143,6 @@ impl Drop for Nginx {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -4,11 +4,10 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use tcpwhy_testing::undisturbed;
+use tcpwhy_testing::{Folder, undisturbed};
 
 fn tcpwhy(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
@@ -148,9 +147,9 @@ fn an_interrupt_prints_what_was_measured_so_far() {
     assert!(document["requests"].as_u64().expect("a number") > 0);
 }
 
-/// A folder that is gone at the end, and the nginx that serves it.
+/// A folder, and the nginx that serves it until it is dropped.
 struct Nginx {
-    folder: PathBuf,
+    _folder: Folder,
     child: Child,
     port: u16,
 }
@@ -159,9 +158,7 @@ impl Nginx {
     /// Writes header and file apart, with Nagle's algorithm or without; `None` where there is no nginx.
     fn start(nodelay: &str) -> Option<Nginx> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).ok()?.port();
-        let folder =
-            std::env::temp_dir().join(format!("tcpwhy-load-{}-{port}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = Folder::new();
         std::fs::write(folder.join("file.bin"), vec![b'n'; 700]).expect("a file");
         let at = folder.display();
         let config = format!(
@@ -179,7 +176,7 @@ impl Nginx {
         }
         let mut command = Command::new("nginx");
         let child = command.arg("-c").arg(folder.join("nginx.conf")).spawn().expect("nginx runs");
-        let nginx = Nginx { folder, child, port };
+        let nginx = Nginx { _folder: folder, child, port };
         let until = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < until, "nginx does not listen");
@@ -197,7 +194,6 @@ impl Drop for Nginx {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -239,25 +235,15 @@ fn a_healthy_server_has_no_fault() {
     assert!(document["captured"]["exchanges"].as_u64().expect("a number") > 0);
 }
 
-/// A copy of the program that any user may run, gone at the end.
-struct Copied(PathBuf);
-
-impl Drop for Copied {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 #[test]
 fn without_the_right_to_capture_it_says_what_is_missing_and_reads_its_sockets() {
     const NOBODY: u32 = 65_534;
     if !may_capture() {
         return;
     }
-    let copy = Copied(std::env::temp_dir().join(format!("tcpwhy-nobody-{}", std::process::id())));
-    tcpwhy_testing::copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &copy.0);
+    let folder = Folder::passable();
     let url = format!("http://{}/", server(OK));
-    let mut command = Command::new(&copy.0);
+    let mut command = Command::new(folder.copy_program(env!("CARGO_BIN_EXE_tcpwhy")));
     command.args(["load", &url, "-d", "1s", "-c", "2", "--json"]).uid(NOBODY).gid(NOBODY);
     let out = command.current_dir("/").output().expect("tcpwhy runs");
     let document = validated(&out);

@@ -124,23 +124,6 @@ impl Drop for Routers {
     }
 }
 
-/// The binary where any user can run it; gone after the test.
-struct Copy(String);
-
-impl Copy {
-    fn make() -> Copy {
-        let path = std::env::temp_dir().join(format!("tcpwhy-test-{}-probe", std::process::id()));
-        tcpwhy_testing::copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &path);
-        Copy(path.display().to_string())
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 fn drop_icmp(at: &Netns, kind: &str) {
     let rule = ["-A", "OUTPUT", "-p", "icmp", "--icmp-type", kind, "-j", "DROP"];
     at.run("iptables", &rule).expect("a rule");
@@ -217,12 +200,14 @@ fn each_run_takes_one_of_two_equal_paths() {
 fn hops_are_found_without_privilege() {
     let Some(routers) = Routers::build() else { return };
     let open = format!("{TARGET}:{OPEN}");
-    let copy = Copy::make();
+    let folder = tcpwhy_testing::Folder::passable();
+    let copy = folder.copy_program(env!("CARGO_BIN_EXE_tcpwhy"));
+    let copy = copy.to_str().expect("a path");
     let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
     for method in [&["--method", "tcp"][..], &[]] {
         let more = ["--no-mtu", "--count", "2", "--wait", "1s"];
         let (status, report) =
-            routers.probe_with(&nobody, &copy.0, &[&[&*open], method, &more].concat());
+            routers.probe_with(&nobody, copy, &[&[&*open], method, &more].concat());
         assert_eq!(status, Some(0), "{report}");
         assert_topology(&hops(&report));
         assert_eq!(report["syn"], Value::Null, "raw sockets are not for everybody");

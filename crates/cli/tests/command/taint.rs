@@ -1,5 +1,5 @@
-//! What leaves the machine: a token in each field that a user can fill appears in no output, but for
-//! what SECURITY.md lists; in anonymized captures without exception.
+//! Data that leaves the machine: a token in each field that a user can fill appears in no output
+//! except those that SECURITY.md lists, and in no anonymized capture.
 
 use conversations::{Conversation, dns_message};
 use packets::{CAPTURES, Capture, Packet};

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_live::netns::Netns;
+use tcpwhy_testing::Folder;
 
 mod elsewhere;
 mod host;
@@ -24,7 +25,7 @@ mod weather;
 /// A network namespace and a journal; both go with it.
 struct Place {
     name: String,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Place {
@@ -34,9 +35,9 @@ impl Place {
             return None;
         }
         let name = format!("tw-treat-{test}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(&name);
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("journal")).expect("a folder");
+        // Other users run programs that are copied into it.
+        let folder = Folder::passable();
+        fs::create_dir(folder.join("journal")).expect("a folder");
         ip(&["netns", "add", &name]);
         ip(&["-n", &name, "link", "set", "lo", "up"]);
         Some(Self { name, folder })
@@ -84,7 +85,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         ip(&["netns", "del", &self.name]);
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

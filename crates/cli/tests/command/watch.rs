@@ -4,7 +4,7 @@ use crate::outputs::private::is_kept_privately;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::privileges;
+use tcpwhy_testing::Folder;
 
 mod weather;
 
@@ -27,7 +28,7 @@ fn body(port: u16) -> usize {
 /// A namespace and a folder that are gone at the end.
 struct Place {
     name: String,
-    folder: PathBuf,
+    folder: Folder,
     children: Vec<Child>,
 }
 
@@ -40,9 +41,7 @@ impl Place {
         }
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tcpwhy-test-{}-{count}", std::process::id());
-        let folder = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let place = Self { name, folder, children: Vec::new() };
+        let place = Self { name, folder: Folder::new(), children: Vec::new() };
         ip(&["netns", "add", &place.name]);
         ip(&["-n", &place.name, "link", "set", "lo", "up"]);
         Some(place)
@@ -125,7 +124,6 @@ impl Drop for Place {
         }
         let _ =
             Command::new("ip").args(["netns", "del", &self.name]).stderr(Stdio::null()).status();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -4,7 +4,7 @@ use super::mysql::Commands;
 use super::{FILLER, Names, http, redis};
 use crate::app::{Protocol, Side, hello_skeleton, verb_range};
 
-/// What is known of a line from the lines before it and after it.
+/// The place of a line in its message, as the lines around it show it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     /// Number of the word of a command (Redis).

@@ -25,7 +25,7 @@ pub(super) struct Masker {
     knows_roles: bool,
     server_ports: [u16; 2],
     directions: [MaskedDirection; 2],
-    /// What tells how packets of MySQL are read.
+    /// State that decides how packets of MySQL are read.
     commands: Commands,
     /// Number of HTTP/2 header blocks replaced by filler.
     pub filled_headers: u64,

@@ -19,7 +19,7 @@ const STATUS_BYTES: usize = 2;
 /// character set and reserved bytes lie between.
 const LOGIN_BYTES: usize = 32;
 
-/// What of a connection tells how its packets are read.
+/// The state of a MySQL connection that decides how its packets are read.
 #[derive(Default)]
 pub(super) struct Commands {
     /// The client has logged in.

@@ -1,21 +1,20 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
-use super::amqp::Amqp;
-use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
 use super::frames::{Frames, is_keepalive};
 use super::http::Http;
 use super::known::KnownHeaders;
+use super::machine::Machine;
 use super::mark::{Mark, Protocol, Side};
 use super::memcached;
-use super::mysql::{Mysql, only_report_progress};
+use super::mysql::only_report_progress;
 use super::packets::Packets;
 use super::postgres::{Postgres, only_asynchronous};
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::{self, Tls};
 
-/// What a parser asks for after it has examined bytes.
+/// A parser's instruction for the bytes after those that it has examined.
 pub(super) enum Next {
     /// All captured bytes are consumed.
     More,
@@ -50,69 +49,6 @@ pub(crate) enum Part {
     Head,
     /// A byte of a line.
     Line,
-}
-
-/// The parser in use.
-#[derive(Clone)]
-enum Machine {
-    Sniff(Box<Sniffer>),
-    Turns,
-    /// Neither side asks for anything: replication, events, routes.
-    Aside,
-    Http(Http),
-    Tls(Box<Tls>),
-    Frames(Box<Frames>),
-    Redis(Box<Redis>),
-    Postgres(Box<Packets<Postgres>>),
-    Mysql(Box<Packets<Mysql>>),
-    Dns(Box<Packets<Dns>>),
-    Amqp(Box<Packets<Amqp>>),
-}
-
-impl Machine {
-    fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        match self {
-            Self::Http(http) => http.feed(from, feed),
-            Self::Tls(tls) => tls.feed(from, feed),
-            Self::Frames(frames) => frames.feed(from, feed),
-            Self::Redis(redis) => redis.feed(from, feed),
-            Self::Postgres(postgres) => postgres.feed(from, feed),
-            Self::Mysql(mysql) => mysql.feed(from, feed),
-            Self::Dns(dns) => dns.feed(from, feed),
-            Self::Amqp(amqp) => amqp.feed(from, feed),
-            Self::Sniff(_) | Self::Turns | Self::Aside => Ok(Next::Turns),
-        }
-    }
-
-    /// Returns the bytes of heap memory in use, without parts of messages that are being assembled,
-    /// whose size is bounded.
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Turns | Self::Aside => 0,
-            Self::Sniff(it) => size_of_val(&**it),
-            Self::Http(it) => it.heap_bytes(),
-            Self::Tls(it) => size_of_val(&**it),
-            Self::Frames(it) => size_of_val(&**it) + it.heap_bytes(),
-            Self::Redis(it) => size_of_val(&**it),
-            Self::Postgres(it) => size_of_val(&**it),
-            Self::Mysql(it) => size_of_val(&**it),
-            Self::Dns(it) => size_of_val(&**it),
-            Self::Amqp(it) => size_of_val(&**it),
-        }
-    }
-
-    /// Processes missing bytes if the parser needs them.
-    fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        match self {
-            Self::Postgres(postgres) => postgres.gap(from, feed),
-            Self::Mysql(mysql) => mysql.gap(from, feed),
-            Self::Dns(dns) => dns.gap(from, feed),
-            Self::Amqp(amqp) => amqp.gap(from, feed),
-            Self::Frames(frames) => frames.gap(from),
-            Self::Tls(tls) => tls.gap(from),
-            _ => Err(Lost),
-        }
-    }
 }
 
 /// Finds requests and responses in the bytes of one TCP connection.

@@ -78,7 +78,7 @@ impl Field {
     }
 }
 
-/// What a header block states.
+/// The facts in a header block that matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Announced {
     pub content: Content,

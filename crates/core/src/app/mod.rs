@@ -49,6 +49,7 @@ mod known;
 mod line_ends;
 mod lines;
 mod listed;
+mod machine;
 mod mark;
 mod memcached;
 mod mysql;

@@ -54,7 +54,7 @@ pub(super) struct Redis {
     replies: Replies,
 }
 
-/// What a command asks its server to send.
+/// The response that a command asks for, by its words alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     /// One response.
@@ -91,7 +91,8 @@ struct Replies {
     subscribed: bool,
     /// The server sends the commands of other clients.
     monitors: bool,
-    /// What the first command asks for, if more of it was read than the parser gets.
+    /// The response that the first command asks for, if the parser does not get all of its words:
+    /// some were read before the protocol was recognised.
     first: Option<Asks>,
 }
 

@@ -142,7 +142,8 @@ struct RecordReader {
     alert: Option<Option<u8>>,
 }
 
-/// What is left of the flight of a TLS 1.3 client that has shown its certificate.
+/// The messages that a TLS 1.3 client may still send before its handshake is complete, after its
+/// certificate (RFC 8446 §2).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Flight {
     /// Nothing.

@@ -445,7 +445,7 @@ fn held(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
     }
 }
 
-/// What was in flight, as its sender knew, when the silence began.
+/// The bytes that were in flight, as their sender knew, when the silence began.
 fn flight(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
     let ends = ["flight_end", "said_before", "flight_rest", "full_flight_end"];
     let (Some((at, last)), Some(bytes)) = (case.link(&ends), number(fact)) else {

@@ -173,7 +173,8 @@ pub struct Lookup {
     pub conntrack_race_suspected: bool,
 }
 
-/// What is known of the wait for answers that did not come.
+/// Facts from outside a look-up that decide how long its client waited for answers that did not
+/// come.
 #[derive(Clone)]
 pub(super) struct Known {
     /// End of the time that the capture covers, ns.

@@ -293,3 +293,28 @@ fn count_noticed(tally: &mut Tally, report: &Report) {
     }
     tally.notes.noticed = noticed;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(cause: Cause, share: f64, exchanges: u64) -> Finding {
+        let culprit = Culprit { role: Role::Server, endpoint: Endpoint::default() };
+        let affected = Affected { exchanges, of_exchanges: 1_000, connections: 1 };
+        Finding { share, affected, ..Finding::of_cause(cause, culprit) }
+    }
+
+    #[test]
+    fn requests_that_fail_come_before_the_greatest_cost_from_one_per_cent_on() {
+        let totals = Totals { exchanges: 1_000, connections: 1_000, ..Totals::default() };
+        for cause in [Cause::NoAnswer, Cause::ErrorResponses] {
+            for (failed, is_first) in [(9, false), (10, true)] {
+                // They fail at once, so no time is lost.
+                let cost = finding(Cause::ServerThink, 0.9, 1_000);
+                let mut findings = [cost, finding(cause, 0.0, failed)];
+                arrange(&mut findings, &totals);
+                assert_eq!(findings[0].cause == cause, is_first, "{cause:?}: {failed} of 1,000");
+            }
+        }
+    }
+}

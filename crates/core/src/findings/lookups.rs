@@ -65,7 +65,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
         match held_up_server(lookup, &firsts) {
             Some(first) => attribute_within(lookup, first, &known, tally),
-            // What waits for a connection over TCP that never came is the attempt.
+            // It had to be repeated over TCP: the failed attempt to connect has the time.
             None if waits_for_tcp(lookup, tally) => {}
             None if in_window(lookup) => add_as_exchange(lookup, &known, tally),
             None => {}

@@ -34,8 +34,9 @@ pub const HABIT_MIN: u32 = 3;
 /// now and then.
 pub const CHANCE_FACTOR: u32 = 4;
 
-/// What comes after at most this part of a wait (1/8) came at once after it. Source: judgement;
-/// much less excludes the delay of a host after a short wait, much more includes another wait.
+/// An event that comes after at most this part of a wait (1/8) came at once after it. Source:
+/// judgement; much less excludes the delay of a host after a short wait, much more includes another
+/// wait.
 pub const AT_ONCE_PART: u64 = 8;
 
 /// Two measurements of one quantity (a round trip, a timer, the height of a window) differ by less

@@ -13,7 +13,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let most = gap.window.closed_ns >= rest_ns / 2;
     need(longer_than_path, "the window was not closed for longer than a round trip, and 1 ms")?;
     need(most, "the window was closed for less than half of it")?;
-    // What ends the silence while the window is still closed is a probe, too.
+    // A segment that ends the silence while the window is still closed is a probe, too.
     let opened = gap.acks.last.is_some_and(|ack| ack.opened_window);
     let waits = gap.window.probes.sent > 0
         || !opened

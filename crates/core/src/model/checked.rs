@@ -1,17 +1,17 @@
 //! Claims of a report, compared with the packets.
 
-/// A claim and what the packets say of it.
+/// A claim, and whether the packets agree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Place of the finding in the report that makes the claim; `None` for the report as a whole.
     pub finding: Option<usize>,
     /// The claim: `evidence #123: the held segment follows at once`.
     pub claim: String,
-    /// What the packets say.
+    /// Whether the packets agree with the claim.
     pub verdict: Verdict,
 }
 
-/// What the packets say of a claim.
+/// Whether the packets agree with a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The packets show it.

@@ -6,7 +6,7 @@ use super::Latency;
 /// derives its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Prediction {
-    /// What the exchanges would take if only the cost of the cause were gone.
+    /// Latency of the exchanges if the cost of the cause, and nothing else, were gone.
     #[serde(flatten)]
     pub likely: Latency,
     /// Lower ends.

@@ -5,6 +5,7 @@ mod accept;
 mod acknowledge;
 mod asked;
 mod blocked;
+mod ceiling_rounds;
 mod cold;
 mod data;
 mod doubt;

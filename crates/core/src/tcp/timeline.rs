@@ -80,7 +80,7 @@ pub struct Timeline {
     one_way: bool,
 }
 
-/// What has begun on a connection.
+/// Whether an exchange or an event began last on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Begun {
     #[default]

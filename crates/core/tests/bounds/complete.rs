@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What grows with what is read and never is emptied by itself: a field that is a table or a queue.
+/// Types of fields that grow with the input and are never emptied by themselves: tables and queues.
 const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 

@@ -36,7 +36,7 @@ struct Hostile {
     way: Way,
 }
 
-/// What analyses the input.
+/// The way in which the input is analysed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// A pass over files.
@@ -98,7 +98,7 @@ const STREAM_COST_MAX: u64 = 300;
 /// Number of times that CPU time is measured if it seems too much.
 const RUNS: usize = 5;
 
-/// What an input consists of, and what it took.
+/// The size of an input, and the memory and time that it took.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
     frames: u64,

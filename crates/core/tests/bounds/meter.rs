@@ -52,7 +52,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a run took.
+/// Memory and time that a run took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     /// Greatest memory in use at a time, bytes.

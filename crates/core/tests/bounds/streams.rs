@@ -5,16 +5,16 @@ use crate::Hostile;
 use crate::wire::{By, Client, Pcap, Server, Talk, fill};
 use tcpwhy_core::app::Protocol;
 
-/// What hosts may say in one protocol.
+/// Messages of one protocol.
 struct Dialogue {
     protocol: Protocol,
     name: &'static str,
     port: u16,
-    /// What is said before the first request, by whom.
+    /// Messages before the first request, with their senders.
     begin: Vec<(By, Vec<u8>)>,
     request: Vec<u8>,
     response: Vec<u8>,
-    /// What is said again and again in one direction, without an answer.
+    /// Messages that are repeated in one direction without an answer: name, sender, bytes.
     more: Vec<(&'static str, By, Vec<u8>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a trace says its diagnosis must be.
+//! Expectations: the lines of a trace that state its diagnosis.
 //!
 //! ```text
 //! expect [at client|server|middle] WHAT

@@ -1,4 +1,4 @@
-//! What must hold for every capture, whatever happened on the wire.
+//! Invariants that hold for every capture, whatever happened on the wire.
 
 use crate::diagnosis::{diagnose, diagnose_files, joined};
 use crate::frames::{Packet, pcap_of};

@@ -130,7 +130,7 @@ fn idle(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabError>
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// What failed was in vain, so all its time is lost.
+/// Returns the cause of all failed requests. Their time is lost entirely.
 fn failed(ran: &Ran, cause: &'static str) -> Result<Vec<Cause>, LabError> {
     let requests = ran.observed.loaded.requests.iter();
     let failed: Vec<_> = requests.filter(|request| request.error.is_some()).collect();

@@ -2,15 +2,12 @@ use super::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::process::{Child, Stdio};
 
-/// A directory in place of the system's for temporary files, removed at the end.
-struct Place(PathBuf);
+/// A directory in place of the system's for temporary files.
+struct Place(tcpwhy_testing::Folder);
 
 impl Place {
     fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("tcpwhy-test-{:016x}", random()));
-        fs::create_dir(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o1777)).unwrap();
-        Self(path)
+        Self(tcpwhy_testing::Folder::with_mode(0o1777))
     }
 
     /// Makes a directory of the lab that says to be kept up by `owner`.
@@ -20,12 +17,6 @@ impl Place {
         let folder = Folder::create_new(&self.0, &name).unwrap();
         folder.write(KEPT, b"refused").unwrap();
         folder.path().to_owned()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -71,7 +71,7 @@ pub enum TreatError {
     Half {
         /// The failure.
         failure: String,
-        /// What is left of the treatment.
+        /// The part of the treatment that is left.
         left: String,
         /// Number of the treatment.
         id: u32,

@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn content_is_replaced_whole_with_its_mode_and_put_back_unless_others_wrote() {
-        let path = std::env::temp_dir().join(format!("tcpwhy-file-{}", std::process::id()));
+        let folder = tcpwhy_testing::Folder::new();
+        let path = folder.join("resolv.conf");
         fs::write(&path, "nameserver 10.0.0.1\n").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let change = FileChange {

@@ -282,11 +282,11 @@ mod tests {
     use super::super::record::{By, Process, Since, State, What};
     use super::*;
 
-    fn journal(name: &str) -> Journal {
-        let directory =
-            env::temp_dir().join(format!("tcpwhy-journal-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        Journal::at(directory)
+    /// A journal whose directory does not exist yet, in a folder of the test.
+    fn journal() -> (tcpwhy_testing::Folder, Journal) {
+        let folder = tcpwhy_testing::Folder::new();
+        let journal = Journal::at(folder.join("journal"));
+        (folder, journal)
     }
 
     fn record(id: u32) -> Record {
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let journal = journal("written");
+        let (_folder, journal) = journal();
         assert!(journal.read().unwrap().records.is_empty(), "no directory, no records");
         let lock = journal.lock().unwrap();
         assert_eq!(journal.next_id(&lock).unwrap(), 1);
@@ -313,12 +313,11 @@ mod tests {
         journal.remove(1).unwrap();
         assert_eq!(journal.one(1).unwrap(), None);
         assert_eq!(journal.next_id(&lock).unwrap(), 3);
-        fs::remove_dir_all(journal.directory()).unwrap();
     }
 
     #[test]
     fn a_cut_record_is_said_and_its_number_is_not_given_away() {
-        let journal = journal("cut");
+        let (_folder, journal) = journal();
         let lock = journal.lock().unwrap();
         journal.write(&record(4)).unwrap();
         let whole = fs::read(journal.path(4)).unwrap();
@@ -333,19 +332,17 @@ mod tests {
         // A number that is not the file's is as bad.
         fs::write(journal.path(9), &whole).unwrap();
         assert_eq!(journal.read().unwrap().garbage.len(), 2);
-        fs::remove_dir_all(journal.directory()).unwrap();
     }
 
     #[test]
     fn a_write_that_was_broken_off_leaves_the_record_before() {
-        let journal = journal("broken");
+        let (_folder, journal) = journal();
         let _lock = journal.lock().unwrap();
         journal.write(&record(1)).unwrap();
         fs::write(journal.directory().join(".1.tmp"), b"{\"version\":1,").unwrap();
         let read = journal.read().unwrap();
         assert_eq!((read.records, read.garbage.len()), (vec![record(1)], 0));
         journal.write(&record(1)).unwrap();
-        fs::remove_dir_all(journal.directory()).unwrap();
     }
 
     #[test]
@@ -357,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_record_that_others_could_have_written_is_no_record() {
-        let journal = journal("planted");
+        let (_folder, journal) = journal();
         let _lock = journal.lock().unwrap();
         journal.write(&record(1)).unwrap();
         let path = journal.path(1);
@@ -390,16 +387,14 @@ mod tests {
         journal.write(&record(1)).unwrap();
         assert_eq!(fs::read(&elsewhere).unwrap(), whole);
         assert_eq!(journal.read().unwrap().records, [record(1)]);
-        fs::remove_dir_all(journal.directory()).unwrap();
     }
 
     #[test]
     fn a_directory_that_others_may_write_to_keeps_no_journal() {
-        let journal = journal("open");
+        let (_folder, journal) = journal();
         fs::create_dir(journal.directory()).unwrap();
         fs::set_permissions(journal.directory(), fs::Permissions::from_mode(0o777)).unwrap();
         let error = journal.lock().err().unwrap().to_string();
         assert!(error.contains("other users may write to it"), "{error}");
-        fs::remove_dir_all(journal.directory()).unwrap();
     }
 }

@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn links_of_another_root_are_followed_inside_it() {
-        let root = std::env::temp_dir().join(format!("tcpwhy-root-{}", std::process::id()));
+        let root = tcpwhy_testing::Folder::new();
         fs::create_dir_all(root.join("etc")).unwrap();
         fs::create_dir_all(root.join("run/resolve")).unwrap();
         let link = |target: &str, name: &str| {
@@ -220,7 +220,6 @@ mod tests {
             assert_eq!(found, root.join("run/resolve/stub.conf"), "{name}");
         }
         assert!(resolved(&root, Path::new("etc/loop")).is_err());
-        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

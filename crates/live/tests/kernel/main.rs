@@ -1,4 +1,5 @@
-//! What the running kernel says: captures by packet sockets and programs at interfaces, and hooks.
+//! Tests against the running kernel: captures by packet sockets and by programs at interfaces, and
+//! hooks.
 #![cfg(target_os = "linux")]
 
 mod capture;

@@ -21,7 +21,7 @@ const EXPECTED: f64 = 0.95;
 #[derive(Clone, Debug, Default)]
 pub struct Differences(Vec<i64>);
 
-/// What the pairs so far show.
+/// The result that the pairs so far show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// The effect is at least the floor.

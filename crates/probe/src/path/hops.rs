@@ -51,7 +51,7 @@ pub struct Hop {
     pub max_ns: Option<u64>,
 }
 
-/// What the search ended with.
+/// How the search for hops ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "end")]
 pub enum PathEnd {
@@ -78,7 +78,7 @@ pub struct Path {
     pub source_port: u16,
     /// The hops, up to the last one that answered.
     pub hops: Vec<Hop>,
-    /// What the search ended with.
+    /// How the search for hops ended.
     #[serde(flatten)]
     pub end: PathEnd,
     /// The first hop that loses probes and after which every answering hop, including the target,

@@ -64,7 +64,7 @@ impl Method {
     }
 }
 
-/// What is measured, and how often.
+/// The parts of a measurement, and how often each is made.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Number of round trips of each kind, and of probes of each hop.

@@ -25,7 +25,7 @@ const TRIES: u32 = 2;
 /// Least wait for an answer: answers to large packets take a little longer.
 const WAIT_MIN: Duration = Duration::from_millis(200);
 
-/// What the search ended with.
+/// How the search for the MTU ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MtuEnd {
@@ -52,7 +52,7 @@ pub struct Mtu {
     pub lost_bytes: Option<u64>,
     /// The router that reported its MTU.
     pub reported_by: Option<IpAddr>,
-    /// What the search ended with.
+    /// How the search for the MTU ended.
     pub end: MtuEnd,
     /// Number of packets sent.
     pub sent: u64,

@@ -1,4 +1,4 @@
-//! What an examination sends, counted at the server: never more than it announced.
+//! An examination never sends more than it announced, counted at the server.
 
 use super::report_of;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,7 +35,7 @@ enum Behaviour {
 /// An answer that is longer than any budget.
 const HUGE: Behaviour = Behaviour::Body(100_000_000);
 
-/// What the server has counted.
+/// Counts of the server.
 #[derive(Default)]
 struct Counted {
     requests: AtomicU64,

@@ -1,13 +1,13 @@
-//! What an existing file keeps beside its mode and owner, and files of which an ordinary user may
-//! change the contents alone.
+//! Attributes that an existing file keeps besides its mode and owner, and files of which an
+//! ordinary user may change the contents alone.
 
-use super::place::{Made, NOBODY, Place, capture, expected, outputs, run};
+use super::place::{Made, NOBODY, capture, expected, outputs, run};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use tcpwhy_testing::{copy_program, is_root, skip_in_ci_too};
+use tcpwhy_testing::{Folder, is_root, skip_in_ci_too};
 
 /// Access control list as the kernel stores it (linux/posix_acl_xattr.h): the version, then tag,
 /// permissions and user of each entry. User 12345 may read and write, the group only read.
@@ -34,7 +34,7 @@ fn attribute(path: &Path, name: &str) -> Vec<u8> {
 fn attributes_and_access_lists_of_an_existing_file_stay() {
     let attributes = [("user.note", b"kept".to_vec()), ("system.posix_acl_access", access_list())];
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, _) = expected(&made);
         let folder = place.folder("out");
         let target = folder.join(made.file());
@@ -64,13 +64,11 @@ struct Ordinary {
 }
 
 impl Ordinary {
-    fn new(place: &Place) -> Self {
-        let (program, input) = (place.at("tcpwhy"), place.at("input.pcap"));
-        copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &program);
+    fn new(place: &Folder) -> Self {
+        let program = place.copy_program(env!("CARGO_BIN_EXE_tcpwhy"));
+        let input = place.join("input.pcap");
         fs::copy(capture(), &input).expect("a copy");
-        for path in [&place.0, &input] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
-        }
+        fs::set_permissions(&input, fs::Permissions::from_mode(0o644)).expect("a mode");
         Self { program, input }
     }
 
@@ -89,7 +87,7 @@ impl Ordinary {
 fn a_file_of_which_a_user_may_change_the_contents_alone_gets_the_new_ones() {
     // The other capture of a comparison may be where only its owner may read.
     for made in outputs().filter(|it| it.is_file() && it.0.command != "compare") {
-        let place = Place::new();
+        let place = Folder::passable();
         let user = Ordinary::new(&place);
         let [fixed, foreign, new] = ["fixed", "foreign", "new"].map(|name| place.folder(name));
         let output = run(&made.words(&user.input, &new));

@@ -1,12 +1,13 @@
 //! Ends of the process while an output is written: nothing may remain of it.
 
-use super::place::{Made, Mounts, Place, names, outputs, said, tcpwhy};
+use super::place::{Made, Mounts, names, outputs, said, tcpwhy};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tcpwhy_testing::Folder;
 
 /// Time that something may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,11 +23,11 @@ const ENDS: [&[Signal]; 6] = [
 ];
 
 /// Makes a capture that takes minutes to read: the zeros of a hole in the file are empty frames.
-fn endless(place: &Place) {
+fn endless(place: &Folder) {
     const HEADER: [u8; 24] =
         [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 1, 0, 0, 0];
-    fs::write(place.at("endless.pcap"), HEADER).expect("a file");
-    let file = fs::OpenOptions::new().write(true).open(place.at("endless.pcap"));
+    fs::write(place.join("endless.pcap"), HEADER).expect("a file");
+    let file = fs::OpenOptions::new().write(true).open(place.join("endless.pcap"));
     file.and_then(|it| it.set_len(64 << 30)).expect("a file with a hole");
 }
 
@@ -104,10 +105,10 @@ fn nothing_remains_of_an_output_however_the_process_ends() {
         return;
     }
     for made in slow() {
-        let place = Place::new();
+        let place = Folder::passable();
         endless(&place);
         let folder = place.folder("out");
-        let words = made.words(&place.at("endless.pcap"), &folder);
+        let words = made.words(&place.join("endless.pcap"), &folder);
         let has_nameless = rustix::fs::open(
             &folder,
             rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR,
@@ -135,10 +136,10 @@ fn without_nameless_files_no_signal_but_kill_leaves_a_temporary_file() {
         return;
     }
     for made in slow() {
-        let place = Place::new();
+        let place = Folder::passable();
         endless(&place);
         let folder = place.folder("out");
-        let words = made.words(&place.at("endless.pcap"), &folder);
+        let words = made.words(&place.join("endless.pcap"), &folder);
         let clean = || {
             // What SIGKILL left, which nothing can prevent, is not in the way of the next run.
             for name in names(&folder) {

@@ -1,7 +1,7 @@
 // The arguments of all commands that are paths: for the tests of outputs, and for the test beside the
 // arguments that none is missing here.
 
-/// What is done with a path.
+/// The use of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// It is read.

@@ -7,8 +7,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tcpwhy_testing::Folder;
 
 /// A user without rights.
 pub const NOBODY: u32 = 65_534;
@@ -80,37 +80,6 @@ impl Made {
     }
 }
 
-/// A directory of one test, removed at the end.
-pub struct Place(pub PathBuf);
-
-impl Place {
-    pub fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tcpwhy-outputs-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).expect("a directory");
-        Self(path)
-    }
-
-    pub fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// Makes a folder and returns its path.
-    pub fn folder(&self, name: &str) -> PathBuf {
-        let path = self.at(name);
-        fs::create_dir(&path).expect("a directory");
-        path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Returns the command `tcpwhy WORDS…`; `more` is what the shell does besides, such as redirections.
 /// It has the same process number, and handles signals as if it had been started by a user.
 pub fn tcpwhy(words: &[OsString], more: &str) -> Command {
@@ -130,17 +99,17 @@ pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a command makes in a new folder, and its exit status.
+/// The output of a command in a new folder, and its exit status.
 type Expected = (Vec<u8>, Option<i32>);
 
-/// Returns what is made in a new folder, which is always the same.
+/// Returns the output in a new folder, which is always the same.
 pub fn expected(made: &Made) -> Expected {
     static KNOWN: Mutex<BTreeMap<String, Expected>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let find = || {
-        let place = Place::new();
-        let output = run(&made.words(&capture(), &place.0));
-        let bytes = fs::read(place.at(made.file()));
+        let place = Folder::passable();
+        let output = run(&made.words(&capture(), &place));
+        let bytes = fs::read(place.join(made.file()));
         let bytes = bytes.unwrap_or_else(|error| panic!("{}: {error}: {output:?}", made.name()));
         assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{}: {output:?}", made.name());
         (bytes, output.status.code())
@@ -207,7 +176,7 @@ pub enum Devices {
 
 impl Devices {
     /// `None`, and the test is skipped, where root may not mount.
-    pub fn new(place: &Place) -> Option<Self> {
+    pub fn new(place: &Folder) -> Option<Self> {
         if !tcpwhy_testing::is_root() {
             return Some(Self::Harmless);
         }
@@ -216,7 +185,7 @@ impl Devices {
              cp -a /dev/stdin /dev/stdout /dev/stderr /dev/fd dev/\n\
              for it in null zero full random urandom; do cp -a /dev/$it dev/; done\n\
              mount --bind dev /dev",
-            place.0.display()
+            place.display()
         );
         Mounts::new(&script).map(Self::Own)
     }

@@ -2,13 +2,13 @@
 //! what comes into them.
 
 use super::paths::{PATHS, PathArgument, Use};
-use super::place::{NOBODY, Place, names};
+use super::place::{NOBODY, names};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tcpwhy_testing::privileged;
+use tcpwhy_testing::{Folder, privileged};
 
 /// Returns the words of a command that captures into `folder`; `None` if it captures nothing.
 fn words(path: &PathArgument, folder: &Path) -> Option<Vec<OsString>> {
@@ -40,9 +40,9 @@ fn packets_are_kept_in_no_folder_that_others_could_have_prepared() {
         return;
     }
     for path in PATHS.iter().filter(|it| it.used == Use::Private) {
-        let place = Place::new();
+        let place = Folder::passable();
         let [foreign, shared, own] = ["foreign", "shared", "own"].map(|it| place.folder(it));
-        let link = place.at("link");
+        let link = place.join("link");
         symlink(&own, &link).expect("a link");
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("a mode");
         for path in [&foreign, &link] {

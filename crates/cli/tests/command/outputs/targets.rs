@@ -1,8 +1,7 @@
 //! Kinds of targets.
 
 use super::place::{
-    Devices, Made, Mounts, NEW_MODE, NOBODY, Place, capture, expected, names, outputs, run, said,
-    tcpwhy,
+    Devices, Made, Mounts, NEW_MODE, NOBODY, capture, expected, names, outputs, run, said, tcpwhy,
 };
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs;
@@ -13,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread;
-use tcpwhy_testing::{is_root, privileged, skip_in_ci_too};
+use tcpwhy_testing::{Folder, is_root, privileged, skip_in_ci_too};
 
 /// Contents of files that were there before.
 const OLD: &[u8] = b"old";
@@ -37,7 +36,7 @@ fn mark(path: &Path) {
 #[test]
 fn a_new_file_has_the_mode_of_the_umask_and_no_other_file_remains() {
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let folder = place.folder("out");
         run(&made.words(&capture(), &folder));
         assert_eq!(mode(&folder.join(made.file())), NEW_MODE, "{}", made.name());
@@ -48,21 +47,21 @@ fn a_new_file_has_the_mode_of_the_umask_and_no_other_file_remains() {
 
 #[test]
 fn a_copy_of_a_private_capture_is_private() {
-    let place = Place::new();
-    let private = place.at("private.pcap");
+    let place = Folder::passable();
+    let private = place.join("private.pcap");
     fs::copy(capture(), &private).expect("a copy");
     fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).expect("a mode");
     let copies = outputs().filter(|it| it.0.command == "annotate");
     for made in copies {
-        let output = run(&made.words(&private, &place.0));
-        assert_eq!(mode(&place.at(made.file())), 0o600, "{output:?}");
+        let output = run(&made.words(&private, &place));
+        assert_eq!(mode(&place.join(made.file())), 0o600, "{output:?}");
     }
 }
 
 #[test]
 fn an_existing_file_keeps_its_mode_and_owner() {
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, status) = expected(&made);
         let folder = place.folder("out");
         let target = folder.join(made.file());
@@ -81,21 +80,21 @@ fn an_existing_file_keeps_its_mode_and_owner() {
 #[test]
 fn all_names_of_a_file_have_the_new_contents() {
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, _) = expected(&made);
         let folder = place.folder("out");
         // Longer than what replaces it.
         fs::write(folder.join(made.file()), vec![b'o'; 8 << 20]).expect("a file");
-        fs::hard_link(folder.join(made.file()), place.at("other")).expect("a second name");
+        fs::hard_link(folder.join(made.file()), place.join("other")).expect("a second name");
         let output = run(&made.words(&capture(), &folder));
-        assert!(fs::read(place.at("other")).expect("a file") == bytes, "{output:?}");
+        assert!(fs::read(place.join("other")).expect("a file") == bytes, "{output:?}");
     }
 }
 
 #[test]
 fn symbolic_links_are_followed_and_stay() {
     for (made, is_dangling) in outputs().flat_map(|it| [(it, true), (it, false)]) {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, status) = expected(&made);
         let (folder, far) = (place.folder("out"), place.folder("far"));
         if !is_dangling {
@@ -117,12 +116,12 @@ fn symbolic_links_are_followed_and_stay() {
 #[test]
 fn a_fifo_is_written_into() {
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, status) = expected(&made);
         let folder = place.folder("out");
         let target = folder.join(made.file());
         node(&target, FileType::Fifo, 0);
-        let other_name = place.at("fifo");
+        let other_name = place.join("fifo");
         fs::hard_link(&target, &other_name).expect("a second name");
         let reader = thread::spawn({
             let target = target.clone();
@@ -146,7 +145,7 @@ fn devices_are_written_into_and_a_full_one_is_an_error() {
         return;
     }
     for (made, minor) in outputs().flat_map(|it| [(it, NULL), (it, FULL)]) {
-        let place = Place::new();
+        let place = Folder::passable();
         let (_, status) = expected(&made);
         let folder = place.folder("out");
         let target = folder.join(made.file());
@@ -185,7 +184,7 @@ fn descriptors() -> [(&'static str, &'static str); 5] {
 #[test]
 fn open_descriptors_are_written_into() {
     for made in outputs().filter(Made::is_file) {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, status) = expected(&made);
         let Some(devices) = Devices::new(&place) else { return };
         for (path, more) in descriptors() {
@@ -195,7 +194,7 @@ fn open_descriptors_are_written_into() {
             assert_eq!(output.status.code(), status, "{} {path}: {output:?}", made.name());
             assert!(output.stdout == bytes, "{} {path}: nothing else is printed", made.name());
             // A file goes on where it is.
-            let file = place.at("file");
+            let file = place.join("file");
             fs::write(&file, OLD).expect("a file");
             let out = fs::OpenOptions::new().append(true).open(&file).expect("a file");
             let status = devices.tcpwhy(&words, more).stdout(out).stderr(Stdio::null()).status();
@@ -208,7 +207,7 @@ fn open_descriptors_are_written_into() {
 #[test]
 fn a_socket_is_written_into() {
     for made in outputs().filter(Made::is_file) {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, _) = expected(&made);
         let Some(devices) = Devices::new(&place) else { return };
         for path in ["-", "/dev/stdout"] {
@@ -230,7 +229,7 @@ fn a_socket_is_written_into() {
 #[test]
 fn a_link_into_a_descriptor_is_written_into() {
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, _) = expected(&made);
         let Some(devices) = Devices::new(&place) else { return };
         let folder = place.folder("out");
@@ -257,9 +256,9 @@ fn a_reader_that_leaves_ends_the_output_without_an_error() {
 #[test]
 fn a_file_that_cannot_be_replaced_gets_the_new_contents() {
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let (bytes, status) = expected(&made);
-        let real = place.at("real");
+        let real = place.join("real");
         fs::write(&real, OLD).expect("a file");
         mark(&real);
         let [busy, fixed] = ["busy", "fixed"].map(|name| place.folder(name));
@@ -268,7 +267,7 @@ fn a_file_that_cannot_be_replaced_gets_the_new_contents() {
             "cd {place}; mount -t tmpfs -o mode=755 tmpfs fixed\n\
              for folder in busy fixed; do touch $folder/{file}; mount --bind real $folder/{file}; done\n\
              mount -o remount,ro fixed",
-            place = place.0.display(),
+            place = place.display(),
             file = made.file(),
         );
         let folders = match made.is_file() {
@@ -293,14 +292,14 @@ fn a_file_that_cannot_be_replaced_gets_the_new_contents() {
 #[test]
 fn a_full_disk_is_an_error_and_leaves_what_was_there() {
     for made in outputs() {
-        let place = Place::new();
+        let place = Folder::passable();
         let [full, bound] = ["full", "bound"].map(|name| place.folder(name));
         let script = format!(
             "cd {place}; mount -t tmpfs -o size=64k,mode=755 tmpfs full\n\
              printf old >full/{file}; touch bound/{file}\n\
              mount --bind full/{file} bound/{file}\n\
              mkdir full/new; dd if=/dev/zero of=full/fill bs=4k 2>/dev/null || true",
-            place = place.0.display(),
+            place = place.display(),
             file = made.file(),
         );
         let Some(mounts) = Mounts::new(&script) else { return };
@@ -325,8 +324,8 @@ fn what_others_planted_in_a_shared_folder_is_not_used() {
         return;
     }
     for (made, kind) in outputs().flat_map(|it| ["file", "link", "FIFO"].map(|kind| (it, kind))) {
-        let place = Place::new();
-        let (victim, folder) = (place.at("victim"), place.folder("shared"));
+        let place = Folder::passable();
+        let (victim, folder) = (place.join("victim"), place.folder("shared"));
         fs::write(&victim, OLD).expect("a file");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).expect("a mode");
         let target = folder.join(made.file());
@@ -346,11 +345,11 @@ fn what_others_planted_in_a_shared_folder_is_not_used() {
 
 #[test]
 fn a_folder_is_not_an_output_file() {
-    let place = Place::new();
+    let place = Folder::passable();
     for made in outputs().filter(Made::is_file) {
-        let folder = place.at("folder");
+        let folder = place.join("folder");
         fs::create_dir_all(folder.join(made.file())).expect("a directory");
-        for to in [folder.join(made.file()), place.at("new/")] {
+        for to in [folder.join(made.file()), place.join("new/")] {
             let output = run(&made.words_to(&capture(), &to));
             assert_eq!(output.status.code(), Some(2), "{}: {output:?}", made.name());
         }

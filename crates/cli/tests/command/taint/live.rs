@@ -1,5 +1,5 @@
-//! What a watch shows of the tainted traffic: its reports, what a scrape of `--metrics` returns, what
-//! `--otlp` pushes, and the pages beside the packets of `--write`.
+//! Outputs of a watch of tainted traffic: its reports, the answer to a scrape of `--metrics`, the
+//! data that `--otlp` pushes, and the pages beside the packets of `--write`.
 
 use super::packets::{self, CAPTURES, Capture};
 use super::tokens::Parts;

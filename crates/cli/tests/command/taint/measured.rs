@@ -1,5 +1,5 @@
-//! What measurements show of a request and its answers: `tcpwhy URL` with its bundle, `probe` and
-//! `load`; with the rights to capture and without.
+//! Outputs of measurements of tainted requests and answers: `tcpwhy URL` with its bundle, `probe`
+//! and `load`; with the rights to capture and without.
 
 use super::tokens::Tokens;
 use super::{assert_promised, folder, packets};
@@ -120,13 +120,13 @@ fn check_bundle(tokens: &Tokens, bundle: &Path, place: &str) {
     }
 }
 
-/// What is measured, and how.
+/// The target of the measurements, and their options.
 struct Measured<'a> {
     name: &'a str,
     url: &'a str,
     /// Which certificates are accepted.
     trust: &'a [&'a str],
-    /// What each request brings.
+    /// Headers and body of each request.
     sent: &'a [&'a str],
     /// Which parts of the examination are made.
     parts: &'a [&'a str],

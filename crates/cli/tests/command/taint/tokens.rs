@@ -6,7 +6,7 @@ use std::collections::HashSet;
 /// Bytes of a token of which no part may appear.
 const PART: usize = 4;
 
-/// What is shown of a field, by promise.
+/// The outputs in which SECURITY.md permits a field to appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// In no output.

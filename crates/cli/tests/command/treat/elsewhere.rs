@@ -1,4 +1,4 @@
-//! What a treatment finds, and leaves, beyond its own place: the BPF file system, the journal of root,
+//! Treatments and the objects outside their namespace: the BPF file system, the journal of root,
 //! the files of a process, ports at which nothing listens.
 
 use super::host::{Program, ResolvConf};
@@ -50,8 +50,7 @@ fn the_bpf_file_system_is_unmounted_by_whoever_mounted_it() {
 #[test]
 fn an_ordinary_user_sees_the_treatments_of_root() {
     let Some(place) = Place::new("seen") else { return };
-    let binary = place.folder.join("tcpwhy");
-    tcpwhy_testing::copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &binary);
+    let binary = place.folder.copy_program(env!("CARGO_BIN_EXE_tcpwhy"));
     // The journal of root, which is not the host's here.
     let script = format!(
         "mount -t tmpfs -o mode=755 none /var/lib

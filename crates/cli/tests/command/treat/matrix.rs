@@ -47,7 +47,7 @@ const ENDS: [End; 8] = [
     End::Guard,
 ];
 
-/// What happens between the change and the end.
+/// An event between the change and the end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Weather {
     Fair,
@@ -90,7 +90,7 @@ fn senseless(kind: &Kind, weather: Weather) -> Option<&'static str> {
     }
 }
 
-/// What an undo has to leave and to say.
+/// The state that an undo has to leave, and its output.
 struct Expected {
     state: State,
     status: i32,

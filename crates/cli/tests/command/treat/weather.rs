@@ -31,16 +31,17 @@ fn a_record_that_is_garbage_is_said_and_the_others_are_undone() {
 fn without_root_one_sentence_names_the_capability() {
     let Some(place) = Place::new("rights") else { return };
     // A copy that another user may run.
-    let binary = place.folder.join("tcpwhy");
-    tcpwhy_testing::copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &binary);
+    let binary = place.folder.copy_program(env!("CARGO_BIN_EXE_tcpwhy"));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address: SocketAddr = listener.local_addr().expect("an address");
     let _client = TcpStream::connect(address).expect("a connection");
     let mut command = Command::new(binary);
     command.args(["treat", "nodelay", "--no-measure", "--port", &address.port().to_string()]);
-    command.env("TCPWHY_TREAT_DIR", std::env::temp_dir().join(format!("{}-nobody", place.name)));
+    let own = place.folder.join("of nobody");
+    fs::create_dir(&own).expect("a folder");
+    std::os::unix::fs::chown(&own, Some(65_534), Some(65_534)).expect("its owner");
+    command.env("TCPWHY_TREAT_DIR", own.join("journal"));
     let out = command.uid(65_534).gid(65_534).output().expect("tcpwhy runs");
-    let _ = fs::remove_dir_all(std::env::temp_dir().join(format!("{}-nobody", place.name)));
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{said}");
     assert!(said.contains("CAP_SYS_PTRACE") && said.contains("sudo"), "{said}");
@@ -306,8 +307,7 @@ fn without_root_each_treatment_of_a_host_says_what_it_needs() {
     fs::write(&file, "nameserver 10.9.9.9\n").expect("a file");
     let file = file.display().to_string();
     // A copy that another user may run, and a journal that it may write to.
-    let binary = place.folder.join("tcpwhy");
-    tcpwhy_testing::copy_program(env!("CARGO_BIN_EXE_tcpwhy"), &binary);
+    let binary = place.folder.copy_program(env!("CARGO_BIN_EXE_tcpwhy"));
     let journal = place.folder.join("nobody");
     fs::create_dir(&journal).expect("a folder");
     std::os::unix::fs::chown(&journal, Some(65_534), Some(65_534)).expect("root may");

@@ -1,4 +1,4 @@
-//! What one side sends without being asked ends no exchange of the other, wherever it comes.
+//! A message that no request asked for ends no exchange, wherever it comes.
 
 use super::brokers::method;
 use super::databases::{mysql, postgres};

@@ -51,7 +51,7 @@ const DROPPED_OPTIONS: [(u16, &str); 3] = [
     (SynMarks::SACK, "SACK"),
 ];
 
-/// What distinguishes the SYNs without an answer.
+/// A property by which the SYNs without an answer differ from the others.
 pub(super) struct Sign {
     /// Name of the fact with their number.
     pub name: &'static str,

@@ -1,5 +1,5 @@
-//! What the causes of slow and failed look-ups share: the evidence of queries and answers, and the
-//! facts that every one of them states.
+//! Rules and evidence that the causes of slow and failed look-ups share: queries and answers, and
+//! the facts that every one of them states.
 //!
 //! The causes are recognised in `dns/lookup.rs` when a look-up ends; `findings/lookups.rs` joins it
 //! with the exchanges that waited for it.
@@ -34,7 +34,7 @@ pub(in crate::findings) struct LookupRules {
     pub prove: fn(&LookupScene<'_>, &mut Proof),
 }
 
-/// What other queries show about the server of a query.
+/// Facts about the server of a query, from other queries.
 #[derive(Clone, Copy)]
 pub(in crate::findings) struct ServerBehaviour {
     /// `true` if the server is a program on the client's host, so that no packet can be lost on the
@@ -126,7 +126,7 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
     dominates && (waited_for || lost_ns >= UNCACHED_NS)
 }
 
-/// What other queries show about the query in question.
+/// Facts about a query and its server, from other queries.
 pub(in crate::findings) struct OtherQueries<'a> {
     /// Number of queries of the same type that its server answered.
     pub answered: u64,
@@ -139,13 +139,13 @@ pub(in crate::findings) struct OtherQueries<'a> {
     pub resolvers_if_isolated: Option<u64>,
 }
 
-/// A query that shows a cause, its look-up, and what other queries show.
+/// A query that shows a cause, its look-up, and facts from other queries.
 pub(in crate::findings) struct LookupScene<'a> {
     /// The look-up.
     pub lookup: &'a Lookup,
     /// The query.
     pub query: &'a Query,
-    /// What other queries show.
+    /// Facts from other queries.
     pub known: &'a OtherQueries<'a>,
 }
 

@@ -46,7 +46,7 @@ pub(in crate::findings) struct Rules {
     pub covers: Option<Owner>,
     /// `true` if a finding states the number of clients, for causes of single connection attempts.
     pub counts_clients: bool,
-    /// What exchanges wait for, by its name in observations.
+    /// Name, in observations, of the event for which exchanges wait.
     pub waits_for: &'static str,
 }
 

@@ -67,7 +67,7 @@ pub(super) struct ColdState {
     /// Exchanges held back until more is known of the path.
     #[expect(clippy::vec_box, reason = "they are in boxes before and after that")]
     pub kept: Vec<Box<Exchange>>,
-    /// What its answers show of a proxy before the server.
+    /// Evidence that a proxy acknowledges in the name of the server.
     pub relay: Relay,
     /// The connection is a copy of one with other addresses, and is reported only with those.
     pub is_copy: bool,

@@ -57,7 +57,7 @@ struct Ended {
     last_data_ns: u64,
 }
 
-/// What the data may be if it is no part of an exchange in progress.
+/// Readings of the data that are open because it is no part of an exchange in progress.
 struct Doubts {
     /// The data may be an unsolicited message of the server.
     unsolicited: bool,

@@ -12,7 +12,7 @@ use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS};
 use crate::model::Cause;
 use crate::tcp::exchange::{Change, Exchange};
 
-/// What the answers on a connection show of a proxy before the server.
+/// Evidence from the times of responses that a proxy acknowledges in the name of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Relay {
     /// Nothing yet.

@@ -1,4 +1,4 @@
-//! What a sender knew in a gap, in the groups of [`Gap`](crate::judge::Gap).
+//! Fills the groups of a [`Gap`](crate::judge::Gap) that state the knowledge of the sender.
 
 use super::{Kind, Sender, SinceDeparture};
 use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};

@@ -5,7 +5,7 @@ use super::Sender;
 use crate::tcp::sequence::{ORIGIN, widen};
 use crate::tcp::thresholds::{FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, OPTIONS_MAX_BYTES};
 
-/// What losses and ICMP errors show of the segment sizes that pass.
+/// Evidence from losses and ICMP errors about the segment sizes that pass.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMtu {
     /// An ICMP error reported to the sender that a packet was too big, and not all data that was in

@@ -21,7 +21,7 @@ const WHOLE_MAX: usize = 192;
 /// Greatest number of connections of one shard of which addresses and sequence numbers are kept.
 const PAST_MAX: usize = 7 << 8;
 
-/// What is kept of a connection in the table for a segment of it.
+/// The part of a connection that the tracker keeps, as one of its segments meets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Everything: the segment belongs to it, unless it begins another connection.

@@ -277,17 +277,15 @@ fn what_the_packets_only_allow_is_neither_right_nor_false() {
 
 #[test]
 fn a_list_of_stored_captures_is_truth_too() {
-    let dir = std::env::temp_dir().join(format!("tcpwhy-truth-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory");
+    let dir = tcpwhy_testing::Folder::new();
     let stored = json!([{
         "name": "one", "file": "one.pcap", "vantage": "server", "class": "fault",
         "causes": nagle(), "packets": 3, "not_judged": ["reset"],
     }]);
     std::fs::write(dir.join("truth.json"), stored.to_string()).expect("written");
     let found = crate::score::find_truth(&dir);
-    std::fs::remove_dir_all(&dir).expect("removed");
     let (place, truth) = found.expect("truth").pop().expect("one");
-    assert_eq!((place, truth.case.as_str()), (dir, "one"));
+    assert_eq!((&*place, truth.case.as_str()), (&*dir, "one"));
     assert_eq!(truth.captures[0].file, "captures/one.pcap");
     assert_eq!(truth.not_judged, ["reset"]);
 }

@@ -21,21 +21,20 @@ pub(super) struct Kind {
     pub(super) restart: Happens,
     /// Gives a new namespace the values that the treatment set.
     pub(super) look_alike: fn(&World),
-    /// What is not restored where programs are missing.
+    /// The object that is not restored where programs are missing.
     pub(super) needs_helper: Option<&'static str>,
-    /// What the kind itself needs of the machine.
+    /// Requirement of the kind itself on the machine.
     pub(super) requires: Requires,
 }
 
 pub(super) enum Happens {
-    /// What to do, the objects that are different by that, and whether these count as changed by
-    /// others.
+    /// The action, the objects that it changes, and whether these count as changed by others.
     As(fn(&mut World), &'static [&'static str], By),
     /// Why it makes no sense.
     Not(&'static str),
 }
 
-/// What a change of an object means to an undo.
+/// The author of a change, as an undo has to see it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum By {
     /// It is gone, or as it was before.
@@ -191,7 +190,7 @@ fn xdp(world: &World) -> State {
     [("program", words.join(" ")), ("pins", pins())].into()
 }
 
-/// What tcpwhy has pinned.
+/// Names of the objects that tcpwhy has pinned.
 fn pins() -> String {
     let pinned = fs::read_dir("/sys/fs/bpf/tcpwhy").into_iter().flatten().flatten();
     pinned.map(|it| it.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

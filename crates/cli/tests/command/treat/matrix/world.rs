@@ -15,7 +15,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Programs that a treatment may run.
 const HELPERS: [&str; 3] = ["ip", "nft", "dnsmasq"];
 
-/// What an independent reader finds: objects by name, with their values.
+/// Objects by name with their values, as an independent reader finds them.
 pub(super) type State = BTreeMap<&'static str, String>;
 
 pub(super) struct World {
