@@ -33,6 +33,12 @@ pub(super) fn of(cause: Cause, why: &str) -> Option<Checker> {
                 answers(case, chain).filter(|it| it.has(TcpFlags::FIN) || it.has(TcpFlags::RST));
             holds(closes.next().is_some_and(|it| !it.has(TcpFlags::RST)), "a RST came first")
         },
+        (Cause::NoAnswer, "has_all") => |case, chain| {
+            let by_client = case.seg(chain.end)?.from == Side::Client;
+            let sent = case.flow.sent(Side::Server, chain.end);
+            let acked = case.flow.acked(Side::Server, chain.end + 1);
+            holds(by_client && acked >= sent, "data was not acknowledged")
+        },
         (Cause::NoAnswer, "acknowledged") | (Cause::Reset, "taken") => |case, chain| {
             let acked = case.flow.acked(Side::Client, case.flow.segs.len());
             holds(acked > case.seg(chain.first)?.at, "nothing acknowledged it")

@@ -40,7 +40,9 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             holds(is_syn_ack(seg) && before, "is no SYN-ACK that was sent before")
         },
         (_, "fin") => |case, _, index| holds(case.seg(index)?.has(TcpFlags::FIN), "is no FIN"),
-        (_, "reset") => |case, _, index| holds(case.seg(index)?.has(TcpFlags::RST), "is no RST"),
+        (_, "reset" | "gave_up") => {
+            |case, _, index| holds(case.seg(index)?.has(TcpFlags::RST), "is no RST")
+        }
         (C::SynRetransmit | C::AcceptQueueOverflow | C::PathRtt, "ack") => |case, _, index| {
             let seg = case.seg(index)?;
             let mut answers = case.flow.by(seg.from.peer(), index);

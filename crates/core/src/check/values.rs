@@ -13,6 +13,9 @@ pub(super) type Checker = fn(&Case<'_>, &str, &Fact) -> Answer;
 /// Two times of one moment, read from different frames, differ by less than this, ns.
 const ALIKE_NS: u64 = 1_000_000;
 
+/// Least time within which a segment is taken as the effect of an ACK, ns.
+const REACTION_NS: u64 = 500_000;
+
 /// Durations between packets of the capture.
 const DURATIONS: &[&str] = &[
     "ack_delay_ns",
@@ -38,6 +41,7 @@ const DURATIONS: &[&str] = &[
     "longer_ns",
     "longest_ns",
     "new_after_ns",
+    "quiet_ns",
     "retried_ns",
     "rto_ns",
     "row_ns",
@@ -145,6 +149,7 @@ const COUNTS: &[&str] = &[
     "slow",
     "sources",
     "spurious",
+    "stalled",
     "syn_ack_repeats",
     "syns",
     "tail",
@@ -269,6 +274,7 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
     use Cause as C;
     Some(match (cause, name) {
         (_, "held_bytes") => held,
+        (C::NagleDelayedAck, "chance_one_in") => by_chance,
         (C::NagleDelayedAck | C::DelayedAck, "flight_bytes") => flight,
         (C::RetransmissionTimeout, "rto_ns") => |case, _, fact| {
             let links = case.link(&["lost", "flight_end"]).zip(case.link(&["retransmission"]));
@@ -282,6 +288,9 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
         }
         (C::DnsTimeout | C::ReverseDnsTimeout, "timeout_ns") => waited,
         (C::DnsTimeout | C::ReverseDnsTimeout, "silent") => unanswered,
+        (C::NoAnswer, "quiet_ns") => {
+            |case, _, fact| between(fact, case.link(&["last_data"]).zip(case.link(&["gave_up"])))
+        }
         (C::Reset, "unread_bytes") => unread,
         (C::IdleReset, "server_timeout_ns") => idle_until_fin,
         (_, "rst_ttl") => |case, _, fact| match case.link(&["reset"]) {
@@ -436,6 +445,21 @@ fn latency(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
     let most_ns = case.packets.length_ns() + 2 * case.leg_ns(Side::Client) + ALIKE_NS;
     let is_shorter = *ns <= most_ns || case.packets.is_stepped;
     holds(is_shorter, format!("{ns} ns, of a capture of {most_ns} ns"))
+}
+
+/// A chance is not stated as less than if each silence were as long as the one shown, and its ACK
+/// met by an application within [`REACTION_NS`].
+fn by_chance(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
+    let ends = ["flight_end", "said_before", "flight_rest", "full_flight_end"];
+    let links = case.link(&ends).zip(case.link(&["next", "next_later"]));
+    let (Some(((_, last), (_, next))), Some(one_in)) = (links, number(fact)) else {
+        return undecided("a frame is not named");
+    };
+    let Some(Fact::Count(count)) = case.fact("count") else { return undecided("not counted") };
+    let silent_ns = next.time_ns.saturating_sub(last.time_ns);
+    let one = (silent_ns as f64 / REACTION_NS as f64).max(1.0);
+    let most = one.powf(*count as f64).ceil();
+    holds(one_in as f64 <= most, format!("{name}={one_in}, of at most {most}"))
 }
 
 fn held(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {

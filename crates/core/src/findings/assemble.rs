@@ -195,6 +195,7 @@ pub(super) fn finding(
         needed_ns = endpoint.round_trips.needed_ns().min(needed_ns);
     }
     let endpoint = tally.endpoints.get(&key.server).map(|endpoint| &**endpoint);
+    let chance = endpoint.map_or(0.0, |it| (rules(key.cause).chance)(key, cause, it));
     let worst = cause.worst.as_ref();
     // An exchange with two parts of the same cause is counted twice.
     let likely = all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency());
@@ -211,7 +212,7 @@ pub(super) fn finding(
         share: cause.lost_ns as f64 / wall_ns.max(1) as f64,
         latency: all.latency(),
         counterfactual: prediction::around(likely, needed_ns),
-        confidence: confidence::of(key.cause, cause, tally.is_flawed()),
+        confidence: confidence::of(key.cause, cause, tally.is_flawed(), chance),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
         evidence_exchange: worst.map_or(0, |instance| instance.exchange),

@@ -5,7 +5,8 @@
 //! (right + 1) / (all + 2), the rule of succession (Laplace): of two that were both right the next is
 //! right with 0.75, and not for certain. One exchange alone deceives more easily, so findings of one
 //! have counts of their own. A cause of which none was judged counts as all causes do in that
-//! column; one that was never judged at all is as likely right as not.
+//! column; one that was never judged at all is as likely right as not. If chance may look like the
+//! cause, the confidence falls by the probability of that.
 
 use crate::findings::tally::CauseTally;
 use crate::findings::thresholds::{CONFIDENCE_MAX, FLAWED_PART};
@@ -43,9 +44,10 @@ pub fn judged(cause: Cause, cases: u64) -> Judged {
     own.map_or_else(Judged::default, |(_, counts)| counts[column(cases)])
 }
 
-/// Returns the confidence that `tally` shows `cause`, 0 to 1.
-pub fn of(cause: Cause, tally: &CauseTally, flawed: bool) -> f64 {
-    let share = succession(cause, cases(tally.exchanges, tally.connections));
+/// Returns the confidence that `tally` shows `cause`, 0 to 1. `chance` is the probability that
+/// something else looks the same.
+pub fn of(cause: Cause, tally: &CauseTally, flawed: bool, chance: f64) -> f64 {
+    let share = succession(cause, cases(tally.exchanges, tally.connections)) * (1.0 - chance);
     rounded(if flawed { share * FLAWED_PART } else { share })
 }
 
@@ -100,7 +102,8 @@ mod tests {
     #[test]
     fn a_flawed_capture_lowers_the_confidence() {
         let seen = CauseTally { exchanges: 3, ..CauseTally::default() };
-        let [clear, flawed] = [false, true].map(|flawed| of(Cause::NagleDelayedAck, &seen, flawed));
+        let [clear, flawed] =
+            [false, true].map(|flawed| of(Cause::NagleDelayedAck, &seen, flawed, 0.0));
         assert!((flawed - clear * 0.75).abs() < 0.011, "{flawed} {clear}");
         assert_eq!(rounded(1.0), 0.99, "nothing is certain");
     }

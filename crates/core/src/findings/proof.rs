@@ -12,6 +12,8 @@ pub struct Proof {
     pub facts: Vec<(&'static str, Fact)>,
     /// Look-alikes that the evidence excludes.
     pub ruled_out: Vec<RuledOut>,
+    /// Chance that something else looks like this instance, 0 to 1.
+    pub chance: f64,
 }
 
 impl Proof {

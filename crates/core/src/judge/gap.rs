@@ -204,6 +204,12 @@ impl Gap {
             + (self.len_ns() / AT_ONCE_PART).min(HOST_DELAY_MAX_NS)
     }
 
+    /// Returns the chance that a pause of the sender's application, which may end at any time of the
+    /// silence, ends so that an ACK seems to have ended it.
+    pub fn chance_of_trigger(&self) -> f64 {
+        (self.trigger_tolerance_ns() as f64 / self.len_ns().max(1) as f64).min(1.0)
+    }
+
     /// Returns whether the silence looks like Nagle's algorithm, except that the next segment did
     /// not leave with the ACK.
     pub fn continues_after_ack(&self) -> bool {

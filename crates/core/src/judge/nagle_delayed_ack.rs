@@ -43,12 +43,12 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     if gap.released() {
         return Ok(of_hold(rest_ns));
     }
-    // A host may stall after the ACK: a sender that is known to hold segments held this one until
-    // the ACK.
+    // A host may be busy just when the ACK comes. What leaves later shows nothing of the time before
+    // the ACK: it may have been written after that.
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
+    let is_host = gap.nagle.leaves_with_acks() && gap.continues_shortly_after_ack();
     let late = "the next segment did not leave with the ACK";
-    need(gap.nagle.is_known_to_hold() && held_ns >= HOST_DELAY_MAX_NS, late)
-        .map(|()| of_hold(held_ns))
+    need(is_host && held_ns >= HOST_DELAY_MAX_NS, late).map(|()| of_hold(held_ns))
 }
 
 /// Returns whether no ACK came until a tail loss probe was due and the sender is known to hold

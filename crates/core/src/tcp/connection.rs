@@ -272,7 +272,7 @@ impl Connection {
             self.settle_late(side, segment.ip_id);
         }
         if self.cold(|cold| &cold.queued).is_some() {
-            self.settle_queued(side);
+            self.settle_queued(side, segment);
         }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0

@@ -283,7 +283,9 @@ impl Setup {
             }
             _ => self.syn_last_ns().saturating_sub(self.steps.time_ns(Step::Syn)),
         };
+        let rtt_client_ns = path.known_rtt_ns(Side::Client);
         let syn_acks_ns = match self.steps.get(Step::Ack) {
+            Some(ack) if self.is_answered_late(ack.time_ns, rtt_client_ns) => 0,
             Some(_) if self.has_heard_first_answer() => 0,
             Some(_) if repeated.acks_earlier && !path.has_sample(Side::Client) => 0,
             Some(ack) => {
@@ -292,6 +294,20 @@ impl Setup {
             None => self.syn_ack_last_ns().saturating_sub(self.steps.time_ns(Step::SynAck)),
         };
         syns_ns + syn_acks_ns
+    }
+
+    /// Returns whether the client was late with its ACK.
+    pub fn has_late_client(&self, rtt_client_ns: u64) -> bool {
+        self.established_ns().is_some_and(|ack_ns| self.is_answered_late(ack_ns, rtt_client_ns))
+    }
+
+    /// Returns whether the client was late with its ACK, which came at `ack_ns`, so that the server
+    /// repeated a SYN-ACK that was not lost: a client that misses it repeats its SYN (RFC 9293
+    /// §3.8.1), and one that receives a copy answers that within a round trip. A timer that starts
+    /// before a round trip is known (RFC 6298 §2.1) is longer than most.
+    fn is_answered_late(&self, ack_ns: u64, rtt_client_ns: u64) -> bool {
+        let late_ns = ack_ns.saturating_sub(self.syn_ack_last_ns());
+        self.syns == 1 && self.syn_acks > 1 && late_ns > RTO_INITIAL_NS.max(2 * rtt_client_ns)
     }
 
     /// Returns whether the server repeated its SYN-ACK though the first had arrived.
@@ -442,7 +458,11 @@ impl Setup {
         let total_ns = until_ns.saturating_sub(first_ns);
         let answered_ns = self.syn_ack_first_ns().unwrap_or(until_ns).min(until_ns);
         let repeated_syn_ns = self.syn_last_ns().min(answered_ns).saturating_sub(first_ns);
-        let last_answer_ns = self.syn_ack_last_ns().clamp(answered_ns, until_ns);
+        let acked_ns = self.established_ns().unwrap_or(until_ns).min(until_ns);
+        let last_answer_ns = match self.is_answered_late(acked_ns, rtt_client_ns) {
+            true => answered_ns,
+            false => self.syn_ack_last_ns().clamp(answered_ns, until_ns),
+        };
         let repeated_ns = repeated_syn_ns + (last_answer_ns - answered_ns);
         let rested_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
         ledger.add(Owner::SynRetransmit, repeated_ns);

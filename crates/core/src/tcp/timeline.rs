@@ -216,6 +216,16 @@ impl Timeline {
         }
     }
 
+    /// Applies `change` to the first exchange that it concerns and that is not yet reported.
+    #[track_caller]
+    pub fn revise_any(&mut self, change: &Change) {
+        for exchange in self.done.iter_mut().chain(self.open.iter_mut()) {
+            if exchange.revise(change) {
+                return;
+            }
+        }
+    }
+
     /// Removes slice `was` of `sender`: that gap has not ended and continues since `start_ns`.
     #[track_caller]
     pub fn continue_gap(&mut self, sender: Side, was: Slice, start_ns: u64) {

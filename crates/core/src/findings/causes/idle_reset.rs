@@ -13,7 +13,7 @@ use crate::model::{Cause, Fact};
 /// RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    add_end(scene, proof, "request", &[Side::Server]);
+    add_end(scene, proof, ("request", exchange.first), &[Side::Server]);
     let idle_ns = exchange.idle_ns;
     if idle_ns > 0 {
         proof.add_fact("idle_ns", Fact::Ns(idle_ns));

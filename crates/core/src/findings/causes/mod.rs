@@ -66,6 +66,7 @@ rows! {
         prove: nagle_delayed_ack::prove,
         add_up: delayed_ack::add_up,
         facts: nagle_delayed_ack::facts,
+        chance: nagle_delayed_ack::chance,
     }
     DelayedAck "delayed_ack.md" {
         prove: delayed_ack::prove,

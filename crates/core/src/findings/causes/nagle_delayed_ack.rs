@@ -6,7 +6,11 @@ use crate::findings::scene::Scene;
 use crate::findings::settling::{move_cause, think};
 use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
 use crate::judge::AckTrigger;
+use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, Owner, Sighting};
+
+/// Number of holds beyond which chance is negligible, so that it is not computed.
+const COUNTED_MAX: u64 = 1_000;
 
 /// Proves a hold by the end of the flight, its ACK, and the segment that had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
@@ -35,6 +39,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.add_fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
+    proof.chance = gap.acks.last.map_or(0.0, |_| gap.chance_of_trigger());
     proof.add_fact("flight_bytes", Fact::Bytes(gap.flight.before));
     proof.add_fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = gap.flight.reached;
@@ -49,10 +54,45 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_retransmitted());
 }
 
-/// Returns how many silences looked like holds, including those that did not end with the ACK.
+/// Returns how many silences looked like holds, including those that did not end with the ACK, and
+/// in how many cases one is to be expected in which all holds are chance, unless there are far more
+/// than for a habit.
 pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let missed = endpoint.sender(key.sender).nagle.missed;
-    Facts::from([("waits", Fact::Count(cause.count + missed))])
+    let mut facts = Facts::from([("waits", Fact::Count(cause.count + missed))]);
+    let one_in = (1.0 / chance(key, cause, endpoint)).round();
+    if one_in <= AT_ONCE_PART.pow(HABIT_MIN) as f64 {
+        facts.insert("chance_one_in", Fact::Count(one_in as u64));
+    }
+    facts
+}
+
+/// Returns the chance that pauses of an application end with as many ACKs as the silences that
+/// looked like holds, of all those that ended with an ACK or after it.
+pub(super) fn chance(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> f64 {
+    let one = cause.worst.as_ref().map_or(0.0, |instance| instance.proof.chance);
+    let missed = endpoint.sender(key.sender).nagle.missed;
+    at_least(cause.count, cause.count + missed, one)
+}
+
+/// Returns the probability of at least `count` of `all` independent events with the probability
+/// `one` each; 0 for so many that it is negligible.
+fn at_least(count: u64, all: u64, one: f64) -> f64 {
+    if count > COUNTED_MAX || one <= 0.0 {
+        return 0.0;
+    }
+    if one >= 1.0 {
+        return 1.0;
+    }
+    // Terms of the binomial distribution for fewer than `count`, from none on.
+    let mut term_ln = all as f64 * (-one).ln_1p();
+    let mut fewer = 0.0;
+    for events in 0..count {
+        fewer += term_ln.exp();
+        let ways = (all - events) as f64 / (events + 1) as f64;
+        term_ln += (ways * one / (1.0 - one)).ln();
+    }
+    (1.0 - fewer).clamp(0.0, 1.0)
 }
 
 /// Moves what looked like holds to the sender's application if its senders do not use Nagle's
@@ -82,5 +122,22 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
     for key in suspects {
         let (to, owner) = think(key.sender);
         move_cause(tally, &key, to, Some((Owner::NagleDelayedAck, owner)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_falls_with_each_hold_and_grows_with_each_miss() {
+        let percent = |count, all| (100.0 * at_least(count, all, 0.125)).round();
+        assert_eq!(
+            [percent(1, 1), percent(2, 2), percent(1, 5), percent(2, 10)],
+            [13., 2., 49., 36.]
+        );
+        assert!((at_least(3, 3, 0.125) - 1.0 / 512.0).abs() < 1e-9);
+        assert_eq!([at_least(1, 1, 0.0), at_least(1, 1, 1.0)], [0.0, 1.0]);
+        assert!(at_least(900, 1_000, 0.125) < 1e-6);
     }
 }

@@ -28,9 +28,17 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.rule_out(Cause::IdleReset, "received", closed.is_some());
             proof.rule_out(Cause::Reset, "fin", connection.ending().reset.is_none());
         }
+        Outcome::Reset { .. } => {
+            let (last, reset) = (connection.ending().last_data, connection.ending().reset);
+            last.into_iter().for_each(|last| proof.add_frame("last_data", last));
+            reset.into_iter().for_each(|reset| proof.add_frame("gave_up", reset));
+            let quiet_ns = last.zip(reset).map(|(last, reset)| reset.time_ns - last.time_ns);
+            proof.facts.extend(quiet_ns.map(|ns| ("quiet_ns", Fact::Ns(ns))));
+            proof.rule_out(Cause::Reset, "has_all", true);
+        }
         _ => left.into_iter().for_each(|fin| proof.add_frame("left", fin)),
     }
-    proof.rule_out(Cause::ServerThink, "no_response", true);
+    proof.rule_out(Cause::ServerThink, "no_response", !exchange.response_seen);
     let client = &connection.senders[Side::Client as usize];
     let acknowledged = client.una_seen() > exchange.began_at[Side::Client as usize];
     proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", acknowledged);

@@ -3,6 +3,7 @@
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
 use crate::app::Side;
+use crate::capture::FrameId;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::endings::was_taken;
@@ -17,22 +18,22 @@ pub(super) fn host_of_reset_on_path(connection: &Connection, _: Side) -> Option<
     connection.was_reset_on_path().then_some(Culprit { role: Role::Network, endpoint })
 }
 
-/// Adds the frames with which the connection ended.
+/// Adds the frames with which the connection ended, and `before` them the frame that is named
+/// `part`.
 pub(super) fn add_end(
     scene: &Scene<'_>,
     proof: &mut Proof,
-    request: &'static str,
+    (part, before): (&'static str, Sighting),
     closing: &[Side],
 ) {
-    let (connection, exchange) = (scene.connection, scene.exchange);
+    let connection = scene.connection;
     for &side in closing {
         if let Some(fin) = connection.ending().fin[side as usize] {
             proof.add_frame("fin", fin);
         }
     }
-    let asked = exchange.first;
-    if connection.ending().reset.is_none_or(|reset| reset.frame != asked.frame) {
-        proof.add_frame(request, asked);
+    if connection.ending().reset.is_none_or(|reset| reset.frame != before.frame) {
+        proof.add_frame(part, before);
     }
     if let Some(reset) = connection.ending().reset {
         proof.add_frame("reset", reset);
@@ -51,7 +52,13 @@ pub(super) fn add_reset_ttls(scene: &Scene<'_>, proof: &mut Proof) {
 /// Proves an end in the middle of an exchange by the last data and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    add_end(scene, proof, "last_data", &Side::ALL);
+    let reset = connection.ending().reset;
+    let ended_ns = connection.ending().fin_ns.into_iter().flatten().min();
+    let last = match reset {
+        Some(_) => connection.ending().last_data,
+        None => connection.last_data(FrameId::default()).filter(|it| Some(it.time_ns) <= ended_ns),
+    };
+    add_end(scene, proof, ("last_data", last.unwrap_or(exchange.first)), &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns()) {
         (true, _) if connection.owes_request() => {
             "in the middle of a request that it had already answered"
@@ -67,8 +74,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         if unread_bytes > 0 {
             proof.add_fact("unread_bytes", Fact::Bytes(unread_bytes));
         }
-        let last_ns =
-            connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
+        let last_ns = connection.ending().last_data.map_or(0, |last| last.time_ns);
         if last_ns > 0 {
             // No packet shows the age of a connection that was open before the capture began.
             if let Some(open_ns) = connection.setup.established_ns() {

@@ -43,12 +43,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         gap.repair.original.is_some() || gap.repair.deaf,
     );
     // Whether the other side sent ACKs can be seen only if its packets were captured.
+    let is_repaired = gap.next.from == gap.sender;
     let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
     let spurious = sender.history().counts.reported_spurious() > 0;
     proof.rule_out(
         Cause::SpuriousRetransmission,
         "not_acknowledged",
-        acks_seen && !spurious && !gap.repair.deaf,
+        acks_seen && !spurious && !gap.repair.deaf && is_repaired,
     );
     proof.rule_out(
         Cause::FastRecovery,

@@ -40,6 +40,8 @@ pub(in crate::findings) struct Rules {
     pub count: fn(&CauseTally) -> u64,
     /// Returns facts that only the sums over all instances and over the endpoint show.
     pub facts: fn(&Key, &CauseTally, &EndpointTally) -> Facts,
+    /// Returns the chance that something else looks as often like the cause, 0 to 1.
+    pub chance: fn(&Key, &CauseTally, &EndpointTally) -> f64,
     /// Returns the look-alike that all instances together exclude.
     pub ruled_out: fn(&CauseTally, Option<&EndpointTally>) -> Option<RuledOut>,
     /// The owner of time at the endpoint that this cause explains: no cost is found in that time.
@@ -66,6 +68,7 @@ impl Rules {
             severity: 3,
             count: |cause| cause.count,
             facts: |_, _, _| Facts::new(),
+            chance: |_, _, _| 0.0,
             ruled_out: |_, _| None,
             covers: None,
             counts_clients: false,

@@ -6,7 +6,7 @@ use crate::findings::retries::{self, FailedRequest};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
-use crate::model::{Cause, Owner};
+use crate::model::{Cause, Outcome, Owner};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 
@@ -143,6 +143,42 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && reset_ns < spoken_ns + APPLICATION_TIMEOUT_MIN_NS
 }
 
+/// Returns whether the client ended the connection by its RST because the server had fallen silent in
+/// the middle of a response: the client had acknowledged all that had come in order, and its window
+/// was open. Its RST is then no fault of its own.
+fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
+    let [client, server] = &connection.senders;
+    let ending = connection.ending();
+    let silent_ns = match (ending.reset, ending.last_data) {
+        (Some(reset), Some(last)) => reset.time_ns.saturating_sub(last.time_ns),
+        _ => 0,
+    };
+    exchange.outcome == Outcome::Reset { by: Side::Client }
+        && exchange.request_seen
+        && exchange.response_seen
+        && (connection.owes(Side::Server) || server.unseen_bytes() > 0)
+        && !connection.was_reset_on_path()
+        && client.una_seen() >= client.nxt
+        && server.una_seen() >= server.in_order()
+        && !server.closed()
+        && silent_ns >= APPLICATION_TIMEOUT_MIN_NS
+}
+
+/// Returns whether the client gave up on a server that had sent no more of a response, as far as its
+/// capture shows.
+pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchange) -> bool {
+    let server = &connection.senders[Side::Server as usize];
+    gave_up(connection, exchange) && server.unseen_bytes() == 0 && has_no_hole(connection)
+}
+
+/// Returns whether the client gave up on data of a response that was lost before the vantage: the
+/// finding is that of the loss.
+fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
+    let server = &connection.senders[Side::Server as usize];
+    let lost = exchange.causes() & 1 << Cause::RetransmissionTimeout as u64 != 0;
+    gave_up(connection, exchange) && server.unseen_bytes() > 0 && lost
+}
+
 /// Time for which the server of an exchange was silent before a RST or a FIN ended the connection,
 /// ns.
 fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
@@ -250,7 +286,7 @@ impl Tally {
     /// had been closed for idleness.
     pub(super) fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
         let end = End { connection, exchange, by };
-        if end.is_harmless() {
+        if end.is_harmless() || lacks_repair(connection, exchange) {
             return;
         }
         if is_stopped(connection, exchange, by) {

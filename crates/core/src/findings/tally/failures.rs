@@ -3,12 +3,12 @@
 
 use crate::app::{Protocol, Side};
 use crate::findings::scene::Scene;
-use crate::findings::tally::endings::{closed_on, has_no_hole, is_request};
+use crate::findings::tally::endings::{closed_on, has_no_hole, is_request, is_stalled};
 use crate::findings::tally::{Instance, Key, Tally};
 use crate::findings::unheard::{self, Unheard};
 use crate::findings::{left_waiting, left_waiting::LeftWaiting};
 use crate::judge::Gap;
-use crate::model::{Cause, Outcome, Owner};
+use crate::model::{Cause, Outcome, Owner, Sighting};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 use std::cmp::Reverse;
 
@@ -72,7 +72,9 @@ pub(super) fn replaced(connection: &Connection, exchange: &Exchange) -> Option<(
         Outcome::Unacknowledged => unheard::provisional(connection, exchange)
             .map(|_| (Cause::RetransmissionTimeout, Side::Client)),
         _ => {
-            is_closed_unanswered(connection, exchange).then_some((Cause::ServerThink, Side::Server))
+            let is_failed =
+                is_closed_unanswered(connection, exchange) || is_stalled(connection, exchange);
+            is_failed.then_some((Cause::ServerThink, Side::Server))
         }
     }
 }
@@ -90,6 +92,9 @@ impl Tally {
     #[inline(never)]
     fn failed(&mut self, connection: &Connection, exchange: &Exchange) {
         match exchange.outcome {
+            Outcome::Reset { .. } if is_stalled(connection, exchange) => {
+                self.stalled(connection, exchange);
+            }
             Outcome::Reset { by } if asks(exchange) => self.reset(connection, exchange, by),
             Outcome::CutShort { by: Side::Server } | Outcome::Closed { by: Side::Server }
                 if closed_on(connection, exchange) =>
@@ -113,14 +118,31 @@ impl Tally {
 
     fn closed_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
         let fin = connection.ending().fin[Side::Server as usize].unwrap_or(exchange.last);
-        let gap = Gap::between(Side::Server, exchange.start_ns, fin.time_ns, exchange.first, fin);
+        self.unanswered(connection, exchange, fin, "closed");
+    }
+
+    /// Counts a response that stopped until its client gave up.
+    fn stalled(&mut self, connection: &Connection, exchange: &Exchange) {
+        let reset = connection.ending().reset.unwrap_or(exchange.last);
+        self.unanswered(connection, exchange, reset, "stalled");
+    }
+
+    /// Counts under the name `shown` an exchange without a complete response, which `end` ended.
+    fn unanswered(
+        &mut self,
+        connection: &Connection,
+        exchange: &Exchange,
+        end: Sighting,
+        shown: &'static str,
+    ) {
+        let gap = Gap::between(Side::Server, exchange.start_ns, end.time_ns, exchange.first, end);
         let chain = Chain::of(Cause::NoAnswer, Side::Server, cost_ns(exchange), gap);
         self.cause(connection, exchange, &chain);
         let key = Key::of(Cause::NoAnswer, Side::Server, connection);
         let tally = self.causes.at(&key.within(self.row_of(connection.server())));
         tally.connections += 1;
         tally.covers.merge(&exchange.ledger.ledger());
-        tally.shown.add("closed", 1);
+        tally.shown.add(shown, 1);
     }
 
     /// Counts a request that was never acknowledged by itself, until the other connections of its

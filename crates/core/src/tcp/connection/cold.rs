@@ -49,9 +49,11 @@ pub(super) struct ColdState {
     pub acked_late: Option<Box<AckedLate>>,
     /// The last gap that may yet be attributed to another owner.
     pub doubted: Option<Box<doubt::Doubted>>,
-    /// The last response whose timestamp shows that it was queued, until the next packet of the
-    /// peer shows whether this is right.
+    /// The last response whose timestamp shows that it was queued, until later packets show whether
+    /// this is right.
     pub queued: Option<Box<limits::Queued>>,
+    /// A delay of this sender has stayed from one segment to another, as in a queue.
+    pub queue_stays: [bool; 2],
     /// The last wait of a sender whose buffer may have been full.
     pub blocked: Option<Box<blocked::Blocked>>,
     /// Gaps recorded for a drawing or an explanation.
@@ -87,6 +89,7 @@ impl ColdState {
             acked_late,
             doubted,
             queued,
+            queue_stays: _,
             blocked,
             trace,
             icmp_report,

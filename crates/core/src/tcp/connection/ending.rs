@@ -1,7 +1,8 @@
 //! The end of a connection, and the decisions that are possible only then.
 
 use crate::app::{Protocol, Side};
-use crate::judge::thresholds::RTO_MIN_NS;
+use crate::capture::FrameId;
+use crate::judge::thresholds::{RTO_INITIAL_NS, RTO_MIN_NS};
 use crate::model::{Cause, Class, Family, Outcome, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
@@ -34,13 +35,17 @@ pub struct Ending {
     pub fin: [Option<Sighting>; 2],
     /// Position up to which the first FIN of each side acknowledges its peer's data.
     pub fin_acks: [u64; 2],
+    /// The last data of either side before the RST.
+    pub last_data: Option<Sighting>,
 }
 
 impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let others = self.senders[side as usize].ttl();
+        let last_data = self.last_data(segment.frame);
         let ending = self.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
+        ending.last_data = last_data;
         ending.reset_ttls = [segment.ttl, others];
         ending.unknown = !segment.flags.has(TcpFlags::ACK);
         ending.forgotten = side == Side::Server
@@ -81,7 +86,8 @@ impl Connection {
                 let left = self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
-                let waited = side == Side::Client && self.waits_for_answer();
+                let waited = side == Side::Client
+                    && (self.waits_for_answer() || self.waits_for_repair(segment.time_ns));
                 let waited_for = if waited { Side::Server } else { side };
                 self.accrue_to(
                     waited_for,
@@ -106,6 +112,31 @@ impl Connection {
         });
         let asks = self.owes_request() || self.owes(Side::Client);
         asked && !asks && !self.unfinished() && !self.is_one_way()
+    }
+
+    /// Returns whether the client, which gives up at `now_ns`, has waited for data of a response that
+    /// was lost before the vantage, for longer than any timer takes at first (RFC 6298 §2.1).
+    fn waits_for_repair(&self, now_ns: u64) -> bool {
+        let server = &self.senders[Side::Server as usize];
+        let is_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        is_begun
+            && server.is_awaited_before_hole()
+            && now_ns >= server.last.time_ns + RTO_INITIAL_NS
+    }
+
+    /// Returns the last data that either side has sent, other than in `frame`.
+    pub fn last_data(&self, frame: FrameId) -> Option<Sighting> {
+        let seen = Side::ALL.into_iter().filter_map(|side| {
+            let last = self.senders[side as usize].last;
+            Sighting {
+                frame: last.frame,
+                time_ns: last.time_ns,
+                payload_bytes: last.len,
+                from: side,
+            }
+            .known()
+        });
+        seen.filter(|it| it.frame != frame).max_by_key(|it| (it.time_ns, it.from as usize))
     }
 
     /// Time on the leg to the client that was not seen, ns. It is shorter if the server's FIN
@@ -243,7 +274,8 @@ impl Connection {
 
     /// Reports finished exchanges, unless they may be reopened.
     pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() || self.timeline.is_interrupted() {
+        let is_held = self.timeline.is_interrupted() || self.awaits_queue();
+        if self.timeline.done.is_empty() || is_held {
             return;
         }
         self.senders.iter_mut().for_each(Sender::shrink);
@@ -500,6 +532,9 @@ impl Connection {
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.leave_fast_path(shared);
         self.discard_early_bytes(shared);
+        if let Some(cold) = &mut self.cold {
+            cold.queued = None;
+        }
         self.resume_last();
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
@@ -558,7 +593,10 @@ impl Connection {
         let setup = &self.setup;
         // A client that waits for a response repeats its SYN. If there is a single SYN, from the
         // client's own or a forged address, nothing waits.
-        let repeated = setup.syns > 1 || setup.syn_acks > 1 && setup.is_established();
+        let repeated = setup.syns > 1
+            || setup.syn_acks > 1
+                && setup.is_established()
+                && !setup.has_late_client(rtt_client_ns);
         let troubled = setup.refused || repeated;
         let syn = setup.frames().syn.filter(|_| !setup.claimed && troubled);
         let Some(syn) = syn.filter(|_| !self.sends_probes()) else { return };

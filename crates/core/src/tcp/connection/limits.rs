@@ -3,11 +3,11 @@
 
 use crate::app::Side;
 use crate::capture::{FrameId, LATEST_NS, STEP_NS};
-use crate::judge::thresholds::QUEUE_DELAY_MIN_NS;
+use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Owner, Slice, Slices};
-use crate::tcp::connection::Connection;
 use crate::tcp::connection::cold::CaptureFaults;
+use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::Sender;
 use crate::tcp::thresholds::CLOCK_STEP_SAME_NS;
@@ -22,6 +22,14 @@ pub(super) struct Queued {
     slice: Slice,
     /// Queueing delay, ns.
     queued_ns: u64,
+    /// Time at which it passed, ns.
+    time_ns: u64,
+    /// Timestamp of the peer's last packet before it.
+    heard_before: u32,
+    /// The peer has sent a packet since.
+    is_heard: bool,
+    /// The sender itself had so much in flight that it can have filled the queue.
+    is_own: bool,
 }
 
 impl Connection {
@@ -136,8 +144,8 @@ impl Connection {
         }
     }
 
-    /// Keeps a response whose timestamp shows that it was queued, until the next packet of its
-    /// peer.
+    /// Keeps a response whose timestamp shows that it was queued, until later packets show whether
+    /// this is right.
     pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
         let queued_ns = self.senders[gap.sender as usize].queued_ns();
         if gap.turn == Turn::Continues || queued_ns < QUEUE_DELAY_MIN_NS {
@@ -145,26 +153,78 @@ impl Connection {
         }
         let slice = slices.iter().find(|slice| slice.owner == Owner::Queueing);
         if let Some(&slice) = slice {
-            let (sender, frame) = (gap.sender, gap.next.frame);
-            self.cold_mut().queued = Some(Box::new(Queued { sender, frame, slice, queued_ns }));
+            let (sender, frame, time_ns) = (gap.sender, gap.next.frame, gap.next.time_ns);
+            let heard_before = self.senders[sender.peer() as usize].last_tsval();
+            self.cold_mut().queued = Some(Box::new(Queued {
+                sender,
+                frame,
+                slice,
+                queued_ns,
+                time_ns,
+                heard_before,
+                is_heard: false,
+                is_own: gap.flight.before > INITIAL_WINDOW_BYTES,
+            }));
         }
     }
 
-    /// Decides about such a response when `side` sends a segment. If the timestamp of that segment
-    /// shows the same delay, the clocks of both senders did not count that time: the capture's
-    /// clock was set forward.
+    /// Decides about such a response when `side` sends `segment`.
     #[cold]
-    pub(super) fn settle_queued(&mut self, side: Side) {
-        let of_peer = |queued: &mut Box<Queued>| queued.sender != side;
-        let cold = self.cold.as_mut();
-        let Some(queued) = cold.and_then(|cold| cold.queued.take_if(of_peer)) else { return };
-        let also_ns = self.senders[side as usize].queued_ns();
-        if also_ns.abs_diff(queued.queued_ns) > CLOCK_STEP_SAME_NS {
+    pub(super) fn settle_queued(&mut self, side: Side, segment: &Segment) {
+        let Some(queued) = self.cold(|cold| &cold.queued).copied() else { return };
+        let now_ns = self.senders[side as usize].queued_ns();
+        if segment.time_ns.saturating_sub(queued.time_ns) >= queued.queued_ns {
+            self.cold_mut().queued = None;
+        }
+        if queued.sender == side {
+            return self.settle_aged(&queued, now_ns, segment);
+        }
+        if queued.is_heard {
             return;
         }
+        // If the timestamp of the peer shows the same delay, the clocks of both senders did not
+        // count that time: the capture's clock was set forward.
+        if now_ns.abs_diff(queued.queued_ns) <= CLOCK_STEP_SAME_NS {
+            self.deny_queue(&queued);
+            self.senders.iter_mut().for_each(Sender::clock_stepped);
+        } else if let Some(queued) = self.cold_mut().queued.as_mut() {
+            queued.is_heard = true;
+        }
+    }
+
+    /// Decides about a response when its sender sends `segment`, which is queued for `now_ns`. A
+    /// path is first in, first out. The sender's kernel acknowledged at once what its peer sent behind
+    /// the response, so that the response was the last in a queue that is now empty, although less
+    /// time has passed than the delay. Nothing of the sender itself filled that queue. So either the
+    /// timestamp was taken long before the response was sent, or the path stood still. Where a delay
+    /// of this sender has stayed before, others fill a queue.
+    fn settle_aged(&mut self, queued: &Queued, now_ns: u64, segment: &Segment) {
+        let is_later = |echo: u32| echo.wrapping_sub(queued.heard_before) as i32 > 0;
+        if !queued.is_heard || !segment.echoes().is_some_and(is_later) {
+            return;
+        }
+        let lost_ns = queued.queued_ns.saturating_sub(now_ns);
+        let passed_ns = segment.time_ns.saturating_sub(queued.time_ns);
+        let is_at_once = is_pure_ack(segment) && passed_ns < lost_ns;
+        let cold = self.cold_mut();
+        cold.queued = None;
+        let stays = &mut cold.queue_stays[queued.sender as usize];
+        *stays |= queued.is_own || now_ns >= queued.queued_ns / 2;
+        if !*stays && is_at_once {
+            self.deny_queue(queued);
+        }
+    }
+
+    /// Attributes the time of a queue that did not exist to no owner.
+    fn deny_queue(&mut self, queued: &Queued) {
         let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);
         let (sender, frame, from) = (queued.sender, queued.frame, queued.slice);
-        self.timeline.revise(&Change::Slice { sender, frame, from, to: unknown });
-        self.senders.iter_mut().for_each(Sender::clock_stepped);
+        self.timeline.revise_any(&Change::Slice { sender, frame, from, to: unknown });
+        self.cold_mut().queued = None;
+    }
+
+    /// Returns whether a response is held back until it is known whether it was queued.
+    pub(super) fn awaits_queue(&self) -> bool {
+        self.cold(|cold| &cold.queued).is_some()
     }
 }

@@ -9,8 +9,8 @@ use super::Connection;
 use crate::app::Side;
 use crate::judge::Turn;
 use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS};
-use crate::model::Cause;
-use crate::tcp::exchange::{Change, Exchange};
+use crate::model::{Cause, Owner, Slice};
+use crate::tcp::exchange::{Chain, Change, Exchange};
 
 /// Evidence from the times of responses that a proxy acknowledges in the name of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,26 @@ impl Connection {
         if *relay == Relay::Shown {
             let ns = if shows { waited_ns } else { waited_ns.min(beyond_ns) };
             exchange.revise(&Change::Relayed { ns });
+            Self::settle_relayed_handshake(exchange, beyond_ns);
         }
+    }
+
+    /// Takes the way behind a proxy, once for each flight of the server, off the server's own work in
+    /// a TLS handshake, which the proxy passes on.
+    fn settle_relayed_handshake(exchange: &mut Exchange, beyond_ns: u64) {
+        let of_server =
+            |it: &&mut Chain| it.cause == Cause::TlsHandshake && it.sender == Side::Server;
+        let Some(chain) = exchange.chains.iter_mut().find(of_server) else { return };
+        let variation_ns = beyond_ns / ALIKE_PART + HOST_DELAY_MAX_NS;
+        let way_ns = beyond_ns.saturating_mul(u64::from(chain.count));
+        let ns = match chain.longest_ns <= beyond_ns + variation_ns {
+            true => chain.ns,
+            false => chain.ns.min(way_ns),
+        };
+        let [from, to] = [Some(Cause::TlsHandshake), None]
+            .map(|cause| Slice { cause, ..Slice::plain(Owner::Tls, ns) });
+        chain.longest_ns = chain.longest_ns.saturating_sub(beyond_ns);
+        let (sender, frame) = (Side::Server, chain.gap.next.frame);
+        exchange.revise(&Change::Slice { sender, frame, from, to });
     }
 }

@@ -378,7 +378,7 @@ impl Connection {
         if forgotten {
             // A host that no longer knows the connection does not wait.
             gap.acks.last = None;
-        } else if continues && sender.in_recovery() {
+        } else if continues && (sender.in_recovery() || sender.is_awaited_before_hole()) {
             gap.repair.trigger = Some(Recovery::Timer);
         }
         gap.next = next;

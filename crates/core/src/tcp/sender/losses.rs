@@ -198,6 +198,12 @@ impl Sender {
         self.history().holes.bytes()
     }
 
+    /// Returns whether the receiver acknowledges no data behind a hole, and so waits for the data that
+    /// is missing there.
+    pub fn is_awaited_before_hole(&self) -> bool {
+        self.unseen_bytes() > 0 && self.una_seen() <= self.in_order()
+    }
+
     /// Time at which the data at `start` was found to be missing, ns, if it is.
     pub fn noticed_ns(&self, start: u64) -> Option<u64> {
         self.history().holes.at(start).map(|hole| hole.noticed_ns)
