@@ -389,10 +389,10 @@ impl<'a> Feed<'a> {
         }
     }
 
-    pub fn handshake_end(&mut self, resumed: bool, certificate_bytes: u32) {
+    pub fn handshake_end(&mut self, resumed: bool, certificate_bytes: u32, is_tls13: bool) {
         if self.exchanges.handshake == Handshake::Started {
             self.exchanges.handshake = Handshake::Ended;
-            self.mark(Mark::HandshakeEnd { resumed, certificate_bytes });
+            self.mark(Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 });
         }
     }
 

@@ -169,6 +169,8 @@ pub enum Mark<'a> {
         resumed: bool,
         /// Bytes of the server's certificate flight, 0 if it was not seen.
         certificate_bytes: u32,
+        /// `true` if the version is TLS 1.3.
+        is_tls13: bool,
     },
     /// Bytes are missing or invalid for the protocol: from here on exchanges are turns of direction
     /// until the next message is recognised.

@@ -93,7 +93,7 @@ fn show(mark: Mark<'_>) -> String {
         Mark::Error(code) => format!("error {code}"),
         Mark::Interim { status } => format!("interim {status}"),
         Mark::HandshakeStart => "handshake".into(),
-        Mark::HandshakeEnd { resumed, certificate_bytes } => {
+        Mark::HandshakeEnd { resumed, certificate_bytes, .. } => {
             format!("/handshake {} {certificate_bytes}", if resumed { "resumed" } else { "full" })
         }
         Mark::Desync => "desync".into(),

@@ -352,7 +352,8 @@ impl Tls {
         if self.tls13 {
             self.tickets = Tickets::Expected;
         }
-        feed.handshake_end(resumed, if resumed { 0 } else { self.server_flight_bytes });
+        let bytes = if resumed { 0 } else { self.server_flight_bytes };
+        feed.handshake_end(resumed, bytes, self.tls13);
     }
 
     fn application_data(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
@@ -370,7 +371,7 @@ impl Tls {
         if from == Side::Client {
             // If the end of the handshake was not recognised, the first application record shows
             // it.
-            feed.handshake_end(false, 0);
+            feed.handshake_end(false, 0, self.tls13);
         }
         feed.turn(from);
     }

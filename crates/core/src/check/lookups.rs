@@ -19,8 +19,10 @@ const TOGETHER_NS: u64 = 1_000_000;
 pub(super) fn of(cause: Cause, why: &str) -> Option<Checker> {
     Some(match (cause, why) {
         (Cause::DnsTimeout, "never" | "silent") => |case| {
-            let answer = case.packets.answer(asked(case)?);
-            holds(answer.is_none(), "the query was answered")
+            let asked = asked(case)?;
+            let answer = case.packets.answer(asked);
+            holds(answer.is_none(), "the query was answered")?;
+            was_waited_for(case.packets, asked)
         },
         (Cause::DnsTimeout, "forward") => {
             |case| holds(!asked(case)?.is_reverse(), "it asks for the name of an address")
@@ -41,12 +43,11 @@ pub(super) fn of(cause: Cause, why: &str) -> Option<Checker> {
             let alone = unanswered.any(|it| halves(case.packets, it).next().is_none());
             holds(alone, "none was sent alone")
         },
-        (Cause::DnsSlow | Cause::DnsFailure, "answered") => |case| {
-            let answer = case.packets.answer(asked(case)?);
-            holds(answer.is_some(), "the query was not answered")
-        },
+        (Cause::DnsSlow | Cause::DnsFailure, "answered") => {
+            |case| holds(answer(case)?.is_some(), "the query was not answered")
+        }
         (Cause::DnsFailure, "not_nxdomain") => |case| {
-            let code = case.packets.answer(asked(case)?).map(|it| it.rcode);
+            let code = answer(case)?.map(|it| it.rcode);
             let failed = code.is_some_and(|it| it != rcode::NXDOMAIN && it != 0);
             holds(failed, "the answer is no failure")
         },
@@ -86,6 +87,31 @@ fn asked<'a>(case: &'a Case<'_>) -> Result<&'a Message, Doubt> {
     }
     let mut queries = shown(case).filter(|it| !it.is_answer);
     queries.next().ok_or(Doubt::Undecided("no query over UDP is named"))
+}
+
+/// The capture shows the wait of `asked`, or of a query before it for the same, for longer than its
+/// server ever took for an answer.
+fn was_waited_for(packets: &Packets, asked: &Message) -> Answer {
+    let all = packets.messages();
+    let to_server = all.iter().filter(|it| !it.is_answer && it.destination == asked.destination);
+    let taken_ns =
+        |it: &Message| packets.answer(it).map(|answer| answer.time_ns.saturating_sub(it.time_ns));
+    let slowest_ns = to_server.clone().filter_map(taken_ns).max().unwrap_or(0);
+    let mut alike = to_server.filter(|it| it.question == asked.question);
+    let first_ns =
+        alike.find(|it| packets.answer(it).is_none()).map_or(asked.time_ns, |it| it.time_ns);
+    let waited_ns = packets.sums.last_ns.saturating_sub(first_ns);
+    let what = format!("the capture ends after {waited_ns} ns, and an answer took {slowest_ns} ns");
+    holds(waited_ns > slowest_ns || slowest_ns == 0, what)
+}
+
+/// Returns the answer to the first query that the evidence names, or to a repetition of it: one answer
+/// is for all.
+fn answer<'a>(case: &'a Case<'_>) -> Result<Option<&'a Message>, Doubt> {
+    let asked = asked(case)?;
+    let again = case.packets.messages().iter().filter(|it| it.repeats(asked));
+    let mut all = std::iter::once(asked).chain(again);
+    Ok(all.find_map(|it| case.packets.answer(it)))
 }
 
 /// Returns queries of another type that left together with `asked`, from the same port to the same

@@ -13,6 +13,9 @@ pub(super) type Checker = fn(&Case<'_>, &str, &Fact) -> Answer;
 /// Two times of one moment, read from different frames, differ by less than this, ns.
 const ALIKE_NS: u64 = 1_000_000;
 
+/// Measurements of one quantity differ by less than this part.
+const ALIKE_PART: i64 = 7;
+
 /// Least time within which a segment is taken as the effect of an ACK, ns.
 const REACTION_NS: u64 = 500_000;
 
@@ -57,6 +60,7 @@ const DURATIONS: &[&str] = &[
     "took_ns",
     "typed_ns",
     "wait_p50_ns",
+    "trip_mean_ns",
     "waited_ns",
     "went_on_ns",
 ];
@@ -128,6 +132,7 @@ const COUNTS: &[&str] = &[
     "of",
     "of_between",
     "of_cases",
+    "older",
     "others",
     "pairs",
     "ports",
@@ -263,6 +268,7 @@ const WORDS: &[&str] = &[
     "waiting_handshakes",
     "waiting_server",
     "usual",
+    "wait_median",
     "way",
     "when",
     "where",
@@ -333,6 +339,12 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
             let stated = number(fact).unwrap_or(0);
             holds(stated <= unanswered, format!("{unanswered} such SYNs have no answer"))
         },
+        (C::PathRtt, "round_trips" | "least_trips") => trips,
+        (C::ClientThink, "longest_ns") => |case, _, fact| {
+            let (most_ns, lost_ns) = (number(fact).unwrap_or(0), as_number(case.finding.lost_ns));
+            holds(most_ns <= lost_ns, format!("all pauses take {lost_ns} ns"))
+        },
+        (_, "p50_ns") => median,
         (_, "cases") => |case, name, fact| {
             let most = case.fact_number("of_cases").unwrap_or(i64::MAX);
             within(fact, most, name, "of_cases")
@@ -389,6 +401,39 @@ fn is(fact: &Fact, seen: i64) -> bool {
 
 fn is_number(fact: &Fact, seen: i64) -> Answer {
     holds(is(fact, seen), format!("it is {seen}"))
+}
+
+fn as_number(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+/// The round trips, as many as the sentence says, take the cost; or not more, if it says that there
+/// are at least as many.
+fn trips(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
+    let Some(each_ns) = case.fact_ns("trip_mean_ns").or(case.fact_ns("rtt_ns")) else {
+        return undecided("the time of a round trip is not stated");
+    };
+    let (count, cost_ns) = (number(fact).unwrap_or(0), as_number(case.finding.lost_ns));
+    let sum_ns = count.saturating_mul(as_number(each_ns));
+    let what = format!("{count} times {each_ns} ns is {sum_ns} ns, and the cost {cost_ns}");
+    let least_ns = if name == "least_trips" { 0 } else { cost_ns - cost_ns / ALIKE_PART };
+    holds((least_ns..=cost_ns + cost_ns / ALIKE_PART + 1).contains(&sum_ns), what)
+}
+
+/// Half of the values reach the median, so that their sum is at least that. What the sentence counts
+/// has the median: handshakes, the times that it states, or else the exchanges with the cause.
+fn median(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let counted = match case.finding.cause {
+        Cause::TlsHandshake => case.fact_number("handshakes"),
+        Cause::ServerThink => case.fact_number("cases"),
+        _ => case.fact_number("count"),
+    };
+    let (count, median_ns) = (counted.unwrap_or(0), number(fact).unwrap_or(0));
+    let (half_ns, cost_ns) = (count / 2 * median_ns, as_number(case.finding.lost_ns));
+    let what = format!("half of {count} times {median_ns} ns is {half_ns}, and the cost {cost_ns}");
+    // A median is known to a bucket of its histogram.
+    holds(half_ns - half_ns / 32 <= cost_ns, what)?;
+    latency(case, "p50_ns", fact)
 }
 
 /// The number is at least 1, or unset, and at most `most`.

@@ -92,6 +92,7 @@ impl Open {
             search_steps: 0,
             by_resolver: false,
             unseen_ns: 0,
+            watched_until_ns: 0,
             is_abandoned: false,
             conntrack_race_suspected: false,
             queries: Vec::new(),

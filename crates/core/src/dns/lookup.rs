@@ -165,6 +165,8 @@ pub struct Lookup {
     /// Part of the last wait that lies after the end of the capture, ns, estimated from the wait
     /// before.
     pub unseen_ns: u64,
+    /// Time until which the capture was searched for answers, ns.
+    pub watched_until_ns: u64,
     /// The client was seen neither to repeat its query nor to wait before it began something else:
     /// it gave up, was terminated, or the capture ended before that.
     pub is_abandoned: bool,
@@ -352,6 +354,7 @@ impl Lookup {
             }
         };
         self.end_ns = self.end_ns.max(answered_ns.unwrap_or(0)).max(self.start_ns);
+        self.watched_until_ns = known.seen_ns;
         self.unseen_ns = self.end_ns.saturating_sub(known.seen_ns.max(self.start_ns));
         self.outcome = self.final_outcome(last);
         self.conntrack_race_suspected = self.has_lone_half();
@@ -390,6 +393,17 @@ impl Lookup {
         } else {
             Outcome::Timeout
         }
+    }
+
+    /// Returns whether no answer came, but one may still come after the capture: its server has
+    /// taken `slowest_ns` for another answer, and the first query is not older than that.
+    pub fn may_still_be_answered(&self, slowest_ns: impl Fn(Endpoint) -> Option<u64>) -> bool {
+        let first = self.queries.iter().find(|query| query.is_silent());
+        self.outcome == Outcome::Timeout
+            && first.is_some_and(|query| {
+                let age_ns = self.watched_until_ns.saturating_sub(query.sent_ns);
+                slowest_ns(query.server).is_some_and(|slowest_ns| age_ns <= slowest_ns)
+            })
     }
 
     fn has_lone_half(&self) -> bool {
@@ -475,11 +489,17 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
             true if query.flags.asked_again => Some(timeout),
             true => None,
             // The answer came late, or the answer that ends the wait belongs to an earlier attempt.
-            false if query.answered_ns.is_some() => Some(Cause::DnsSlow),
-            false if attempts[..at].iter().any(|it| it.query.answered_ns == Some(end_ns)) => {
-                Some(Cause::DnsSlow)
+            // The time until a failure is reported is that of the failure.
+            false => {
+                let ends_wait = |it: &&Query| it.answered_ns == Some(end_ns);
+                let own = Some(query).filter(|it| it.answered_ns.is_some());
+                let earlier = || attempts[..at].iter().map(|it| it.query).find(ends_wait);
+                match own.or_else(earlier) {
+                    Some(late) if late.is_failure() => Some(Cause::DnsFailure),
+                    Some(_) => Some(Cause::DnsSlow),
+                    None => Some(timeout),
+                }
             }
-            false => Some(timeout),
         };
         match query.exceeded_baseline_ns(fair_ns).filter(|_| answered && cause.is_none()) {
             Some(baseline_ns) => {

@@ -29,6 +29,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     let (asked, fastest_ns) = (Asked::of(&lookups), fastest(&lookups));
+    let slowest_ns = slowest(&lookups);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     let in_window = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
     let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && in_window(it);
@@ -46,7 +47,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     let firsts = tally.take_firsts();
     let isolated = isolated(&lookups, &firsts, tally);
     let distances = Distances::of(&firsts);
-    let known = Known { answering, fastest_ns, forwarded, asked, distances, isolated };
+    let known = Known { answering, fastest_ns, slowest_ns, forwarded, asked, distances, isolated };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
@@ -161,6 +162,8 @@ struct Known {
     answering: Answering,
     /// Time of the fastest answer of each server that was no failure, ns.
     fastest_ns: HashMap<Endpoint, u64>,
+    /// Time of the slowest answer of each server, ns.
+    slowest_ns: HashMap<Endpoint, u64>,
     forwarded: Forwarded,
     asked: Asked,
     distances: Distances,
@@ -242,6 +245,17 @@ fn fastest(lookups: &[Lookup]) -> HashMap<Endpoint, u64> {
         *least_ns = taken_ns.min(*least_ns);
     }
     fastest_ns
+}
+
+/// Returns the time of the slowest answer of each server, ns.
+fn slowest(lookups: &[Lookup]) -> HashMap<Endpoint, u64> {
+    let mut slowest_ns = HashMap::new();
+    for query in lookups.iter().flat_map(|lookup| &lookup.queries).filter(|it| it.is_answered()) {
+        let Some(answered_ns) = query.answered_ns else { continue };
+        let most_ns: &mut u64 = slowest_ns.entry(query.server).or_default();
+        *most_ns = (*most_ns).max(answered_ns.saturating_sub(query.sent_ns));
+    }
+    slowest_ns
 }
 
 /// Returns the exchange of a server that looked something up itself (the name of its client, for
@@ -326,6 +340,10 @@ fn attribute(
             continue;
         }
         let Some(rules) = rules(cause).lookup else { continue };
+        let slowest_ns = |server| known.slowest_ns.get(&server).copied();
+        if rules.is_silence && lookup.may_still_be_answered(slowest_ns) {
+            continue;
+        }
         let Some(query) = clearest_query(lookup, rules) else { continue };
         let in_time = query.answered_ns.is_none() && known.fastest_ns.contains_key(&query.server);
         if lookup.is_abandoned && in_time {

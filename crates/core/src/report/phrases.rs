@@ -149,6 +149,9 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
         facts.insert("median", text("in the median"));
         facts.insert("shown", text("in the case shown"));
     }
+    if finding.facts.iter().any(|(name, it)| *name == "cases" && it.count() > Some(1)) {
+        facts.insert("wait_median", text("in the median"));
+    }
     if finding.lost_ns > 0 {
         facts.insert("lost_ns", Fact::Ns(finding.lost_ns));
         facts.insert("share", Fact::Share(finding.share));

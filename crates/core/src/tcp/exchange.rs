@@ -150,6 +150,8 @@ pub struct Handshake {
     pub resumed: bool,
     /// Size of the certificate flight, bytes.
     pub certificate_bytes: u32,
+    /// The version is TLS 1.3.
+    pub is_tls13: bool,
 }
 
 impl Exchange {

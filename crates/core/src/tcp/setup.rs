@@ -176,6 +176,12 @@ impl Setup {
         self.steps.traits |= if offers { bit } else { 0 };
     }
 
+    /// Returns whether the client's SYN, if it was seen, does not ask for ECN: then no packet of the
+    /// connection can be marked (RFC 3168 §6.1.1).
+    pub fn lacks_ecn(&self) -> bool {
+        self.steps.has(Step::Syn) && !self.marks().has(SynMarks::ECN)
+    }
+
     /// Returns whether both sides offered SACK, so that a receiver can report duplicates (RFC
     /// 2883).
     pub fn has_sack(&self) -> bool {

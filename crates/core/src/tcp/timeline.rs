@@ -310,10 +310,10 @@ impl Timeline {
                     exchange.kind = "TLS handshake".into();
                 }
             }
-            Mark::HandshakeEnd { resumed, certificate_bytes } => {
+            Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 } => {
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.in_handshake = false;
-                    exchange.handshake = Some(Handshake { resumed, certificate_bytes });
+                    exchange.handshake = Some(Handshake { resumed, certificate_bytes, is_tls13 });
                 }
             }
             Mark::Desync => {

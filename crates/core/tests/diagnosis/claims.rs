@@ -90,8 +90,34 @@ fn change_number(report: &mut Report, name: &str, by: u64) -> Option<()> {
     Some(())
 }
 
+/// Changes a duration of the first finding of `cause` that states it.
+fn change_time(
+    report: &mut Report,
+    cause: Cause,
+    name: &str,
+    to: fn(u64, u64) -> u64,
+) -> Option<()> {
+    let finding = report.findings.iter_mut().find(|it| it.cause == cause)?;
+    let lost_ns = finding.lost_ns;
+    match finding.facts.iter_mut().find(|(of, _)| *of == name)? {
+        (_, Fact::Ns(ns)) => *ns = to(*ns, lost_ns),
+        _ => return None,
+    }
+    Some(())
+}
+
 /// Changes to reports, each of which a checker has to notice in every capture that it applies to.
 const SPOILS: &[(&str, Spoil)] = &[
+    ("a median of several waits that is longer than all of them together", |report| {
+        let think = report.findings.iter().find(|it| it.cause == Cause::ServerThink)?;
+        let cases = think.facts.iter().find(|(name, _)| *name == "cases")?;
+        let is_several = matches!(cases.1, Fact::Count(cases) if cases > 1);
+        is_several.then_some(())?;
+        change_time(report, Cause::ServerThink, "p50_ns", |_, lost_ns| 2 * lost_ns)
+    }),
+    ("round trips that take more than the cost", |report| {
+        change_number(report, "round_trips", 1_000)
+    }),
     ("a later time", |report| {
         first_evidence(report)?.last_mut()?.after_ns += 1_000;
         Some(())
@@ -189,6 +215,19 @@ fn a_false_number_is_noticed_in_every_capture() {
     for ((what, _), count) in SPOILS.iter().zip(applied) {
         assert!(count > 0, "no capture has {what}");
     }
+}
+
+/// Half of the pauses cannot take longer than all of them together.
+#[test]
+fn a_false_time_of_pauses_is_noticed() {
+    let name = "client_pauses_inside_its_request";
+    let trace = traces().into_iter().find(|(of, _)| of == name).expect("a trace").1;
+    let bytes = capture(&trace, trace.vantages[0]);
+    let mut report = diagnose(&bytes);
+    assert_eq!(false_claims(&report, &bytes), [""; 0]);
+    let longer =
+        change_time(&mut report, Cause::ClientThink, "longest_ns", |_, cost_ns| cost_ns + 1);
+    assert!(longer.is_some() && !false_claims(&report, &bytes).is_empty());
 }
 
 #[test]

@@ -21,6 +21,13 @@ const CONTRADICTED: &[(Cause, Role, &str, &str, &str)] = &[
         "rto_min",
         "of what was sent again arrived",
     ),
+    (
+        Cause::TlsHandshake,
+        Role::Server,
+        "older",
+        "session tickets that the server issues",
+        "TLS 1.3 with session tickets",
+    ),
     (Cause::SynRetransmit, Role::Network, "reporter", "conntrack -S", "add a route"),
     (Cause::SynRetransmit, Role::Network, "queue_open", "ListenOverflows", "connect timeout"),
     (Cause::ReverseDnsTimeout, Role::Resolver, "private", "+trace", "RFC 6303"),

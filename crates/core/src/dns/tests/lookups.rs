@@ -452,3 +452,24 @@ fn a_name_without_the_type_asked_for_is_no_failed_search() {
     );
     assert!(lookups.iter().all(|lookup| !lost(lookup).contains("dns_search")));
 }
+
+#[test]
+fn a_failure_that_comes_late_has_the_time_until_it() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         2.000 q 4000 10.0.0.53 1 A db.example.com
+         9.000 r 4000 10.0.0.53 1 A db.example.com SERVFAIL",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_failure 8999");
+}
+
+#[test]
+fn a_query_younger_than_the_slowest_answer_may_still_be_answered() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         4.000 q 4000 10.0.0.53 1 A db.example.com",
+    );
+    let slowest = |ns: Option<u64>| lookup.may_still_be_answered(|_| ns);
+    assert!(slowest(Some(12_000_000_000)));
+    assert!(!slowest(Some(3_000_000_000)) && !slowest(None));
+}

@@ -6,7 +6,7 @@ use crate::model::Cause;
 
 /// How the cause is recognised in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules {
-    shows: |query| query.answered_ns.is_some(),
+    shows: |query| query.answered_ns.is_some() && !query.is_failure(),
     is_wait: true,
     prove,
     ..LookupRules::PLAIN

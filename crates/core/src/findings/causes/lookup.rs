@@ -103,9 +103,15 @@ pub(in crate::findings) fn add_up(
         let begun = cut_short && query.first_fragment.is_some();
         shown.add("begun", u64::from(begun));
         shown.add("cut_short", u64::from(cut_short && !begun));
-        // The time of a failure is that of its own server.
-        let is_other = query.server != clearest.server || !query.is_failure();
-        let counts = cause != Cause::DnsFailure || !is_other;
+        // The time of answers is that of those which the sentence names: the failures of the
+        // server, the one late answer of the look-up, or the answers of the next server.
+        let is_same = query.server == clearest.server;
+        let counts = match cause {
+            Cause::DnsFailure => is_same && query.is_failure(),
+            Cause::DnsSlow => std::ptr::eq(query, clearest),
+            Cause::DnsTimeout => !is_same,
+            _ => true,
+        };
         if let Some(answered_ns) = query.answered_ns.filter(|_| counts) {
             shown.measure("answer_p50_ns", answered_ns.saturating_sub(query.sent_ns));
         }

@@ -6,7 +6,8 @@
 use super::rules::Cost;
 use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
-use crate::findings::tally::{EndpointTally, Sample, Tally};
+use crate::findings::tally::{EndpointTally, RoundTrips, Sample, Tally};
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
 use crate::wire::Endpoint;
 
@@ -37,7 +38,7 @@ fn show(sample: &Sample, proof: &mut Proof) {
 }
 
 /// Returns the number of round trips, and how many of them reused connections would save.
-fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
+fn facts(finding: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
     let mut facts = Facts::new();
     let exchanges = endpoint.all.exchanges.max(1);
     let ledger = &endpoint.all.ledger;
@@ -50,8 +51,9 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
     // also contains queueing and late answers.
     let answered = endpoint.all.exchanges.saturating_sub(trips.unanswered);
     let round_trips = answered + connects + trips.waits + trips.granted;
-    if round_trips > 0 {
-        facts.insert("round_trips", Fact::Count(round_trips));
+    facts.extend(of_trips(finding.lost_ns, round_trips, trips));
+    if endpoint.handshakes.older > 0 {
+        facts.insert("older", Fact::Count(endpoint.handshakes.older));
     }
     if trips.granted > 0 {
         facts.insert("granted", Fact::Count(trips.granted));
@@ -71,6 +73,24 @@ fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> F
         facts.insert("reuse_ns", Fact::Ns(reuse_ns));
     }
     facts
+}
+
+/// Returns the number of round trips that took `cost_ns`, and their mean where it differs from the
+/// usual round trip by more than measurements do. Exchanges without an answer take a part of the
+/// cost, and an unknown number of round trips.
+fn of_trips(cost_ns: u64, count: u64, trips: &RoundTrips) -> Facts {
+    let sum_ns = count.saturating_mul(trips.base.quantile_ns(0.5));
+    let is_cost = sum_ns.abs_diff(cost_ns) <= sum_ns / ALIKE_PART;
+    match count {
+        0 => Facts::new(),
+        _ if is_cost => Facts::from([("round_trips", Fact::Count(count))]),
+        _ if trips.unanswered == 0 => Facts::from([
+            ("round_trips", Fact::Count(count)),
+            ("trip_mean_ns", Fact::Ns(cost_ns / count)),
+        ]),
+        _ if sum_ns < cost_ns => Facts::from([("least_trips", Fact::Count(count))]),
+        _ => Facts::new(),
+    }
 }
 
 /// Excludes the application and losses. No application answers a handshake, so a handshake that

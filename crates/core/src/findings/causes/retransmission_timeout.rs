@@ -51,11 +51,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         "not_acknowledged",
         acks_seen && !spurious && !gap.repair.deaf && is_repaired,
     );
-    proof.rule_out(
-        Cause::FastRecovery,
-        "no_duplicate_acks",
-        acks_seen && gap.duplicates.first.is_none(),
-    );
+    let reported = gap.duplicates.count > 0 || gap.duplicates.any_since(sent.time_ns);
+    proof.rule_out(Cause::FastRecovery, "no_duplicate_acks", acks_seen && !reported);
     proof.rule_out(
         Cause::ZeroWindow,
         "window_open",

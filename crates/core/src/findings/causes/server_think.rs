@@ -44,23 +44,38 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
         facts.insert("kinds", Fact::Text(kinds));
     }
     facts.extend(perhaps_distance(cause, endpoint));
-    if 2 * cause.shown.count(WITHIN_RESPONSE) > cause.exchanges {
-        let place = "in the midst of a response that has begun";
-        facts.insert("where", Fact::Text(place.into()));
-    }
     let left = cause.shown.count(LEFT);
-    if left > 0 && left == cause.exchanges {
-        let place = "from the end of the request until the client leaves or the capture ends";
-        facts.insert("where", Fact::Text(place.into()));
-    } else if left > 0 {
-        let place = "from the end of the request to the start of the response, or until the client \
-                     leaves or the capture ends";
+    if let Some(place) = place(cause.exchanges, cause.shown.count(WITHIN_RESPONSE), left) {
         facts.insert("where", Fact::Text(place.into()));
     }
     if cause.shown.count(LEFT_NS) > cause.lost_ns / 2 {
         facts.insert("unanswered", Fact::Count(left));
     }
     facts
+}
+
+/// Returns where the longest silences of `exchanges` lie, of which `within` are within the response
+/// and `left` are in exchanges without one; `None` if all lie before the response.
+fn place(exchanges: u64, within: u64, left: u64) -> Option<&'static str> {
+    match (within, left) {
+        (0, 0) => None,
+        (_, 0) if within >= exchanges => Some("in the midst of a response that has begun"),
+        (_, 0) => Some(
+            "from the end of the request to the start of the response, or in the midst of a \
+             response that has begun",
+        ),
+        (0, _) if left >= exchanges => {
+            Some("from the end of the request until the client leaves or the capture ends")
+        }
+        (0, _) => Some(
+            "from the end of the request to the start of the response, or until the client \
+             leaves or the capture ends",
+        ),
+        _ => Some(
+            "from the end of the request to the start of the response, in the midst of a \
+             response that has begun, or until the client leaves or the capture ends",
+        ),
+    }
 }
 
 /// Returns facts about the longest waits if a tenth of the waits have most of the time, because the
@@ -73,13 +88,21 @@ fn facts_of_longest(waits: &Histogram) -> Facts {
     Facts::from([("few", Fact::Count(count)), ("few_least_ns", Fact::Ns(least_ns))])
 }
 
-/// Returns the kinds of requests on which the server spent most of its time, with a mean for each.
+/// Returns the kinds of requests on which the server spent most of its time, with the mean of its
+/// time for each. A kind is named only if that mean is not below the mean of all exchanges, of
+/// which many may be of no known kind: then it is not below that of the exchanges left unnamed.
 fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
     let spent_ns = |group: &Group| group.ledger.of(Owner::Server);
+    let all = &endpoint.all;
+    let is_slow = |group: &Group| {
+        let [kind, all] = [(group, all), (all, group)]
+            .map(|(of, times)| u128::from(spent_ns(of)) * u128::from(times.exchanges));
+        kind >= all
+    };
     let mut kinds: Vec<_> = endpoint
         .kinds
         .iter()
-        .filter(|(name, group)| !name.is_empty() && spent_ns(group) > 0)
+        .filter(|(name, group)| !name.is_empty() && spent_ns(group) > 0 && is_slow(group))
         .collect();
     kinds.sort_by_key(|(name, group)| (std::cmp::Reverse(spent_ns(group)), *name));
     let named = kinds.iter().take(KINDS_NAMED).map(|(name, group)| {

@@ -58,12 +58,15 @@ fn facts(
 }
 
 fn of_handshakes(endpoint: &EndpointTally) -> Facts {
-    let Handshakes { full, resumed, ref times, certificate_max_bytes } = endpoint.handshakes;
+    let Handshakes { full, resumed, older, ref times, certificate_max_bytes } = endpoint.handshakes;
     let of_resumed = if resumed > 0 { Fact::Count(resumed) } else { Fact::Text("none".into()) };
     let mut facts =
         Facts::from([("handshakes", Fact::Count(full + resumed)), ("resumed", of_resumed)]);
     if resumed > 0 {
         facts.insert("full", Fact::Count(full));
+    }
+    if older > 0 {
+        facts.insert("older", Fact::Count(older));
     }
     if times.count() > 0 {
         facts.insert("p50_ns", Fact::Ns(times.quantile_ns(0.5)));

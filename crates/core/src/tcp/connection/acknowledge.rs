@@ -9,7 +9,7 @@ use crate::tcp::path::is_initial_ttl;
 use crate::tcp::sender::Near;
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::ACK_WITHIN_NS;
-use crate::wire::Segment;
+use crate::wire::{Segment, TcpFlags};
 
 impl Connection {
     /// Processes the ACK in `segment` for data of the peer of `side`.
@@ -46,7 +46,9 @@ impl Connection {
         }
         let dsack = self.senders[peer].history().counts.dsacks > dsacks;
         self.settle_suspended(side, segment, dsack, una_now > una);
-        let missing = self.senders[peer].skip_unseen();
+        // A RST acknowledges whatever segment it answers, in the stream or not (RFC 9293 §3.10.7.1).
+        let is_rst = segment.flags.has(TcpFlags::RST);
+        let missing = if is_rst { None } else { self.senders[peer].skip_unseen() };
         if let Some(missing) = missing {
             self.arrived_unseen(side.peer());
             self.skip_missing(missing, side.peer(), segment, shared);

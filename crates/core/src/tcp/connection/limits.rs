@@ -39,6 +39,9 @@ impl Connection {
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
             self.faults_mut().cut_headers += 1;
         }
+        if self.setup.lacks_ecn() {
+            return;
+        }
         let [own, peer] = [side, side.peer()].map(|side| side as usize);
         if segment.facts.has(SegmentFlags::ECN_CE) {
             self.senders[own].history_mut().ecn.marked += 1;

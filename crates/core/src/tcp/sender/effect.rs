@@ -445,8 +445,8 @@ impl Sender {
         holes.follow_reports(una >= nxt, all && losses.has_recovered(una), segment.time_ns);
     }
 
-    /// Skips data that was acknowledged though it is missing in the capture. Returns its length,
-    /// bytes.
+    /// Skips data that was acknowledged though it is missing in the capture. Returns the length of
+    /// what is missing, bytes: data behind a hole was seen.
     #[inline]
     pub fn skip_unseen(&mut self) -> Option<u64> {
         if self.una_seen() > self.in_order() { self.skip_to_acked() } else { None }
@@ -459,16 +459,15 @@ impl Sender {
         if una_seen > self.nxt + WINDOW_MAX_BYTES {
             return None;
         }
-        // A FIN takes one position without data.
-        if self.fin() == Some(from) && una_seen == from + 1 {
+        // A FIN takes one position without data, and is the last.
+        if self.fin() == Some(from) {
             return None;
         }
-        if una_seen > self.nxt {
+        let beyond = una_seen.saturating_sub(self.nxt);
+        if beyond > 0 {
             self.extend_to(una_seen);
         }
-        if let Some(history) = &mut self.history {
-            history.holes.skip_to(una_seen);
-        }
-        Some(self.in_order() - from)
+        let of_holes = self.history.as_mut().map_or(0, |history| history.holes.skip_to(una_seen));
+        Some(of_holes + beyond)
     }
 }

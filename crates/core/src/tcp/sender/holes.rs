@@ -133,11 +133,17 @@ impl Holes {
         self.ranges.retain(|hole| hole.start < hole.end);
     }
 
-    /// Removes the holes before `position`, which was acknowledged.
-    pub fn skip_to(&mut self, position: u64) {
+    /// Removes the holes, and the parts of holes, before `position`, which was acknowledged. Returns
+    /// their length, bytes.
+    pub fn skip_to(&mut self, position: u64) -> u64 {
+        let before = self.bytes();
         self.in_order = position;
         self.ranges.retain(|hole| hole.end > position);
+        for hole in &mut self.ranges {
+            hole.start = hole.start.max(position);
+        }
         self.settle_in_order();
+        before - self.bytes()
     }
 
     /// Updates the position up to which everything was seen, after holes were filled.

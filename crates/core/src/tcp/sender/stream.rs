@@ -236,6 +236,10 @@ impl Sender {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         self.count_again(segment, kind, end);
+        if matches!(kind, Kind::Retransmission(_) | Kind::Fill(_)) && end > self.nxt {
+            // Its end is sent for the first time, as segments of another size repeat the stream.
+            self.extend_to(end);
+        }
         match kind {
             Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
                 self.rtts.repeat(start);
@@ -451,7 +455,7 @@ impl Sender {
         let unique = match kind {
             Kind::Probe => return,
             Kind::Fill(_) | Kind::Reordered => len,
-            _ => 0,
+            _ => end.saturating_sub(self.nxt),
         };
         match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {

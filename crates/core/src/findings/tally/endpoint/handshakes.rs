@@ -10,6 +10,8 @@ pub struct Handshakes {
     pub full: u64,
     /// Number of exchanges that included the handshake of a resumed session.
     pub resumed: u64,
+    /// Number of exchanges that included a handshake of a version before TLS 1.3.
+    pub older: u64,
     /// Time that each handshake took.
     pub times: Histogram,
     /// Greatest certificate flight, bytes.
@@ -21,6 +23,7 @@ impl Handshakes {
         if let Some(handshake) = exchange.handshake {
             let time_ns = exchange.ledger.of(Owner::Tls);
             self.add(handshake.resumed, time_ns, handshake.certificate_bytes);
+            self.older += u64::from(!handshake.is_tls13);
         }
     }
 
@@ -35,6 +38,7 @@ impl Handshakes {
     pub(super) fn merge(&mut self, other: &Self) {
         self.full += other.full;
         self.resumed += other.resumed;
+        self.older += other.older;
         self.times.merge(&other.times);
         self.certificate_max_bytes = self.certificate_max_bytes.max(other.certificate_max_bytes);
     }
