@@ -67,6 +67,21 @@ pub struct Framer {
     hunting: bool,
     /// The side that sent the last bytes, while no protocol is known.
     last: Option<Side>,
+    replies: Replies,
+}
+
+/// Replies that begin with a number (RFC 959 §4.2), as far as the server has sent any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Replies {
+    /// The server has sent nothing.
+    #[default]
+    Unseen,
+    /// The server greets otherwise.
+    Other,
+    /// The server greets with 120 or 220, and its last reply ended a command.
+    Final,
+    /// The server's last reply was a preliminary one: the final one follows.
+    Preliminary,
 }
 
 impl Framer {
@@ -81,6 +96,7 @@ impl Framer {
             protocol: Protocol::Turns,
             hunting: mid_stream,
             last: None,
+            replies: Replies::default(),
         }
     }
 
@@ -197,6 +213,31 @@ impl Framer {
     #[inline]
     pub fn set_late(&mut self, late: bool) {
         self.exchanges.late = late;
+    }
+
+    /// Returns whether the server has sent only a preliminary reply to the last command of FTP (RFC
+    /// 959 §4.2): the client waits for the final one, and the data goes over another connection.
+    pub fn owes_final_reply(&self) -> bool {
+        self.replies == Replies::Preliminary && self.protocol == Protocol::Turns
+    }
+
+    /// Follows the replies of a server whose protocol is not known.
+    fn follow_replies(&mut self, from: Side, bytes: &[u8]) {
+        let text = bytes.strip_suffix(b"\r\n").unwrap_or(bytes);
+        let last = text.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        self.replies = match (from, self.replies, last) {
+            (_, Replies::Other, _) => Replies::Other,
+            (Side::Client, Replies::Preliminary, _) => Replies::Final,
+            (Side::Client, replies, _) => replies,
+            (Side::Server, Replies::Unseen, [b'1' | b'2', b'2', b'0', b' ' | b'-', ..]) => {
+                Replies::Final
+            }
+            (Side::Server, Replies::Unseen, _) => Replies::Other,
+            (Side::Server, _, [b'1', b'0'..=b'5', b'0'..=b'9', b' ' | b'-', ..]) => {
+                Replies::Preliminary
+            }
+            (Side::Server, ..) => Replies::Final,
+        };
     }
 
     /// Returns whether the last push belongs to no exchange: nothing requested it and nothing waits
@@ -334,6 +375,9 @@ impl Framer {
         if *skip > total {
             *skip -= total;
             return;
+        }
+        if self.protocol == Protocol::Turns && self.replies != Replies::Other {
+            self.follow_replies(from, bytes);
         }
         if total > 0 {
             self.run(from, bytes, missing, None, known, on);

@@ -14,6 +14,7 @@ pub struct Notes {
     without_acks: u64,
     cut_headers: u64,
     truncated: u64,
+    reversed_stamps: u64,
     super_packets: u64,
     mid_stream: u64,
     unscaled: u64,
@@ -108,6 +109,7 @@ impl Notes {
         self.duplicates += faults.duplicates;
         self.cut_headers += faults.cut_headers;
         self.truncated += faults.truncated;
+        self.reversed_stamps += faults.reversed;
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
         self.unsolicited += connection.unsolicited();
@@ -161,6 +163,7 @@ impl Notes {
         self.without_acks += other.without_acks;
         self.cut_headers += other.cut_headers;
         self.truncated += other.truncated;
+        self.reversed_stamps += other.reversed_stamps;
         self.super_packets += other.super_packets;
         self.mid_stream += other.mid_stream;
         self.unscaled += other.unscaled;
@@ -206,6 +209,7 @@ impl Notes {
             ("capture_duplicates", "count", self.duplicates),
             ("asymmetric_capture", "connections", self.one_sided),
             ("missing_acks", "connections", self.without_acks),
+            ("reversed_stamps", "count", self.reversed_stamps),
             ("truncated_headers", "count", self.cut_headers),
             ("truncated_payload", "count", self.truncated),
             ("super_packets", "count", self.super_packets),

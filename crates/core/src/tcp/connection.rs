@@ -41,6 +41,7 @@ pub use about::End;
 use cold::ColdState;
 pub use icmp::IcmpReport;
 use opening::TimestampCarrier;
+use roles::Roles;
 use std::sync::Arc;
 use steady::Steady;
 
@@ -75,8 +76,8 @@ pub struct Connection {
     pub first_ns: u64,
     /// The capture does not contain the beginning of the connection.
     pub mid_stream: bool,
-    /// The roles of client and server are certain.
-    knows_roles: bool,
+    /// What the roles of client and server follow from.
+    roles: Roles,
     options_cut: bool,
     is_tunnelled: bool,
     /// At the end of the capture the last request had no response.
@@ -97,7 +98,7 @@ pub struct Connection {
 /// Size of an open connection without rarely needed state. With its entry in the table it stays
 /// near 1 KiB.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Connection>() <= 1048);
+const _: () = assert!(size_of::<Connection>() <= 1056);
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
@@ -161,7 +162,7 @@ impl Connection {
             last: Sighting { time_ns: segment.time_ns, ..Sighting::default() },
             first_ns: segment.time_ns,
             mid_stream: !syn,
-            knows_roles: syn,
+            roles: if syn { Roles::Shown } else { Roles::Unknown },
             options_cut: false,
             left_unanswered: false,
             is_tunnelled: segment.facts.has(SegmentFlags::TUNNELLED),
@@ -198,7 +199,7 @@ impl Connection {
         } else {
             segment
         };
-        if !self.knows_roles && segment.payload_len > 0 {
+        if self.roles == Roles::Unknown && segment.payload_len > 0 {
             self.learn_roles(segment, payload);
         }
         let side =

@@ -112,6 +112,12 @@ impl Path {
         }
     }
 
+    /// Removes all samples for `side`, whose times turned out to be wrong.
+    #[cold]
+    pub fn forget(&mut self, side: Side) {
+        self.legs[side as usize] = LegRtt::default();
+    }
+
     /// Swaps the legs of client and server.
     pub fn swap(&mut self) {
         self.legs.swap(0, 1);

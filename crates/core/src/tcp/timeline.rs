@@ -343,6 +343,7 @@ impl Timeline {
         if let Some(exchange) = self.open.back_mut() {
             exchange.request_seen = true;
             exchange.asked = false;
+            exchange.asked_at = (at.positions[Side::Client as usize], at.time_ns);
             exchange.follows_event = event_came;
             exchange.response_seen = false;
             exchange.error = None;
@@ -356,7 +357,8 @@ impl Timeline {
         if self.interrupt() {
             return;
         }
-        self.settle_pauses(Some(at.time_ns), at.rtt_client_ns, position);
+        let is_receipt = self.pattern.receipts.include(at.seen.payload_bytes);
+        self.settle_pauses_before(Some(at.time_ns), at.rtt_client_ns, position, is_receipt);
         if at.open_ended {
             self.retire_all(at.rtt_client_ns, Outcome::Answered);
         } else {

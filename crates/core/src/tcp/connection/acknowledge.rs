@@ -59,12 +59,13 @@ impl Connection {
     }
 
     /// Adds `rtt_ns` as a sample of the path: `segment`, which `side` sends, acknowledges `covered`
-    /// bytes more, that long after the timed data passed. With a captured handshake a sample can
-    /// only lower the round trip. Otherwise it may be all that is known: an ACK that carries a
-    /// response was sent only with it, and a pure ACK may have been delayed, unless it comes too
-    /// soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
+    /// bytes more, that long after the timed data passed. With a captured handshake, if its stamps
+    /// are right, a sample can only lower the round trip. Otherwise it may be all that is known: an
+    /// ACK that carries a response was sent only with it, and a pure ACK may have been delayed,
+    /// unless it comes too soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
     fn sample_path(&mut self, side: Side, segment: &Segment, rtt_ns: u64, covered: u64) {
-        if !self.mid_stream {
+        let is_forgotten = !self.path.is_known(side) && self.faults().reversed > 0;
+        if !self.mid_stream && !is_forgotten {
             return self.path.sample(side, rtt_ns);
         }
         // Data acknowledged later than the initial RTO (RFC 6298 §2.1) was retransmitted.

@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Returns whether the content is unreadable: encrypted, or of an unknown protocol.
-    fn is_unreadable(&self) -> bool {
+    pub(super) fn is_unreadable(&self) -> bool {
         matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
     }
 
@@ -86,6 +86,18 @@ impl Connection {
     /// Returns whether the server sends unreadable data during a request.
     pub(super) fn response_overlaps(&self) -> bool {
         self.timeline.response_overlaps(self.passed(Side::Client)) && self.is_unreadable()
+    }
+
+    /// Returns whether the server sent unreadable data in `segment` before it can have received the
+    /// newest request: it has acknowledged nothing of that, and the data came sooner than a round
+    /// trip after it. The data belongs to an earlier message.
+    pub(super) fn precedes_request(&self, segment: &Segment) -> bool {
+        let acked = self.senders[Side::Client as usize].una_seen();
+        let rtt_ns = self.path.known_rtt_ns(Side::Server);
+        self.is_unreadable()
+            && self.timeline.asked_at().is_some_and(|(position, at_ns)| {
+                acked <= position && segment.time_ns < at_ns + rtt_ns
+            })
     }
 
     /// Processes unreadable data of the client, which may continue its request.

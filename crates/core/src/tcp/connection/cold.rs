@@ -143,6 +143,10 @@ pub struct CaptureFaults {
     pub clock_set_ns: u64,
     /// Time by which the capture's clock was set back and is still behind, ns.
     pub behind_ns: u64,
+    /// Number of ACKs that are stamped before what they acknowledge.
+    pub reversed: u64,
+    /// Last time that was given to a segment instead of its own, which was earlier, ns.
+    pub raised_ns: u64,
 }
 
 impl Connection {

@@ -1,7 +1,7 @@
 //! Processes payload, in the order of RFC 9293 §3.10.7.4: its position in the stream, what its
 //! sender knew by then, the silence that it ends, and its content.
 
-use crate::app::Side;
+use crate::app::{Protocol, Side};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::Sighting;
@@ -207,7 +207,8 @@ impl Connection {
         shared: &mut Shared,
     ) -> Ended {
         let &Data { side, segment, start, kind, arrived, .. } = data;
-        let overlaps_request = data.is_new_of(Side::Server) && self.response_overlaps();
+        let overlaps_request = data.is_new_of(Side::Server)
+            && (self.response_overlaps() || self.precedes_request(segment));
         if data.is_new_of(Side::Client) {
             self.continues_request(segment);
         }
@@ -336,7 +337,8 @@ impl Connection {
             // exchange waits for it.
             (self.timeline.cursor_ns, self.timeline.active) = before;
             if unsolicited {
-                self.timeline.end_before_pause();
+                // What TLS sends outside of exchanges after a pause is the alert that ends it.
+                self.timeline.end_before_pause(self.framer.protocol() == Protocol::Tls);
             }
             return;
         }

@@ -175,7 +175,9 @@ impl Connection {
             self.timeline.expect_nothing();
         }
         let closed = closed_ns.is_some();
-        let waiting = waiting && self.timeline.front().is_some_and(|it| it.request_seen);
+        let waiting = waiting
+            && self.timeline.front().is_some_and(|it| it.request_seen)
+            && !self.ends_with_goodbye();
         if waiting && !(closed && self.is_one_way()) {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
@@ -317,6 +319,7 @@ impl Connection {
         if self.mid_stream {
             let Some(other) = self.keep_back(exchange, shared, sink) else { return };
             exchange = other;
+            self.accuse_neither(&mut exchange);
         }
         self.count(&exchange, sink);
     }
@@ -550,6 +553,7 @@ impl Connection {
             let cut_short = self.senders[Side::Server as usize].in_recovery();
             let one_way = self.is_one_way();
             let unanswered = !one_way
+                && !self.ends_with_goodbye()
                 && self.timeline.front().is_some_and(|exchange| {
                     cut_short || exchange.request_seen && !exchange.response_seen
                 });

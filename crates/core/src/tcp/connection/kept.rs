@@ -59,6 +59,7 @@ impl Connection {
                 continue;
             }
             exchange.set_known_rtts(known_rtts_ns);
+            self.accuse_neither(&mut exchange);
             self.count(&exchange, sink);
         }
     }

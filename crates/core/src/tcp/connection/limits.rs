@@ -6,6 +6,7 @@ use crate::capture::{FrameId, LATEST_NS, STEP_NS};
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Owner, Slice, Slices};
+use crate::tcp::connection::cold::CaptureFaults;
 use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::Sender;
@@ -77,8 +78,19 @@ impl Connection {
         let behind_ns = if segment.time_ns >= last_ns { 0 } else { before.behind_ns };
         let time_ns = segment.time_ns.saturating_add(behind_ns).min(LATEST_NS);
         let back_ns = last_ns.saturating_sub(time_ns);
-        let steps = back_ns >= STEP_NS;
+        let reversed = back_ns > 0 && back_ns < STEP_NS && self.is_reversed(segment, &before);
+        let steps = back_ns >= STEP_NS || reversed;
         let time_ns = time_ns.max(last_ns);
+        if reversed {
+            let faults = self.faults_mut();
+            (faults.reversed, faults.raised_ns) = (before.reversed + 1, time_ns);
+            if !self.mid_stream && !self.setup.is_established() {
+                // The stamp of the SYN-ACK may be the wrong one.
+                self.path.forget(Side::Server);
+            }
+        } else if back_ns > 0 || before.raised_ns > 0 {
+            self.faults_mut().raised_ns = if back_ns > 0 { time_ns } else { 0 };
+        }
         if steps || behind_ns != before.behind_ns || clock_odd != before.clock_odd {
             let faults = self.faults_mut();
             faults.behind_ns = behind_ns.saturating_add(if steps { back_ns } else { 0 });
@@ -86,6 +98,27 @@ impl Connection {
             self.senders.iter_mut().for_each(Sender::clock_stepped);
         }
         Segment { time_ns, ..*segment }
+    }
+
+    /// Returns whether `segment`, which is stamped earlier than the segment before it, is the first to
+    /// acknowledge that: an effect has passed before its cause, so that one of the two stamps is wrong.
+    /// Interfaces and processors of one host deliver frames late, with the right times, but no ACK
+    /// leaves before what it acknowledges. The stamp before must be that of its frame.
+    fn is_reversed(&self, segment: &Segment, before: &CaptureFaults) -> bool {
+        let last_ns = self.last.time_ns;
+        let is_client = segment.from_high() == self.client_is_high;
+        let peer = if is_client { Side::Server } else { Side::Client };
+        let peer = &self.senders[peer as usize];
+        let syn_ns = match is_client {
+            true => self.setup.syn_ack_first_ns(),
+            false => self.setup.syn_first_ns(),
+        };
+        let opens = segment.flags.has(TcpFlags::SYN) || is_client;
+        let answers_syn = !self.setup.is_established() && opens && syn_ns == Some(last_ns);
+        let answers_data = peer.last.time_ns == last_ns && peer.is_first_acked_by(segment);
+        segment.flags.has(TcpFlags::ACK)
+            && last_ns != before.raised_ns
+            && (answers_syn || answers_data)
     }
 
     /// Counts a segment whose data was truncated, or that consists of joined segments.

@@ -2,6 +2,7 @@
 //! never acknowledged.
 
 use crate::app::Side;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::Outcome;
 use crate::tcp::connection::Connection;
@@ -17,11 +18,29 @@ impl Connection {
             // A handshake without a request is complete.
             _ if self.timeline.may_be_over() || self.timeline.is_ready() => Outcome::Answered,
             _ if has_begun && ends_with_it => Outcome::Answered,
+            _ if self.ends_with_goodbye() => Outcome::Answered,
             _ if self.unacknowledged_request().is_some() => Outcome::Unacknowledged,
             Some(by) if has_begun => Outcome::CutShort { by },
             Some(by) => Outcome::Closed { by },
             None => Outcome::Open,
         }
+    }
+
+    /// Returns whether the client's last message needed no response, in a protocol that does not
+    /// show which messages do: the client closed right behind it, the server received all of it and
+    /// closed without data. Such are goodbyes, and data that goes one way only. A client that waits
+    /// for a response closes later, and one that closes its side and waits gets a response.
+    pub(super) fn ends_with_goodbye(&self) -> bool {
+        let [client, server] = &self.senders;
+        let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] else { return false };
+        let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
+        self.is_unreadable()
+            && self.closed_first() == Some(Side::Client)
+            && self.ending().fin_ns[Side::Server as usize].is_some()
+            && left_ns <= client.last.time_ns + at_once_ns
+            && client.una_seen() >= client.nxt
+            && server.unseen_bytes() == 0
+            && self.timeline.is_unanswered()
     }
 
     /// Returns the side that closed of its own accord. A FIN that acknowledges the other side's FIN

@@ -1,10 +1,23 @@
 //! Decides which end is the client if the handshake was not captured.
 
 use crate::app::{Side, sender_side};
+use crate::model::{Cause, Owner};
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
 use crate::wire::Segment;
+
+/// What the roles of client and server of a connection follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Roles {
+    /// From the ports; a message may yet show them.
+    Unknown,
+    /// From the ports; no message had shown them before the first exchange was over.
+    Assumed,
+    /// From the handshake or from a message that only one of them sends.
+    Shown,
+}
 
 impl Connection {
     /// Determines client and server from `segment`. Ports only suggest the roles. A message that
@@ -15,7 +28,7 @@ impl Connection {
         let from_client = segment.from_high() == self.client_is_high;
         let side = if from_client { Side::Client } else { Side::Server };
         if self.has_exchanged() {
-            self.knows_roles = true;
+            self.roles = Roles::Assumed;
             return;
         }
         // In the middle of a message any bytes may occur.
@@ -23,9 +36,24 @@ impl Connection {
             return;
         }
         let Some(sender_side) = sender_side(payload) else { return };
-        self.knows_roles = true;
+        self.roles = Roles::Shown;
         if sender_side != side {
             self.swap_roles();
+        }
+    }
+
+    /// Makes the time of both applications unknown if either end may be the client: neither the
+    /// handshake nor a message shows it, and both ports may be ephemeral. A server that works looks
+    /// then like a client that pauses.
+    pub(super) fn accuse_neither(&self, exchange: &mut Exchange) {
+        let ports = [self.client().port, self.server().port];
+        let is_open = self.roles != Roles::Shown
+            && self.is_unreadable()
+            && ports.into_iter().all(may_be_ephemeral);
+        if is_open {
+            for from in [(Owner::Server, Cause::ServerThink), (Owner::Client, Cause::ClientThink)] {
+                exchange.revise(&Change::Unknown { from });
+            }
         }
     }
 
@@ -50,4 +78,15 @@ impl Connection {
         (cold.suspended, cold.contested, cold.doubted) = (None, None, None);
         cold.fast = None;
     }
+}
+
+/// Services whose connections last, so that a capture often begins amid them, at ports that old
+/// systems also give to clients. Source: IANA Service Name and Transport Protocol Port Number Registry
+/// (OpenVPN, SQL Server, Oracle, MQTT, NFS, iSCSI, MySQL, RDP, NATS).
+const LASTING_SERVICES: [u16; 9] = [1_194, 1_433, 1_521, 1_883, 2_049, 3_260, 3_306, 3_389, 4_222];
+
+/// Returns whether a client may have been given `port` by its system: from 32768 by Linux, from 49152
+/// by others (RFC 6335 §6), from 1025 to 5000 by Windows before Vista.
+fn may_be_ephemeral(port: u16) -> bool {
+    port >= 32_768 || (1_025..=5_000).contains(&port) && !LASTING_SERVICES.contains(&port)
 }

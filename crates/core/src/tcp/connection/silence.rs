@@ -243,6 +243,13 @@ impl Connection {
         if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_received_request() {
             slices.make_unknown(Cause::ServerThink);
         }
+        // The final reply waits for a transfer over another connection.
+        let owes_reply = gap.sender == Side::Server
+            && gap.turn == Turn::Continues
+            && self.framer.owes_final_reply();
+        if owes_reply {
+            slices.make_unknown(Cause::ServerThink);
+        }
         self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
         if self.trace().is_some() {
             let waiting = self.timeline.waiting(gap);
@@ -262,7 +269,7 @@ impl Connection {
         }
         // Data within a round trip of other data continues that: the peer could not have reacted.
         let apart = gap.len_ns() > self.path.known_base_rtt_ns();
-        if gap.sender == Side::Server && gap.turn == Turn::Continues && apart {
+        if gap.sender == Side::Server && gap.turn == Turn::Continues && apart && !owes_reply {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
             let position = self.senders[Side::Server as usize].nxt - gap.next_len;
             let own_ns = own.map(|slice| slice.ns).sum();

@@ -14,6 +14,7 @@ use crate::app::{ErrorCode, Label, Mark, Side};
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::roles::Roles;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
@@ -84,7 +85,7 @@ impl Connection {
         let calm = self.cold.as_ref().is_none_or(|cold| cold.is_quiet_except(is_about_response))
             && self.setup.confirmed
             && is_set_up
-            && self.knows_roles
+            && self.roles != Roles::Unknown
             && (self.pure_acks || self.path.base_rtt_ns() <= ACK_WITHIN_NS)
             // Without a captured handshake, a request that acknowledges the response is no sample
             // of the path.

@@ -26,6 +26,13 @@ impl Sender {
             && self.una_seen() == una
     }
 
+    /// Returns whether `ack`, not yet processed, is the first to acknowledge all data.
+    pub fn is_first_acked_by(&self, ack: &Segment) -> bool {
+        self.started()
+            && self.una_seen() < self.nxt
+            && self.sequence.position(ack.ack, self.nxt) == self.nxt
+    }
+
     /// Returns whether the receiver's last report of missing data (RFC 2018) says that it has what
     /// begins at `start`.
     pub fn is_sacked(&self, start: u64) -> bool {

@@ -20,6 +20,13 @@ impl Timeline {
         self.open.back().is_none_or(|exchange| exchange.response_end.is_some())
     }
 
+    /// Position of the client's stream at which the only request in progress begins, and the time
+    /// of that, ns; `None` if an answer has begun.
+    pub fn asked_at(&self) -> Option<(u64, u64)> {
+        let exchange = self.open.only().filter(|_| self.is_unanswered())?;
+        Some(exchange.asked_at)
+    }
+
     /// Time since which the oldest exchange in progress waits for its response to begin, ns.
     pub fn unanswered_since(&self) -> Option<u64> {
         let oldest = self.open.iter().find(|exchange| exchange.response_end.is_none())?;

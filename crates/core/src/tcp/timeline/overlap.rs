@@ -135,7 +135,13 @@ impl Timeline {
             return;
         }
         let position = positions[Side::Server as usize];
-        answer.settle_pauses(Some(client_data_ns), rtt_client_ns, position, &mut self.pattern);
+        answer.settle_pauses(
+            Some(client_data_ns),
+            rtt_client_ns,
+            position,
+            false,
+            &mut self.pattern,
+        );
         answer.end(Outcome::Answered);
         answer.ledger.add(Owner::Path, rtt_client_ns);
         self.done.push_back(answer);

@@ -25,11 +25,13 @@ impl Timeline {
         Some(pauses.last_since_ns)
     }
 
-    /// Removes the data after the last pause from the exchange.
-    pub fn end_before_pause(&mut self) {
+    /// Removes the data after the last pause from the exchange. It was a message of the server's own
+    /// accord unless it `ends` the connection.
+    pub fn end_before_pause(&mut self, ends: bool) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.end_before_pause();
-            self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
+            let count = u32::from(!ends);
+            self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(count);
         }
     }
 
@@ -54,9 +56,22 @@ impl Timeline {
     /// Decides about the pauses once the client continues at `next_ns` (`None`: it never does); the
     /// server's stream is at `position`.
     pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
+        self.settle_pauses_before(next_ns, rtt_client_ns, position, false);
+    }
+
+    /// Decides about the pauses as [`settle_pauses`](Self::settle_pauses). The client continues with
+    /// a message that may only acknowledge the last data (`is_receipt`).
+    pub(super) fn settle_pauses_before(
+        &mut self,
+        next_ns: Option<u64>,
+        rtt_client_ns: u64,
+        position: u64,
+        is_receipt: bool,
+    ) {
         let Self { open, pattern, open_ended, .. } = self;
         let paused = open.iter_mut().filter(|it| *open_ended || it.endless);
-        paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, pattern));
+        paused
+            .for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, is_receipt, pattern));
     }
 
     /// Decides at the end of a connection on which nothing was answered: returns whether its client

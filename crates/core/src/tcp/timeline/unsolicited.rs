@@ -4,7 +4,7 @@
 
 use super::{At, Timeline};
 use crate::app::Side;
-use crate::judge::thresholds::{AT_ONCE_PART, INITIAL_WINDOW_BYTES};
+use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS, INITIAL_WINDOW_BYTES};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::{Change, Exchange};
@@ -14,15 +14,23 @@ impl Timeline {
     /// Processes a message of the server that begins at `at` while the client's message before it
     /// may have acknowledged an event: it came at once after the event, and nothing came at once
     /// after it. A server that has something to answer answers about as fast as its client; the
-    /// message is the next event then, and nothing waited for it.
+    /// message is the next event then, and nothing waited for it. In a protocol that does not show
+    /// events, the client's message has the length of earlier receipts.
     pub(super) fn drop_acknowledgement(&mut self, at: &At) {
         let rtts_ns = at.rtt_client_ns + at.rtt_server_ns;
-        let acknowledges = |it: &Exchange| {
-            let idle_ns = it.idle_ns.saturating_sub(at.rtt_client_ns);
-            let waited_ns = at.time_ns.saturating_sub(it.start_ns + rtts_ns);
-            it.follows_event && it.is_unanswered() && idle_ns <= waited_ns / AT_ONCE_PART
-        };
-        if self.open.only().is_some_and(|it| acknowledges(it)) {
+        let Some(it) = self.open.only().filter(|it| it.is_unanswered()) else { return };
+        let idle_ns = it.idle_ns.saturating_sub(at.rtt_client_ns);
+        let waited_ns = at.time_ns.saturating_sub(it.start_ns + rtts_ns);
+        let bytes = it.first.payload_bytes;
+        let client = Side::Client as usize;
+        let sent_bytes = at.positions[client].saturating_sub(it.began_at[client]);
+        let is_receipt = !it.connects
+            && it.handshake.is_none()
+            && sent_bytes == u64::from(bytes)
+            && self.pattern.receipts.include(bytes);
+        if is_receipt && waited_ns <= HOST_DELAY_MAX_NS {
+            self.pattern.receipts.forget(bytes);
+        } else if (it.follows_event || is_receipt) && idle_ns <= waited_ns / AT_ONCE_PART {
             self.open.pop_front();
             self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
         }
@@ -62,6 +70,11 @@ impl Timeline {
             return;
         }
         if !is_first {
+            let idle_ns = exchange.idle_ns.saturating_sub(gap.rtt.base_ns);
+            let is_whole = pause.count == 1 && pause.gap.last.frame == exchange.first.frame;
+            if is_whole && idle_ns <= pause.longest_ns / AT_ONCE_PART {
+                self.pattern.receipts.note(exchange.first.payload_bytes);
+            }
             exchange.begin_after(&pause.gap.clone());
         } else if !is_known {
             exchange.rested_ns += exchange.ledger.of(Owner::Client);
@@ -80,6 +93,11 @@ impl Timeline {
         if let Some(exchange) = unanswered.filter(before_answer) {
             exchange.request_seen = exchange.connects || exchange.handshake.is_some();
         }
+    }
+
+    /// Returns whether one request is open, and nothing has answered it.
+    pub fn is_unanswered(&self) -> bool {
+        self.open.only().is_some_and(|it| it.is_unanswered() && !it.in_handshake)
     }
 
     /// Records that the client's last message was no request: both sides closed after it.
