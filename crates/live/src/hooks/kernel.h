@@ -105,6 +105,7 @@ struct iov_iter {
 
 struct msghdr {
     struct iov_iter msg_iter;
+    unsigned int msg_flags;
 };
 
 // x86_64: arguments of a system call, and the code segment (0x33 for a 64-bit program).

@@ -4,11 +4,12 @@
 // `tcp_sendmsg_locked` fires before each segment that a send call fills, `sock_send_length` at its
 // end. A thread that slept between two of these events, the first of which found the buffer full,
 // waited for memory: sk_stream_wait_memory() is the only sleep there but for a page fault. A sender
-// that does not block is refused instead: its call takes nothing (EAGAIN) or a part; it waits until
-// it calls again.
+// that does not block never waits there. It is refused instead: its call takes nothing (EAGAIN) or a
+// part; it waits until it calls again.
 #include "sndbuf_wait.h"
 
 enum { EAGAIN = 11 };
+enum { MSG_DONTWAIT = 0x40 };
 enum { SOCK_NOSPACE = 1 << 2 };
 
 struct {
@@ -45,7 +46,7 @@ INLINE int is_full(struct sock *sk) {
 INLINE void end_wait(struct sndbuf_socket *known, struct sock *sk, u64 now) {
     struct sndbuf_count *count = &known->count;
     u32 tid = bpf_get_current_pid_tgid();
-    if (known->event_ns && known->is_full && known->tid == tid && known->nvcsw != sleeps()) {
+    if (known->event_ns && known->may_wait && known->tid == tid && known->nvcsw != sleeps()) {
         u64 waited = now - known->event_ns;
         count->waits += 1;
         count->wait_ns += waited;
@@ -101,7 +102,7 @@ int tcp_sendmsg_locked(u64 *ctx) {
     known->event_ns = now;
     known->tid = bpf_get_current_pid_tgid();
     known->nvcsw = sleeps();
-    known->is_full = is_full(sk);
+    known->may_wait = is_full(sk) && !(READ(msg->msg_flags) & MSG_DONTWAIT);
     return 0;
 }
 

@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct sndbuf_count) == 88, "sndbuf_wait/mod.rs: COUNT_BYT
 // Of a socket that is open; the key is its address.
 struct sndbuf_socket {
     struct flow flow;
-    u32 is_full; // at the last event: no memory for another segment
+    u32 may_wait; // at the last event: no memory for another segment, and the call blocks
     u32 tid; // the thread that made the last event
     u32 padding;
     u64 event_ns; // the last event of the send call that is under way; 0: none is
