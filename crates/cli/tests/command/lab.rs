@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tcpwhy_testing::{alone, skip};
+use tcpwhy_testing::{alone, skip, undisturbed};
 
 fn lab(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
@@ -90,6 +90,10 @@ const NGINX: [&str; 15] = [
 #[test]
 fn lab_names_what_nginx_does_wrong_and_repairs_it() {
     let _alone = alone();
+    undisturbed(nginx_is_named_and_repaired);
+}
+
+fn nginx_is_named_and_repaired() {
     let Some(story) = story(NGINX[0], &NGINX[1..]) else { return };
     let truth = &story["labels"]["faulty"]["causes"][0];
     for vantage in ["client", "server"] {

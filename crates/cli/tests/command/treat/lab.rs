@@ -1,6 +1,7 @@
 //! Faults of real software, cured while the load runs: `tcpwhy lab … --treat`.
 
 use super::*;
+use tcpwhy_testing::undisturbed;
 
 /// Runs `tcpwhy lab`; `None` without root or where a program of the case is missing, which is said.
 fn lab(arguments: &[&str]) -> Option<Value> {
@@ -60,6 +61,10 @@ fn a_transfer_through_a_small_send_buffer_becomes_fast_while_it_is_under_way() {
 
 #[test]
 fn treatments_bring_what_fixes_bring() {
+    undisturbed(all_treatments_bring_what_fixes_bring);
+}
+
+fn all_treatments_bring_what_fixes_bring() {
     let Some(told) = lab(&["verify", "--treat", "--short", "--no-progress"]) else { return };
     let schema = include_str!("../../../../../docs/lab-treat.schema.json");
     let schema = serde_json::from_str(schema).expect("a schema");
