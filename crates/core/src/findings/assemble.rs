@@ -28,7 +28,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     let scans = scans::Scans::of(&tally);
     let faults = Faults::of(&tally, floors, &scans);
     let mut findings = faults.findings(&tally, wall_ns);
-    let floods = floods(&tally, &scans);
+    let floods = floods(&tally, &scans, wall_ns);
     findings.retain(|finding| {
         finding.cause.family() != Family::SetUp
             || floods.iter().all(|flood| flood.culprit.endpoint != finding.culprit.endpoint)
@@ -209,7 +209,7 @@ pub(super) fn finding(
             connections: cause.connections.min(of_connections),
         },
         lost_ns: cause.lost_ns,
-        share: cause.lost_ns as f64 / wall_ns.max(1) as f64,
+        share: share_of(cause.lost_ns, wall_ns),
         latency: all.latency(),
         counterfactual: prediction::around(likely, needed_ns),
         confidence: confidence::of(key.cause, cause, tally.is_flawed(), chance),
@@ -227,6 +227,11 @@ pub(super) fn finding(
         is_unseen: false,
         load: None,
     }
+}
+
+/// Returns the part that `lost_ns` is of the time of all exchanges.
+fn share_of(lost_ns: u64, wall_ns: u64) -> f64 {
+    lost_ns as f64 / wall_ns.max(1) as f64
 }
 
 /// Returns the sums of all parts. Of equally clear instances, that of the greatest part is kept,
@@ -261,7 +266,7 @@ fn facts_of(
     facts
 }
 
-fn floods(tally: &Tally, scans: &scans::Scans) -> Vec<Finding> {
+fn floods(tally: &Tally, scans: &scans::Scans, wall_ns: u64) -> Vec<Finding> {
     let floods = tally.endpoints.iter().filter_map(|(&server, endpoint)| {
         let source = endpoint.set_ups.flood.only_source();
         if source.is_some_and(|client| scans.is_of(client, server)) {
@@ -272,7 +277,8 @@ fn floods(tally: &Tally, scans: &scans::Scans) -> Vec<Finding> {
         let waiting = || tally.causes.of(server).filter(waits).map(|(_, cause)| cause);
         let exchanges = waiting().map(|cause| cause.exchanges).sum();
         let lost_ns = waiting().map(|cause| cause.lost_ns).sum();
-        syn_flood::recognise(server, endpoint, exchanges, lost_ns)
+        let flood = syn_flood::recognise(server, endpoint, exchanges, lost_ns)?;
+        Some(Finding { share: share_of(lost_ns, wall_ns), ..flood })
     });
     floods.collect()
 }

@@ -50,6 +50,8 @@ fn waits_for_a_flooded_listener_are_caused_by_the_flood() {
     assert_eq!(flood.cause, Cause::SynFlood);
     assert_eq!(flood.affected.exchanges, 2);
     assert!((3_990..4_010).contains(&(flood.lost_ns / 1_000_000)), "{} ns", flood.lost_ns);
+    let share = flood.lost_ns as f64 / report.totals.wall_ns as f64;
+    assert!((flood.share - share).abs() < 1e-9, "{} of {share}", flood.share);
     let others: Vec<_> = report.findings[1..].iter().map(|finding| finding.cause.id()).collect();
     assert!(others.is_empty(), "{others:?}");
 }
