@@ -1,6 +1,6 @@
 //! The `tcpwhy` command: arguments, files, exit codes and progress. It contains no analysis.
 
-// What is printed goes through `output`, which makes it inert.
+// All text is printed by `output`, which removes control characters.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod analysis;

@@ -136,7 +136,7 @@ fn journal() -> Journal {
 fn sockets_of(sockets: &Sockets, setting: Setting) -> Result<ExitCode, Error> {
     let course = &sockets.course;
     let asked = sockets.asked(setting);
-    // What makes it impossible is said before anything is measured.
+    // A treatment that is impossible is refused before anything is measured.
     let (changes, counts) = treat::plan_sockets(&asked)?;
     if course.dry_run {
         let text = match course.json {

@@ -163,7 +163,7 @@ fn check_reports(tainted: &Tainted, how: &Capture) {
     let file = |name: &str| fs::read(folder.join(name)).expect("it was written");
     tainted.tokens.assert_clean(&file("report.html"), true, &place(&"the page"));
     let comments = packets::beside_packets(&file("annotated.pcapng"));
-    // What the capture says itself stays in its copy.
+    // Comments of the capture itself stay in its copy, and are no annotations.
     let added = tainted.texts.iter().fold(comments, |rest, text| without(&rest, text.as_bytes()));
     tainted.tokens.assert_clean(&added, true, &place(&"annotations"));
     tcpwhy(&folder, &[FILE, "--parquet", "tables"]);

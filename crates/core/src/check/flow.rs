@@ -123,7 +123,7 @@ impl Flow {
     pub fn original(&self, index: usize) -> Option<&Seg> {
         let seg = self.segs.get(index)?;
         let same = |it: &&Seg| it.takes_space() && it.at < seg.end() && seg.at < it.end();
-        // What continues beyond all that was sent before repeats nothing.
+        // A segment that begins behind all data sent before repeats nothing.
         let is_new = !seg.takes_space() || seg.at >= self.sent(seg.from, index);
         if is_new { None } else { self.by(seg.from, index).rev().find(same) }
     }

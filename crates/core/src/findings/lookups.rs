@@ -327,7 +327,7 @@ fn attribute(
 ) {
     let answering = &known.answering;
     let server_asked = &lookup.queries[0].server;
-    // What the server has shown is a better prediction than the distance of its network.
+    // The server's fastest answer is a better prediction than the distance of its network.
     let shown_ns = known.fastest_ns.get(server_asked).copied().filter(|&ns| ns < SLOW_MIN_NS);
     let fair_ns = shown_ns.or_else(|| known.distances.to(server_asked));
     let parts = lookup.split(fair_ns, unseen_ns);

@@ -76,7 +76,7 @@ pub struct Connection {
     pub first_ns: u64,
     /// The capture does not contain the beginning of the connection.
     pub mid_stream: bool,
-    /// What the roles of client and server follow from.
+    /// The evidence from which the roles of client and server follow.
     roles: Roles,
     options_cut: bool,
     is_tunnelled: bool,

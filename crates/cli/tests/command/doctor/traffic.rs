@@ -86,7 +86,7 @@ fn is_closed(stream: &TcpStream) -> bool {
 /// Answers the requests of a connection until its client leaves.
 fn converse(mut stream: TcpStream, behaviour: Behaviour, counts: &Counted) {
     stream.set_nodelay(true).expect("an option");
-    // What waits in this buffer was not sent yet, and counts nevertheless.
+    // Bytes in this buffer were not sent yet, and count nevertheless.
     socket2::SockRef::from(&stream).set_send_buffer_size(16 << 10).expect("an option");
     let (mut head, mut bytes) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = stream.read(&mut bytes) {

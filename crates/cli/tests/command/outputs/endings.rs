@@ -141,7 +141,7 @@ fn without_nameless_files_no_signal_but_kill_leaves_a_temporary_file() {
         let folder = place.folder("out");
         let words = made.words(&place.join("endless.pcap"), &folder);
         let clean = || {
-            // What SIGKILL left, which nothing can prevent, is not in the way of the next run.
+            // A file that SIGKILL left, which nothing can prevent, does not hinder the next run.
             for name in names(&folder) {
                 if name.to_string_lossy().starts_with(".tcpwhy-") {
                     fs::remove_file(folder.join(name)).expect("a file");

@@ -105,7 +105,7 @@ impl Tally {
                 self.closed_unanswered(connection, exchange);
             }
             Outcome::Error(code) => {
-                // What asks for credentials is counted by itself: the client may have them.
+                // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
                 let chain =
                     Chain::of(Cause::ErrorResponses, sender, cost_ns(exchange), gap(exchange));
