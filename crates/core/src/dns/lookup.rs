@@ -429,15 +429,17 @@ impl Lookup {
         self.queries.iter().any(|one| self.queries.iter().any(|other| races(one, other)))
     }
 
-    /// Returns whether the server of `query` left another query of this type unanswered that was
-    /// sent alone, and so could not take part in a race.
+    /// Returns whether the server of `query` left a query of this type unanswered that was sent
+    /// alone, and so could not take part in a race: no query of another type was under way at that
+    /// time, and none was sent right behind it.
     pub fn leaves_lone_queries_unanswered(&self, query: &Query) -> bool {
-        let under_way = |other: &Query, at_ns: u64| {
-            other.sent_ns <= at_ns && other.answered_ns.is_none_or(|answer_ns| answer_ns > at_ns)
+        let is_beside = |other: &Query, it: &Query| match other.sent_ns.checked_sub(it.sent_ns) {
+            Some(behind_ns) if behind_ns > 0 => behind_ns < QUERY_RETRY_MIN_NS,
+            _ => other.answered_ns.is_none_or(|answer_ns| answer_ns > it.sent_ns),
         };
         let is_alone = |it: &Query| {
             let mut others = self.queries.iter().filter(|other| other.qtype != it.qtype);
-            !others.any(|other| under_way(other, it.sent_ns))
+            !others.any(|other| is_beside(other, it))
         };
         let alike = self.attempts(query.step, query.qtype).filter(|it| it.server == query.server);
         alike.filter(|it| it.answered_ns.is_none()).any(is_alone)

@@ -237,7 +237,7 @@ impl Measured {
         Finding {
             affected: Affected { exchanges, of_exchanges: exchanges, connections: 0 },
             lost_ns,
-            share: lost_ns as f64 / report.totals.wall_ns.max(1) as f64,
+            share: findings::share_of(lost_ns, report.totals.wall_ns),
             latency: report.latency,
             counterfactual: Prediction::exactly(report.latency),
             confidence: findings::confidence_of(cause, exchanges),

@@ -67,7 +67,7 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
     let endpoint = report.endpoints.first();
     let mut finding = Finding {
         lost_ns,
-        share: lost_ns as f64 / report.totals.wall_ns.max(1) as f64,
+        share: findings::share_of(lost_ns, report.totals.wall_ns),
         latency: report.latency,
         counterfactual: prediction::around(hit.without.latency().at_most(&report.latency), 0),
         is_unseen: is_captured,

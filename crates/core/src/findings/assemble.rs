@@ -6,7 +6,7 @@ use crate::app::Side;
 use crate::findings::causes::{rules, syn_flood};
 use crate::findings::client_isolated::IsolatedClients;
 use crate::findings::facts::Facts;
-use crate::findings::floors::{Case, Floors};
+use crate::findings::floors::{Case, Floors, share_of};
 use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
@@ -227,11 +227,6 @@ pub(super) fn finding(
         is_unseen: false,
         load: None,
     }
-}
-
-/// Returns the part that `lost_ns` is of the time of all exchanges.
-fn share_of(lost_ns: u64, wall_ns: u64) -> f64 {
-    lost_ns as f64 / wall_ns.max(1) as f64
 }
 
 /// Returns the sums of all parts. Of equally clear instances, that of the greatest part is kept,

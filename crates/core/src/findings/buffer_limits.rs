@@ -1,7 +1,7 @@
 //! Waits for room in a window or a buffer. They are faults if they cost enough, and if more room,
 //! or a reader that reads faster, would have avoided them.
 
-use crate::findings::floors::Floors;
+use crate::findings::floors::{Floors, share_of};
 use crate::findings::proof::Shown;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
@@ -40,7 +40,7 @@ pub(super) fn is_short(
 
 /// Returns the share of `cause` in the time at an endpoint.
 fn share(cause: &CauseTally, endpoint: &EndpointTally) -> f64 {
-    cause.lost_ns as f64 / endpoint.all.ledger.total_ns().max(1) as f64
+    share_of(cause.lost_ns, endpoint.all.ledger.total_ns())
 }
 
 /// Returns the cost of `cause` for a typical exchange, ns.

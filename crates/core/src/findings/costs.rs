@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::findings::assemble::finding;
 use crate::findings::causes::{COSTS, Cost, OwnedCost, rules};
 use crate::findings::facts::Facts;
-use crate::findings::floors::Floors;
+use crate::findings::floors::{Floors, share_of};
 use crate::findings::proof::Proof;
 use crate::findings::slow::{Firsts, Tail};
 use crate::findings::tally::{CauseTally, EndpointTally, Key, Tally};
@@ -123,7 +123,7 @@ fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding
     }
     let mut finding = finding(key.culprit, &[(&key, &tallied)], tally, wall_ns);
     finding.lost_ns = cost_ns;
-    finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
+    finding.share = share_of(cost_ns, wall_ns);
     if tallied.exchanges == 0 {
         spread(of_endpoint, total_ns, &mut finding);
     }

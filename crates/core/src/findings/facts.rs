@@ -23,6 +23,9 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
     if cause.exchanges == 0 {
         facts.clear();
     }
+    if (rules.count)(cause) == 0 {
+        facts.remove("count");
+    }
     let (message, peer) = match key.sender {
         Side::Client => ("request", "server"),
         Side::Server => ("response", "client"),

@@ -29,6 +29,11 @@ impl Default for Floors {
     }
 }
 
+/// Returns the share of `ns` in `wall_ns`, 0 to 1.
+pub fn share_of(ns: u64, wall_ns: u64) -> f64 {
+    ns as f64 / wall_ns.max(1) as f64
+}
+
 /// A fault at one culprit, with everything that decides whether it is a finding.
 pub(super) struct Case<'a> {
     /// The fault and its culprit.
@@ -50,7 +55,7 @@ impl<'a> Case<'a> {
     /// Returns the share of `ns` in the time at the endpoint.
     pub fn share_of(&self, ns: u64) -> f64 {
         let wall_ns = self.endpoint().map_or(0, |endpoint| endpoint.all.ledger.total_ns());
-        ns as f64 / wall_ns.max(1) as f64
+        share_of(ns, wall_ns)
     }
 
     /// Returns whether the fault takes a large share of the time, and matters in each exchange that

@@ -8,7 +8,7 @@ use crate::findings::assemble::Part;
 use crate::findings::buffer_limits::{self, NoFaultReason};
 use crate::findings::causes::rules;
 use crate::findings::facts::facts;
-use crate::findings::floors::Floors;
+use crate::findings::floors::{Floors, share_of};
 use crate::findings::tally::Tally;
 use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::model::{Class, Fact, Observation, units};
@@ -42,7 +42,7 @@ pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> 
     let mut once = once.to_vec();
     once.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), (*key).clone()));
     let observation = |(key, cause): &Part<'_>| {
-        let share = cause.lost_ns as f64 / wall_ns.max(1) as f64;
+        let share = share_of(cause.lost_ns, wall_ns);
         let facts = vec![
             ("cause", Fact::Text(key.cause.id().into())),
             ("lost_ns", Fact::Ns(cause.lost_ns)),
@@ -69,7 +69,7 @@ fn observation(
     let exchanges: u64 = parts.iter().map(|(_, cause)| cause.exchanges).sum();
     // An exchange that waited for two of them counts once.
     let exchanges = exchanges.clamp(1, endpoint.all.exchanges.max(1));
-    let share = lost_ns as f64 / wall_ns.max(1) as f64;
+    let share = share_of(lost_ns, wall_ns);
     if share < DOMINANT_FACTOR * floors.fault_share || lost_ns / exchanges < floors.cost_ns {
         return None;
     }

@@ -46,7 +46,7 @@ mod worst;
 pub use assemble::{arrange, assemble};
 pub use causes::delayed_ack::SEND_BUFFER as BLOCKED_BY_SEND_BUFFER;
 pub use confidence::{cases, judged, of_many as confidence_of};
-pub use floors::Floors;
+pub use floors::{Floors, share_of};
 pub use lookups::link;
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, table, words};

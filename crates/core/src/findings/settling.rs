@@ -154,6 +154,9 @@ fn spurious_losses(tally: &mut Tally) {
         })
         .collect();
     for (key, kind) in suspects {
+        if let Some(cause) = tally.causes.get_mut(&key) {
+            cause.count_repairs_only();
+        }
         move_cause(tally, &key, kind, None);
     }
     spurious_timeouts(tally);

@@ -30,6 +30,8 @@ pub struct Chain {
     pub longest_ns: u64,
     /// Number of gaps that last half a round trip or more.
     pub long_count: u32,
+    /// Number of gaps that ended with a retransmission.
+    pub repairs: u32,
     /// Number of gaps that ended with a retransmission of the last data sent.
     pub tails: u32,
     /// Number of segments repeated, if the cause is a repair and the number is known.
@@ -45,6 +47,7 @@ impl Chain {
     /// Creates a chain of one gap of `sender`.
     pub fn of(cause: Cause, sender: Side, ns: u64, gap: Gap) -> Self {
         let (count, tails, segments, least_ns) = (1, 0, 0, 0);
+        let repairs = u32::from(gap.repair.is_retransmission());
         let long_count = u32::from(ns >= gap.rtt.base_ns / 2);
         Self {
             cause,
@@ -53,6 +56,7 @@ impl Chain {
             count,
             longest_ns: ns,
             long_count,
+            repairs,
             tails,
             segments,
             least_ns,
@@ -377,6 +381,7 @@ impl Exchange {
             Some(chain) => {
                 chain.ns += other.ns;
                 chain.count += other.count;
+                chain.repairs += other.repairs;
                 chain.tails += other.tails;
                 chain.long_count += other.long_count;
                 if other.clarity() > chain.clarity() {

@@ -68,3 +68,31 @@ fn a_type_that_is_unanswered_even_alone_shows_no_race() {
     );
     assert!(!lookup.conntrack_race_suspected);
 }
+
+/// Which query of a pair left first does not matter: the other one followed at once.
+#[test]
+fn the_first_query_of_a_pair_was_not_sent_alone() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.0001 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 2 AAAA db.example.com NODATA
+         5.000 q 4000 10.0.0.53 1 A db.example.com
+         5.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1",
+    );
+    assert!(!lookup.leaves_lone_queries_unanswered(&lookup.queries[0]));
+    assert!(lookup.conntrack_race_suspected);
+}
+
+/// Negative twin: the client asks for the second type much later.
+#[test]
+fn a_query_long_before_that_of_the_other_type_was_sent_alone() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         5.000 q 4000 10.0.0.53 1 A db.example.com
+         5.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.002 q 4000 10.0.0.53 2 AAAA db.example.com
+         5.003 r 4000 10.0.0.53 2 AAAA db.example.com NODATA",
+    );
+    assert!(lookup.leaves_lone_queries_unanswered(&lookup.queries[0]));
+    assert!(!lookup.conntrack_race_suspected);
+}

@@ -23,8 +23,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::Reordering, "sent_again", gap.repair.original.is_some());
 }
 
-/// Returns the number of segments that were sent again for nothing: of waits, or of D-SACKs, if one
-/// wait has several.
+/// Returns the number of segments that were sent again for nothing: of waits that such a segment
+/// ended, or of D-SACKs, if one wait has several.
 pub(super) fn count(cause: &CauseTally) -> u64 {
     cause.count.max(cause.repaired)
 }

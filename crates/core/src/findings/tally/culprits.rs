@@ -3,6 +3,7 @@
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::findings::causes::rules;
+use crate::findings::floors::share_of;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::AffectedClients;
@@ -92,6 +93,8 @@ pub struct CauseTally {
     pub share_max_ns: u64,
     /// Number of exchanges in which the cause held back a request rather than a response.
     pub requests: u64,
+    /// Number of silences that a retransmission ended.
+    pub repairs: u64,
     /// Number of segments that were retransmitted, if the cause is a repair.
     pub repaired: u64,
     /// Facts that the instances of the cause share.
@@ -132,6 +135,7 @@ impl CauseTally {
         self.lost_ns = self.lost_ns.saturating_add(chain.ns);
         self.now.record(wall_ns);
         self.without.record(wall_ns.saturating_sub(chain.ns).max(chain.least_ns).min(wall_ns));
+        self.repairs += u64::from(chain.repairs);
         self.repaired += u64::from(chain.segments);
         self.waits.record(chain.longest_ns);
         self.requests += u64::from(chain.sender == Side::Client);
@@ -157,9 +161,16 @@ impl CauseTally {
     /// Records `ns` of an exchange of `wall_ns` if they are the greatest share so far.
     pub(in crate::findings) fn note_share(&mut self, ns: u64, wall_ns: u64) {
         if ns > self.share_max_ns {
-            self.share_max = ns as f64 / wall_ns.max(1) as f64;
+            self.share_max = share_of(ns, wall_ns);
             self.share_max_ns = ns;
         }
+    }
+
+    /// Counts only the silences that a retransmission ended: in the others, which follow a repair,
+    /// nothing was sent again.
+    pub(in crate::findings) fn count_repairs_only(&mut self) {
+        self.count = self.repairs;
+        self.repaired = 0;
     }
 
     /// Adds all of `other`.
@@ -172,6 +183,7 @@ impl CauseTally {
         self.without.merge(&other.without);
         self.waits.merge(&other.waits);
         self.requests += other.requests;
+        self.repairs += other.repairs;
         self.repaired += other.repaired;
         self.shown.merge(&other.shown);
         self.affected_clients.merge(&other.affected_clients);

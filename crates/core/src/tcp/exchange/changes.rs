@@ -41,6 +41,10 @@ impl Exchange {
                 chain.count = 0;
                 chain.longest_ns = 0;
             }
+            if from == Cause::FastRecovery {
+                // More silences follow a repair: in them nothing was sent again.
+                chain.count = chain.repairs;
+            }
             self.join(chain);
             renamed = true;
         }
