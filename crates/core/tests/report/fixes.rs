@@ -46,12 +46,13 @@ fn fixes(cause: Cause, role: Role, facts: &[&'static str]) -> String {
 #[test]
 fn a_fix_that_the_evidence_contradicts_is_absent() {
     for &(cause, role, fact, contradicted, instead) in CONTRADICTED {
-        // The fix for idleness needs to know that there was some.
-        let facts = [fact, "after_idle"];
+        // The fix for idleness needs to know that there was some, and those for new connections that
+        // a client made several.
+        let facts = [fact, "after_idle", "reconnects"];
         let with = fixes(cause, role, &facts);
         assert!(!with.contains(contradicted), "{fact}: {with}");
         assert!(with.contains(instead), "{fact}: {with}");
-        assert!(fixes(cause, role, &[]).contains(contradicted), "{fact}");
+        assert!(fixes(cause, role, &facts[1..]).contains(contradicted), "{fact}");
     }
 }
 
@@ -60,4 +61,26 @@ fn a_pair_of_queries_from_one_port_needs_both_types() {
     let option = "single-request-reopen";
     assert!(!fixes(Cause::DnsTimeout, Role::Network, &[]).contains(option));
     assert!(fixes(Cause::DnsTimeout, Role::Network, &["both_types"]).contains(option));
+}
+
+#[test]
+fn connections_are_to_be_kept_only_where_a_client_made_several() {
+    for cause in [Cause::PathRtt, Cause::TlsHandshake, Cause::SlowStart, Cause::SynRetransmit] {
+        let once = ["several", "older"];
+        for facts in [&[][..], &once] {
+            let listed = fixes(cause, Role::Network, facts);
+            for word in ["reuse", "pool", "ticket", "resumption"] {
+                assert!(!listed.contains(word), "{cause:?}: {listed}");
+            }
+        }
+        let several = fixes(cause, Role::Network, &["reconnects", "older"]);
+        assert!(several.contains("reuse"), "{cause:?}: {several}");
+    }
+}
+
+#[test]
+fn requests_are_to_be_sent_together_only_where_there_were_several() {
+    let together = "in parallel or in batches";
+    assert!(!fixes(Cause::PathRtt, Role::Network, &[]).contains(together));
+    assert!(fixes(Cause::PathRtt, Role::Network, &["several"]).contains(together));
 }

@@ -37,7 +37,8 @@ fn show(sample: &Sample, proof: &mut Proof) {
     Cost::add_ends(sample, proof);
 }
 
-/// Returns the number of round trips, and how many of them reused connections would save.
+/// Returns the number of round trips, how many of them reused connections would save, and whether a
+/// client connected or asked more than once.
 fn facts(finding: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
     let mut facts = Facts::new();
     let exchanges = endpoint.all.exchanges.max(1);
@@ -67,10 +68,15 @@ fn facts(finding: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally
     if connects > 0 {
         facts.insert("connects", Fact::Count(connects));
     }
-    if connects * 2 >= exchanges {
+    let reconnects = endpoint.clients.reconnects();
+    if reconnects.is_some() && connects * 2 >= exchanges {
         let set_up_ns = ledger.of(Owner::Connect) + ledger.of(Owner::Tls);
         let reuse_ns = (ledger.total_ns() - set_up_ns) / exchanges;
         facts.insert("reuse_ns", Fact::Ns(reuse_ns));
+    }
+    facts.extend(reconnects);
+    if exchanges > endpoint.connections.max(1) {
+        facts.insert("several", Fact::Count(exchanges));
     }
     facts
 }

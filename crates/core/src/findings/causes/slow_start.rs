@@ -46,11 +46,12 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
 }
 
 /// Returns the number of exchanges that a pause preceded if they are most: reusing connections does
-/// not help those.
-pub(super) fn facts(_: &Key, cause: &CauseTally, _: &EndpointTally) -> Facts {
+/// not help those, nor clients that connect once.
+pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let after_idle = cause.shown.count(AFTER_IDLE);
     let is_most = 2 * after_idle > cause.exchanges;
-    is_most.then_some(("restarts", Fact::Count(after_idle))).into_iter().collect()
+    let restarts = is_most.then_some(("restarts", Fact::Count(after_idle)));
+    restarts.into_iter().chain(endpoint.clients.reconnects()).collect()
 }
 
 /// Returns the number of round trips in which the sender waited. Several waits within one round

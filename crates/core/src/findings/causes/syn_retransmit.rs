@@ -50,7 +50,7 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     let answered = answers.then_some(("answered", Fact::Count(others)));
     let resolver = Fact::Text(key.server.ip().to_string());
     let of_resolver = (key.server.port == DNS_PORT).then_some(("resolver", resolver));
-    answered.into_iter().chain(of_resolver).collect()
+    answered.into_iter().chain(of_resolver).chain(endpoint.clients.reconnects()).collect()
 }
 
 /// Excludes a full accept queue if the attempts, taken together, show that it had room.

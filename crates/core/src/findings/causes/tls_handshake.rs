@@ -39,6 +39,7 @@ fn facts(
     tally: &Tally,
 ) -> Facts {
     let mut facts = of_handshakes(endpoint);
+    facts.extend(endpoint.clients.reconnects());
     for (key, own) in tally.causes.of(server).filter(|(key, _)| key.cause == Cause::TlsHandshake) {
         let own_ns = Fact::Ns(own.waits.quantile_ns(0.5));
         if key.sender == Side::Client {

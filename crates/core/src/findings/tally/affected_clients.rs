@@ -1,7 +1,7 @@
 //! Clients whose connection attempts one cause at a server affected.
 
 /// Number of clients kept separately; a fault with more clients is not that of a single one.
-const CALLERS_MAX: usize = 4;
+pub(super) const CALLERS_MAX: usize = 4;
 
 /// Number of attempts of each affected client. The result does not depend on the order in which
 /// they are added.

@@ -1,6 +1,7 @@
 //! Sums of one server endpoint.
 
 mod ceilings;
+mod clients;
 mod continuations;
 mod handshakes;
 mod identity;
@@ -13,6 +14,7 @@ mod sender;
 mod set_ups;
 mod window_limits;
 
+pub use clients::Clients;
 pub use handshakes::Handshakes;
 pub use identity::Identity;
 pub use kinds::{Group, KIND_OTHER, Kinds};
@@ -39,6 +41,8 @@ pub struct EndpointTally {
     pub connections: u64,
     /// Identity of the server, as its packets show it.
     pub identity: Identity,
+    /// Clients that connect more than once.
+    pub clients: Clients,
     /// Sums of connection set-ups.
     pub set_ups: SetUps,
     /// Sums of TLS handshakes.
@@ -79,6 +83,7 @@ impl EndpointTally {
     pub(super) fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
         self.identity.connection(connection);
+        self.clients.connection(connection);
         self.set_ups.connection(connection);
         self.round_trips.connection(connection);
         for side in Side::ALL {
@@ -166,6 +171,7 @@ impl EndpointTally {
         self.kinds.merge(other.kinds);
         self.connections += other.connections;
         self.identity.merge(&other.identity);
+        self.clients.merge(&other.clients);
         self.set_ups.merge(&other.set_ups);
         self.handshakes.merge(&other.handshakes);
         self.round_trips.merge(&other.round_trips);
