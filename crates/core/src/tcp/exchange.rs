@@ -113,7 +113,7 @@ pub struct Exchange {
     pub rested_ns: u64,
     /// A request was seen. (A server may send the first data.)
     pub request_seen: bool,
-    /// The client's message came after an event of the server, see `Timeline::drop_acknowledgement`.
+    /// The client's message came after an event of the server (`Rule::Event`).
     pub(super) follows_event: bool,
     /// Any byte of the response was seen.
     pub response_seen: bool,

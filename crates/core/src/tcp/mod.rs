@@ -21,6 +21,7 @@ mod clock;
 mod connection;
 mod early;
 mod exchange;
+mod owed;
 mod path;
 mod pause;
 mod pipe;

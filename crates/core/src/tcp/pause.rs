@@ -4,8 +4,8 @@
 use crate::judge::thresholds::{AT_ONCE_PART, INITIAL_WINDOW_BYTES};
 use crate::model::{Shares, Sighting};
 use crate::tcp::exchange::{Chain, Exchange};
+use crate::tcp::owed::{Debt, Receipts};
 use crate::tcp::thresholds::STREAM_PAUSES;
-use std::num::NonZeroU16;
 
 /// Copy of the state of an exchange, which can be restored.
 #[derive(Clone, Debug)]
@@ -45,33 +45,6 @@ pub struct ServerPattern {
     pub asked_at_once: bool,
     /// The client's receipts for the server's own messages, in a protocol that does not show them.
     pub receipts: Receipts,
-}
-
-/// The length of the messages by which a client acknowledges what the server sends of its own
-/// accord: the client sent one at once behind a message of the server, and its next request before any
-/// answer.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Receipts {
-    bytes: Option<NonZeroU16>,
-}
-
-impl Receipts {
-    /// Records a message of `bytes` that got no answer before the client's next request.
-    pub fn note(&mut self, bytes: u32) {
-        self.bytes = u16::try_from(bytes).ok().and_then(NonZeroU16::new);
-    }
-
-    /// Forgets the messages of `bytes`: one of them was answered.
-    pub fn forget(&mut self, bytes: u32) {
-        if self.include(bytes) {
-            self.bytes = None;
-        }
-    }
-
-    /// Returns whether messages of `bytes` are known to get no answer.
-    pub fn include(&self, bytes: u32) -> bool {
-        self.bytes.is_some_and(|known| u32::from(known.get()) == bytes)
-    }
 }
 
 impl ServerPattern {
@@ -140,14 +113,15 @@ impl Exchange {
     /// it never does) and the server's stream is at `position`; `rtt_client_ns` is the round trip
     /// to the client. A client that waits continues as soon as it has the whole response, which
     /// takes a fraction of the time that it waited. Data that no client waited for is removed from
-    /// the exchange if the server is known not to send responses in parts, if the client only
-    /// acknowledges it (`is_receipt`), or if it never asked for anything.
+    /// the exchange if the server is known not to send responses in parts, if the client may only
+    /// acknowledge it (`next` is what the server owes for the message with which the client
+    /// continues), or if it never asked for anything.
     pub(super) fn settle_pauses(
         &mut self,
         next_ns: Option<u64>,
         rtt_client_ns: u64,
         position: u64,
-        is_receipt: bool,
+        next: Debt,
         pattern: &mut ServerPattern,
     ) {
         let Some(pauses) = self.pauses.take() else {
@@ -156,7 +130,7 @@ impl Exchange {
         };
         let idle_ns = next_ns.map(|at_ns| at_ns.saturating_sub(self.end_ns + rtt_client_ns));
         let at_once = idle_ns.is_some_and(|idle_ns| idle_ns <= pauses.longest_ns / AT_ONCE_PART);
-        let waited = at_once && !is_receipt;
+        let waited = at_once && next == Debt::Response;
         let sent_bytes = position.saturating_sub(pauses.position);
         if waited || sent_bytes > INITIAL_WINDOW_BYTES * u64::from(pauses.count) {
             pattern.in_parts = pattern.in_parts.saturating_add(1);

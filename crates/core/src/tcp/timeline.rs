@@ -357,8 +357,8 @@ impl Timeline {
         if self.interrupt() {
             return;
         }
-        let is_receipt = self.pattern.receipts.include(at.seen.payload_bytes);
-        self.settle_pauses_before(Some(at.time_ns), at.rtt_client_ns, position, is_receipt);
+        let next = self.pattern.receipts.debt(at.seen.payload_bytes);
+        self.settle_pauses_before(Some(at.time_ns), at.rtt_client_ns, position, next);
         if at.open_ended {
             self.retire_all(at.rtt_client_ns, Outcome::Answered);
         } else {

@@ -6,6 +6,7 @@ use crate::judge::thresholds::{RTO_INITIAL_NS, RTO_MIN_NS};
 use crate::model::{Cause, Class, Family, Outcome, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
+use crate::tcp::owed::Debt;
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, SinceDeparture};
@@ -174,11 +175,8 @@ impl Connection {
         if waiting && closed_ns.is_some_and(|at_ns| self.answers_fin_only(at_ns, segment.time_ns)) {
             self.timeline.expect_nothing();
         }
-        let closed = closed_ns.is_some();
-        let waiting = waiting
-            && self.timeline.front().is_some_and(|it| it.request_seen)
-            && !self.ends_with_goodbye();
-        if waiting && !(closed && self.is_one_way()) {
+        let waiting = waiting && self.timeline.front().is_some_and(|it| it.request_seen);
+        if waiting && (closed_ns.is_none() || self.debt_at_end() == Debt::Response) {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
             let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
@@ -239,7 +237,7 @@ impl Connection {
 
     /// Returns whether nothing was ever answered on this connection, and the client did not wait
     /// for a response.
-    fn is_one_way(&mut self) -> bool {
+    pub(super) fn is_one_way(&mut self) -> bool {
         !self.has_exchanged() && self.timeline.is_one_way()
     }
 
@@ -551,9 +549,8 @@ impl Connection {
             }
             // A client that closes has waited until then.
             let cut_short = self.senders[Side::Server as usize].in_recovery();
-            let one_way = self.is_one_way();
-            let unanswered = !one_way
-                && !self.ends_with_goodbye()
+            let debt = self.debt_at_end();
+            let unanswered = debt == Debt::Response
                 && self.timeline.front().is_some_and(|exchange| {
                     cut_short || exchange.request_seen && !exchange.response_seen
                 });
@@ -570,7 +567,7 @@ impl Connection {
                 self.timeline.end_early(fin);
             }
             self.accrue_unacknowledged();
-            let outcome = self.outcome();
+            let outcome = self.outcome(debt);
             self.left_unanswered = unanswered
                 && !cut_short
                 && self.ending().fin[Side::Client as usize].is_none()

@@ -6,11 +6,12 @@ use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::Outcome;
 use crate::tcp::connection::Connection;
+use crate::tcp::owed::{Debt, Rule};
 use crate::tcp::sender::Tail;
 
 impl Connection {
-    /// Returns how the exchange in progress ended, if no RST ended it.
-    pub(super) fn outcome(&self) -> Outcome {
+    /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
+    pub(super) fn outcome(&self, debt: Debt) -> Outcome {
         let by = self.closed_first();
         let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
         let ends_with_it = by == Some(Side::Server) && self.framer.ends_with_connection();
@@ -18,7 +19,7 @@ impl Connection {
             // A handshake without a request is complete.
             _ if self.timeline.may_be_over() || self.timeline.is_ready() => Outcome::Answered,
             _ if has_begun && ends_with_it => Outcome::Answered,
-            _ if self.ends_with_goodbye() => Outcome::Answered,
+            _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
             _ if self.unacknowledged_request().is_some() => Outcome::Unacknowledged,
             Some(by) if has_begun => Outcome::CutShort { by },
             Some(by) => Outcome::Closed { by },
@@ -26,11 +27,22 @@ impl Connection {
         }
     }
 
+    /// Returns what the server owes for the client's last message, when a side closes or the capture
+    /// ends.
+    pub(super) fn debt_at_end(&mut self) -> Debt {
+        let is_one_way = self.is_one_way();
+        match () {
+            () if self.ends_with_goodbye() => Debt::Nothing(Rule::Goodbye),
+            () if is_one_way => Debt::Nothing(Rule::OneWay),
+            () => self.timeline.debt_at_end(),
+        }
+    }
+
     /// Returns whether the client's last message needed no response, in a protocol that does not
     /// show which messages do: the client closed right behind it, the server received all of it and
     /// closed without data. Such are goodbyes, and data that goes one way only. A client that waits
     /// for a response closes later, and one that closes its side and waits gets a response.
-    pub(super) fn ends_with_goodbye(&self) -> bool {
+    fn ends_with_goodbye(&self) -> bool {
         let [client, server] = &self.senders;
         let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] else { return false };
         let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;

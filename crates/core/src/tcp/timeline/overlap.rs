@@ -5,6 +5,7 @@
 use crate::app::Side;
 use crate::judge::thresholds::{ALIKE_PART, INITIAL_WINDOW_BYTES};
 use crate::model::{Outcome, Owner};
+use crate::tcp::owed::Debt;
 use crate::tcp::timeline::Timeline;
 
 /// Whether a message of the client overlaps a message of the server.
@@ -135,13 +136,8 @@ impl Timeline {
             return;
         }
         let position = positions[Side::Server as usize];
-        answer.settle_pauses(
-            Some(client_data_ns),
-            rtt_client_ns,
-            position,
-            false,
-            &mut self.pattern,
-        );
+        let (next_ns, next) = (Some(client_data_ns), Debt::Response);
+        answer.settle_pauses(next_ns, rtt_client_ns, position, next, &mut self.pattern);
         answer.end(Outcome::Answered);
         answer.ledger.add(Owner::Path, rtt_client_ns);
         self.done.push_back(answer);

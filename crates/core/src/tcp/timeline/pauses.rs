@@ -1,6 +1,7 @@
 //! Pauses of a server in what may be its response: either the client waits, or the data is
 //! unsolicited.
 
+use crate::tcp::owed::Debt;
 use crate::tcp::pause::Saved;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
@@ -56,22 +57,21 @@ impl Timeline {
     /// Decides about the pauses once the client continues at `next_ns` (`None`: it never does); the
     /// server's stream is at `position`.
     pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
-        self.settle_pauses_before(next_ns, rtt_client_ns, position, false);
+        self.settle_pauses_before(next_ns, rtt_client_ns, position, Debt::Response);
     }
 
-    /// Decides about the pauses as [`settle_pauses`](Self::settle_pauses). The client continues with
-    /// a message that may only acknowledge the last data (`is_receipt`).
+    /// Decides about the pauses as [`settle_pauses`](Self::settle_pauses). `next` is what the server
+    /// owes for the message with which the client continues.
     pub(super) fn settle_pauses_before(
         &mut self,
         next_ns: Option<u64>,
         rtt_client_ns: u64,
         position: u64,
-        is_receipt: bool,
+        next: Debt,
     ) {
         let Self { open, pattern, open_ended, .. } = self;
         let paused = open.iter_mut().filter(|it| *open_ended || it.endless);
-        paused
-            .for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, is_receipt, pattern));
+        paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, next, pattern));
     }
 
     /// Decides at the end of a connection on which nothing was answered: returns whether its client

@@ -8,9 +8,22 @@ use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS, INITIAL_WINDOW_B
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::{Change, Exchange};
+use crate::tcp::owed::{Debt, Owed, Rule};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 
 impl Timeline {
+    /// Returns what the server owes for the only message that it has not answered; `None` if there is
+    /// no such message, or if several are. The client's stream is at `sent`.
+    fn owed(&self, sent: u64) -> Option<Owed> {
+        let it = self.open.only().filter(|it| it.is_unanswered())?;
+        let bytes = it.first.payload_bytes;
+        let is_one_segment = sent.saturating_sub(it.began_at[Side::Client as usize]) == bytes.into();
+        let may_be_receipt = !it.connects && it.handshake.is_none() && is_one_segment;
+        let by_length = self.pattern.receipts.debt(bytes);
+        let debt = if may_be_receipt && by_length != Debt::Response { by_length } else { it.debt() };
+        Some(Owed { since_ns: it.start_ns, debt })
+    }
+
     /// Processes a message of the server that begins at `at` while the client's message before it
     /// may have acknowledged an event: it came at once after the event, and nothing came at once
     /// after it. A server that has something to answer answers about as fast as its client; the
@@ -18,29 +31,36 @@ impl Timeline {
     /// events, the client's message has the length of earlier receipts.
     pub(super) fn drop_acknowledgement(&mut self, at: &At) {
         let rtts_ns = at.rtt_client_ns + at.rtt_server_ns;
-        let Some(it) = self.open.only().filter(|it| it.is_unanswered()) else { return };
+        let Some(Owed { since_ns, debt: Debt::Unknown(rule) }) =
+            self.owed(at.positions[Side::Client as usize])
+        else {
+            return;
+        };
+        let Some(it) = self.open.only() else { return };
         let idle_ns = it.idle_ns.saturating_sub(at.rtt_client_ns);
-        let waited_ns = at.time_ns.saturating_sub(it.start_ns + rtts_ns);
-        let bytes = it.first.payload_bytes;
-        let client = Side::Client as usize;
-        let sent_bytes = at.positions[client].saturating_sub(it.began_at[client]);
-        let is_receipt = !it.connects
-            && it.handshake.is_none()
-            && sent_bytes == u64::from(bytes)
-            && self.pattern.receipts.include(bytes);
-        if is_receipt && waited_ns <= HOST_DELAY_MAX_NS {
+        let waited_ns = at.time_ns.saturating_sub(since_ns + rtts_ns);
+        if rule == Rule::Receipt && waited_ns <= HOST_DELAY_MAX_NS {
+            let bytes = it.first.payload_bytes;
             self.pattern.receipts.forget(bytes);
-        } else if (it.follows_event || is_receipt) && idle_ns <= waited_ns / AT_ONCE_PART {
+        } else if idle_ns <= waited_ns / AT_ONCE_PART {
             self.open.pop_front();
             self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
         }
     }
 
-    /// Processes the end of a connection: a message after an event that was never answered
-    /// acknowledged the event.
+    /// Returns what the server owes for the oldest message in progress, at the end of a connection on
+    /// which it did not answer it: nothing if the message follows an event, which it acknowledged.
+    pub(in crate::tcp) fn debt_at_end(&self) -> Debt {
+        match self.front().filter(|it| it.is_unanswered()).map(Exchange::debt) {
+            Some(Debt::Unknown(Rule::Event)) => Debt::Nothing(Rule::Event),
+            _ => Debt::Response,
+        }
+    }
+
+    /// Processes the end of a connection: a message for which nothing is owed was no request.
     pub(super) fn expect_nothing_after_event(&mut self) {
-        if let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) {
-            exchange.request_seen &= !exchange.follows_event;
+        if self.debt_at_end() != Debt::Response {
+            self.expect_nothing();
         }
     }
 
@@ -128,6 +148,11 @@ impl Timeline {
 }
 
 impl Exchange {
+    /// Returns what the server owes for the request, as far as what came before it shows.
+    fn debt(&self) -> Debt {
+        if self.follows_event { Debt::Unknown(Rule::Event) } else { Debt::Response }
+    }
+
     /// Returns whether the exchange has a request, and nothing of the response has come.
     fn is_unanswered(&self) -> bool {
         self.request_seen && !self.response_seen && !self.endless
