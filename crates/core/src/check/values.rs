@@ -119,6 +119,7 @@ const COUNTS: &[&str] = &[
     "full",
     "further",
     "granted",
+    "half_closed",
     "handshakes",
     "hosts",
     "ignored",

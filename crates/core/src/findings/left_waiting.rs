@@ -2,17 +2,33 @@
 //! poll ends in this way by design, and nothing distinguishes a single one from a server that
 //! hangs. It is a failure if other requests of its kind are answered far sooner.
 
+use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::{Instance, Key, Tally};
 use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
-use crate::model::{Fact, Ledger, OutcomeKind, Owner};
+use crate::model::{Fact, Ledger, Outcome, OutcomeKind, Owner};
 
 /// Number of such requests kept. These are the earliest; the others remain costs.
 pub(super) const KEPT_MAX: usize = 1 << 10;
 /// Number of those of a shard, which has a sixteenth of all connections, and of an interval of a
 /// watch.
 pub(super) const SHARD_KEPT_MAX: usize = KEPT_MAX / 16;
+
+/// How the wait for a response ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The client left.
+    Left,
+    /// The capture ended.
+    Open,
+    /// The server closed. The client had closed its side right behind its message, in a protocol that
+    /// does not show whether a response was due.
+    HalfClosed {
+        /// Time from the message to the server's FIN, ns.
+        waited_ns: u64,
+    },
+}
 
 /// A request that was not answered as long as its client waited.
 #[derive(Clone, Debug)]
@@ -29,8 +45,8 @@ pub struct LeftWaiting {
     pub host: [u8; 16],
     /// It is contained in the sums of its server.
     pub is_counted: bool,
-    /// The client still waited when the capture ended.
-    pub is_open: bool,
+    /// How the wait ended.
+    pub ended: Ended,
     /// Its wall time, as far as packets of its connection show it, ns.
     pub wall_ns: u64,
     /// Part of the wall time that the server owns, ns.
@@ -66,37 +82,71 @@ pub(super) fn settle(tally: &mut Tally) {
     keep_earliest(&mut left, KEPT_MAX);
     left.sort_unstable_by_key(LeftWaiting::rank);
     for it in left {
-        let Some(usual_ns) = usual_ns(tally, &it) else { continue };
-        let waited_ns = waited_ns(tally, &it);
-        if waited_ns < APPLICATION_TIMEOUT_MIN_NS.max(AT_ONCE_PART * usual_ns) {
-            continue;
+        match it.ended {
+            Ended::HalfClosed { waited_ns } => settle_half_closed(tally, it, waited_ns),
+            _ => settle_one(tally, it),
         }
-        let LeftWaiting { key, kind, is_counted, wall_ns, server_ns, mut instance, .. } = it;
-        instance.proof.add_fact("usual_ns", Fact::Ns(usual_ns));
-        let mut more = Ledger::default();
-        let known_ns = if is_counted { wall_ns } else { 0 };
-        more.add(Owner::Server, waited_ns - known_ns);
-        if let Some(endpoint) = tally.endpoints.get_mut(&key.server) {
-            match is_counted {
-                true => endpoint.prepend(kind, wall_ns, &more),
-                false => endpoint.add_open(kind, &more),
-            }
-        }
-        tally.notes.count_answerless(u64::from(it.is_open));
-        let cause = tally.causes.at(&key);
-        cause.add_one(waited_ns, waited_ns);
-        cause.connections += 1;
-        cause.covers.merge(&more);
-        cause.covers.add(Owner::Server, if is_counted { server_ns } else { 0 });
-        cause.shown.add("silent", 1);
-        cause.offer(instance);
     }
+}
+
+fn settle_one(tally: &mut Tally, mut it: LeftWaiting) {
+    let Some(usual_ns) = usual_ns(tally, &it) else { return };
+    let waited_ns = waited_ns(tally, &it);
+    if waited_ns < APPLICATION_TIMEOUT_MIN_NS.max(AT_ONCE_PART * usual_ns) {
+        return;
+    }
+    it.instance.proof.add_fact("usual_ns", Fact::Ns(usual_ns));
+    tally.notes.count_answerless(u64::from(it.ended == Ended::Open));
+    count(tally, it, waited_ns, Outcome::Open, "silent");
+}
+
+/// Counts a message behind which its client closed its side as a failure if the server answers others
+/// of this kind.
+fn settle_half_closed(tally: &mut Tally, it: LeftWaiting, waited_ns: u64) {
+    let Some(endpoint) = tally.endpoints.get_mut(&it.key.server) else { return };
+    let answered = endpoint.half_closed;
+    if answered < HABIT_MIN.into() {
+        return;
+    }
+    let closed = Outcome::Closed { by: Side::Server };
+    endpoint.clear_up(it.kind, it.is_counted.then_some(closed));
+    let mut it = it;
+    it.instance.proof.add_fact("half_closed", Fact::Count(answered));
+    count(tally, it, waited_ns, closed, "closed");
+}
+
+/// Counts a failure, under the name `shown`, whose client waited for `waited_ns`; `outcome` is that of
+/// an exchange that is not yet contained in the sums.
+fn count(
+    tally: &mut Tally,
+    it: LeftWaiting,
+    waited_ns: u64,
+    outcome: Outcome,
+    shown: &'static str,
+) {
+    let LeftWaiting { key, kind, is_counted, wall_ns, server_ns, instance, .. } = it;
+    let mut more = Ledger::default();
+    let known_ns = if is_counted { wall_ns } else { 0 };
+    more.add(Owner::Server, waited_ns.saturating_sub(known_ns));
+    if let Some(endpoint) = tally.endpoints.get_mut(&key.server) {
+        match is_counted {
+            true => endpoint.prepend(kind, wall_ns, &more),
+            false => endpoint.add_late(kind, &more, outcome),
+        }
+    }
+    let cause = tally.causes.at(&key);
+    cause.add_one(waited_ns, waited_ns);
+    cause.connections += 1;
+    cause.covers.merge(&more);
+    cause.covers.add(Owner::Server, if is_counted { server_ns } else { 0 });
+    cause.shown.add(shown, 1);
+    cause.offer(instance);
 }
 
 /// Returns for how long the client waited, ns. A client that still waited when the capture ended
 /// has waited at least until its server was last heard on any connection.
 fn waited_ns(tally: &Tally, it: &LeftWaiting) -> u64 {
-    let heard_ns = tally.heard.get(&it.host).filter(|_| it.is_open);
+    let heard_ns = tally.heard.get(&it.host).filter(|_| it.ended == Ended::Open);
     let alive_ns = heard_ns.map_or(0, |heard_ns| heard_ns.saturating_sub(it.start_ns));
     alive_ns.max(it.wall_ns)
 }

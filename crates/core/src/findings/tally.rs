@@ -227,6 +227,9 @@ impl Sink for Tally {
             self.tcp_lookups(connection, exchange);
             return;
         }
+        if connection.answers_half_closed(exchange) {
+            self.at(connection.server()).half_closed += 1;
+        }
         if exchange.wall_ns() >= COST_MIN_NS {
             self.at(connection.server()).tails.exchange(exchange);
         }
@@ -265,6 +268,15 @@ impl Sink for Tally {
 
     fn unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
         self.waiting(connection, exchange, false);
+    }
+
+    fn unclear(&mut self, connection: &Connection, exchange: &Exchange) {
+        let endpoint = self.at(connection.server());
+        let kinds = endpoint.kinds.len();
+        endpoint.unclear(exchange);
+        let more = endpoint.kinds.len() - kinds;
+        self.kinds += more;
+        self.half_closed(connection, exchange, false);
     }
 
     fn connection(&mut self, connection: &Connection) {

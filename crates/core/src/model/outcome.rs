@@ -16,6 +16,9 @@ vocabulary! {
         CutShort = "cut_short",
         /// The connection was closed before the response began.
         Closed = "closed",
+        /// Both sides closed and no response came, in a protocol that does not show whether one was
+        /// due: the client may have said goodbye, or its server may have crashed.
+        Unclear = "unclear",
         /// A RST, or an ICMP error in its place, ended the exchange.
         Reset = "reset",
         /// The request was sent repeatedly and not acknowledged.
@@ -43,6 +46,8 @@ pub enum Outcome {
         /// Side that closed first.
         by: Side,
     },
+    /// See [`OutcomeKind::Unclear`].
+    Unclear,
     /// See [`OutcomeKind::Reset`].
     Reset {
         /// Side that sent the RST.
@@ -63,6 +68,7 @@ impl Outcome {
             Self::Error(_) => OutcomeKind::Error,
             Self::CutShort { .. } => OutcomeKind::CutShort,
             Self::Closed { .. } => OutcomeKind::Closed,
+            Self::Unclear => OutcomeKind::Unclear,
             Self::Reset { .. } => OutcomeKind::Reset,
             Self::Unacknowledged => OutcomeKind::Unacknowledged,
             Self::Open => OutcomeKind::Open,
@@ -99,6 +105,9 @@ impl fmt::Display for Outcome {
             Self::Error(code) => write!(f, "error {code}"),
             Self::CutShort { by } => write!(f, "cut short by the {}", by.name()),
             Self::Closed { by } => write!(f, "closed by the {}", by.name()),
+            Self::Unclear => {
+                f.write_str("closed without an answer, and whether one was due is unknown")
+            }
             Self::Reset { by } => write!(f, "reset by the {}", by.name()),
             Self::Unacknowledged => f.write_str("never acknowledged"),
             Self::Open => f.write_str("still open"),
@@ -146,9 +155,14 @@ impl Outcomes {
         self.counts[kind as usize]
     }
 
-    /// Number of exchanges whose response is not complete.
+    /// Number of exchanges.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Number of exchanges whose response was due and is not complete.
     pub fn incomplete(&self) -> u64 {
-        let complete = [OutcomeKind::Answered, OutcomeKind::Error];
+        let complete = [OutcomeKind::Answered, OutcomeKind::Error, OutcomeKind::Unclear];
         let kinds = OutcomeKind::ALL.iter().filter(|kind| !complete.contains(kind));
         kinds.map(|&kind| self.of(kind)).sum()
     }
@@ -158,6 +172,12 @@ impl Outcomes {
         let mut codes: Vec<_> = self.codes.iter().map(|(&code, &count)| (code, count)).collect();
         codes.sort_by_key(|&(code, count)| (std::cmp::Reverse(count), code));
         codes
+    }
+
+    /// Takes back the count of one exchange whose outcome was [`Outcome::Unclear`].
+    pub fn take_unclear(&mut self) {
+        let unclear = &mut self.counts[OutcomeKind::Unclear as usize];
+        *unclear = unclear.saturating_sub(1);
     }
 
     /// Adds all of `other`.

@@ -91,6 +91,10 @@ impl Sink for Route<'_> {
         self.tally(connection).unanswered(connection, exchange);
     }
 
+    fn unclear(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.tally(connection).unclear(connection, exchange);
+    }
+
     fn connection(&mut self, connection: &Connection) {
         self.tally(connection).connection(connection);
         if self.pairs.end(self.place, &connection.key) {

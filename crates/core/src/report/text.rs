@@ -13,7 +13,9 @@ use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
 use crate::model::units::counted;
-use crate::model::{Cause, Finding, Observation, Owner, Report, Vantage, template, units};
+use crate::model::{
+    Cause, Finding, Observation, OutcomeKind, Owner, Report, Totals, Vantage, template, units,
+};
 use crate::wire::DecodeError;
 use effect::{described, prediction};
 use finding::{class, culprit, is_fault};
@@ -229,15 +231,13 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
             Some(_) => format!("{exchanges}: {latency}."),
             None => format!("No {} in {exchanges}: {latency}.", asked.join(", ")),
         }
+    } else if totals.outcomes.of(OutcomeKind::Unclear) >= totals.outcomes.total() {
+        format!("It is not known whether an answer was due in {exchanges}: {latency}.")
     } else if unknown_ns > totals.wall_ns / 2 {
         let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
         format!("It is not known which side waited in {unknown} of the time of {exchanges}.")
     } else {
-        let incomplete = match totals.outcomes.incomplete() {
-            0 => String::new(),
-            count => format!("; {} without a complete answer", units::count(count)),
-        };
-        format!("No fault in {exchanges}: {latency}{incomplete}.")
+        format!("No fault in {exchanges}: {latency}{}.", without_answer(totals))
     };
     let Some((finding, phrases)) = cost else {
         return page.paragraph(Some(Paint::Good), &format!("{}{text}", scans(report)), 0);
@@ -245,6 +245,21 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     let named = report.only.is_empty() && ruled_out(finding).is_some();
     let text = if named { text } else { format!("{text} {}.", phrases.headline) };
     answer(page, Paint::Good, &format!("{}{text}", scans(report)), phrases);
+}
+
+/// Returns how many exchanges had no complete answer, and how many may have had to have one.
+fn without_answer(totals: &Totals) -> String {
+    let mut text = String::new();
+    let incomplete = totals.outcomes.incomplete();
+    if incomplete > 0 {
+        text += &format!("; {} without a complete answer", units::count(incomplete));
+    }
+    let unclear = totals.outcomes.of(OutcomeKind::Unclear);
+    if unclear > 0 {
+        let unclear = units::count(unclear);
+        text += &format!("; {unclear} closed without an answer, and whether one was due is unknown");
+    }
+    text
 }
 
 /// Names the delay that a cost excludes, if the cost has most of the time and there is no fault.

@@ -58,6 +58,9 @@ pub trait Sink {
     /// Receives an exchange that does not count: the capture ended while the client waited for the
     /// response to a complete request.
     fn unanswered(&mut self, _connection: &Connection, _exchange: &Exchange) {}
+    /// Receives an exchange that does not count, because it took no time: it ended with
+    /// [`Outcome::Unclear`](crate::model::Outcome::Unclear).
+    fn unclear(&mut self, _connection: &Connection, _exchange: &Exchange) {}
     /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
     /// Receives a connection that is over, or still open at the end of the capture, and that lies

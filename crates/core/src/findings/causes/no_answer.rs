@@ -21,7 +21,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.add_frame("request", asked);
     let [left, closed] = connection.ending().fin;
     match exchange.outcome {
-        Outcome::Closed { by: Side::Server } => {
+        Outcome::Closed { by: Side::Server } | Outcome::Unclear => {
+            let half_closed = left.filter(|_| exchange.outcome == Outcome::Unclear);
+            half_closed.into_iter().for_each(|fin| proof.add_frame("left", fin));
             closed.into_iter().for_each(|fin| proof.add_frame("fin", fin));
             let took_ns = closed.map(|fin| fin.time_ns.saturating_sub(asked.time_ns));
             proof.facts.extend(took_ns.map(|ns| ("took_ns", Fact::Ns(ns))));

@@ -39,6 +39,9 @@ pub struct EndpointTally {
     pub kinds: Kinds,
     /// Number of connections to the endpoint.
     pub connections: u64,
+    /// Number of requests of an unknown protocol that were answered although their client had closed
+    /// its side right behind them.
+    pub half_closed: u64,
     /// Identity of the server, as its packets show it.
     pub identity: Identity,
     /// Clients that connect more than once.
@@ -145,10 +148,24 @@ impl EndpointTally {
         }
     }
 
-    /// Counts an exchange of `kind` that was in progress when the capture ended.
-    pub(in crate::findings) fn add_open(&mut self, kind: u64, ledger: &Ledger) {
+    /// Counts the outcome of an exchange that took no time and belongs to no latency.
+    pub(super) fn unclear(&mut self, exchange: &Exchange) {
+        self.kinds.of(&exchange.kind).outcomes.add(exchange.outcome);
+    }
+
+    /// Counts an exchange of `kind` that had not been counted.
+    pub(in crate::findings) fn add_late(&mut self, kind: u64, ledger: &Ledger, outcome: Outcome) {
         for group in self.all_and_kind(kind) {
-            group.add_ledger(ledger, Outcome::Open);
+            group.add_ledger(ledger, outcome);
+        }
+    }
+
+    /// Removes the outcome of an exchange of `kind` that turned out not to be unclear, and counts
+    /// `outcome` in its place, if there is one.
+    pub(in crate::findings) fn clear_up(&mut self, kind: u64, outcome: Option<Outcome>) {
+        for group in self.all_and_kind(kind) {
+            group.outcomes.take_unclear();
+            outcome.into_iter().for_each(|outcome| group.outcomes.add(outcome));
         }
     }
 
@@ -170,6 +187,7 @@ impl EndpointTally {
         other.kinds.groups().for_each(|group| self.all.merge(group));
         self.kinds.merge(other.kinds);
         self.connections += other.connections;
+        self.half_closed += other.half_closed;
         self.identity.merge(&other.identity);
         self.clients.merge(&other.clients);
         self.set_ups.merge(&other.set_ups);

@@ -6,7 +6,7 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::endings::{closed_on, has_no_hole, is_request, is_stalled};
 use crate::findings::tally::{Instance, Key, Tally};
 use crate::findings::unheard::{self, Unheard};
-use crate::findings::{left_waiting, left_waiting::LeftWaiting};
+use crate::findings::left_waiting::{self, Ended, LeftWaiting};
 use crate::judge::Gap;
 use crate::model::{Cause, Outcome, Owner, Sighting};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
@@ -112,6 +112,7 @@ impl Tally {
                 self.cause(connection, exchange, &chain);
             }
             Outcome::Unacknowledged => self.unacknowledged(connection, exchange),
+            Outcome::Unclear => self.half_closed(connection, exchange, true),
             _ => self.waiting(connection, exchange, true),
         }
     }
@@ -191,11 +192,42 @@ impl Tally {
         if !is_left_waiting(connection, exchange) {
             return;
         }
+        let ended = if exchange.outcome == Outcome::Open { Ended::Open } else { Ended::Left };
         let chain = Chain::of(Cause::NoAnswer, Side::Server, cost_ns(exchange), gap(exchange));
+        self.keep_waiting(connection, exchange, &chain, is_counted, ended);
+    }
+
+    /// Keeps a message of an unknown protocol behind which its client closed its side, and its server
+    /// closed without an answer: whether that is a failure depends on whether the server answers
+    /// others like it. `is_counted` if it is contained in the sums.
+    pub(super) fn half_closed(
+        &mut self,
+        connection: &Connection,
+        exchange: &Exchange,
+        is_counted: bool,
+    ) {
+        let fin = connection.ending().fin[Side::Server as usize];
+        let Some(fin) = fin.filter(|_| shows_silence(connection)) else { return };
+        let Exchange { start_ns, first, .. } = *exchange;
+        let gap = Gap::between(Side::Server, start_ns, fin.time_ns, first, fin);
+        let until_ns = fin.time_ns + connection.path.known_rtt_ns(Side::Client);
+        let waited_ns = until_ns.saturating_sub(start_ns);
+        let chain = Chain::of(Cause::NoAnswer, Side::Server, waited_ns, gap);
+        self.keep_waiting(connection, exchange, &chain, is_counted, Ended::HalfClosed { waited_ns });
+    }
+
+    fn keep_waiting(
+        &mut self,
+        connection: &Connection,
+        exchange: &Exchange,
+        chain: &Chain,
+        is_counted: bool,
+        ended: Ended,
+    ) {
         let key = Key::of(Cause::NoAnswer, Side::Server, connection);
         let key = key.within(self.row_of(connection.server()));
         let rank = (chain.clarity(), Reverse((chain.gap.end_ns, exchange.last.frame)));
-        let scene = Scene { connection, exchange, chain: &chain };
+        let scene = Scene { connection, exchange, chain };
         let instance: Instance = scene.instance(&key, rank);
         self.left_waiting.push(LeftWaiting {
             key,
@@ -204,7 +236,7 @@ impl Tally {
             frame: exchange.first.frame,
             host: connection.server().address,
             is_counted,
-            is_open: exchange.outcome == Outcome::Open,
+            ended,
             wall_ns: exchange.wall_ns(),
             server_ns: exchange.ledger.of(Owner::Server),
             instance,

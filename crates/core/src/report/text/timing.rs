@@ -206,6 +206,18 @@ fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
         );
         page.paragraph(None, &text, 4);
     }
+    let unclear = at.outcomes.of(OutcomeKind::Unclear);
+    let apart = at.outcomes.total().saturating_sub(at.exchanges);
+    let mut write_unclear = |count: String| {
+        let text = format!("{count} closed without an answer, and whether one was due is unknown");
+        page.paragraph(None, &text, 4);
+    };
+    if unclear > apart {
+        write_unclear(format!("{} of {whole}", units::count(unclear - apart)));
+    }
+    if apart > 0 {
+        write_unclear(format!("{} more", units::count(apart)));
+    }
     let errors = at.outcomes.of(OutcomeKind::Error);
     if errors > 0 {
         let codes = at.outcomes.codes();
@@ -222,7 +234,7 @@ fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
 /// Returns the words for an outcome without a complete answer.
 fn incomplete_words(kind: OutcomeKind) -> Option<&'static str> {
     match kind {
-        OutcomeKind::Answered | OutcomeKind::Error => None,
+        OutcomeKind::Answered | OutcomeKind::Error | OutcomeKind::Unclear => None,
         OutcomeKind::CutShort => Some("cut short"),
         OutcomeKind::Closed => Some("closed before it began"),
         OutcomeKind::Reset => Some("reset"),

@@ -312,6 +312,9 @@ impl Connection {
             if exchange.outcome == Outcome::Open && exchange.is_awaiting() {
                 sink.unanswered(self, &exchange);
             }
+            if exchange.outcome == Outcome::Unclear {
+                sink.unclear(self, &exchange);
+            }
             return;
         }
         if self.mid_stream {

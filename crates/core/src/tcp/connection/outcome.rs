@@ -1,11 +1,12 @@
 //! How the exchange in progress ended when its connection did, and the wait for a request that was
 //! never acknowledged.
 
-use crate::app::Side;
+use crate::app::{Protocol, Side};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::Outcome;
 use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Exchange;
 use crate::tcp::owed::{Debt, Rule};
 use crate::tcp::sender::Tail;
 
@@ -20,6 +21,7 @@ impl Connection {
             _ if self.timeline.may_be_over() || self.timeline.is_ready() => Outcome::Answered,
             _ if has_begun && ends_with_it => Outcome::Answered,
             _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
+            _ if debt == Debt::Unknown(Rule::Goodbye) => Outcome::Unclear,
             _ if self.unacknowledged_request().is_some() => Outcome::Unacknowledged,
             Some(by) if has_begun => Outcome::CutShort { by },
             Some(by) => Outcome::Closed { by },
@@ -31,28 +33,45 @@ impl Connection {
     /// ends.
     pub(super) fn debt_at_end(&mut self) -> Debt {
         let is_one_way = self.is_one_way();
-        match () {
-            () if self.ends_with_goodbye() => Debt::Nothing(Rule::Goodbye),
-            () if is_one_way => Debt::Nothing(Rule::OneWay),
-            () => self.timeline.debt_at_end(),
+        match self.framer.protocol() {
+            // The last records of a TLS connection close it (RFC 8446 §6.1).
+            Protocol::Tls if self.may_end_with_goodbye() => Debt::Nothing(Rule::Goodbye),
+            _ if self.may_end_with_goodbye() => Debt::Unknown(Rule::Goodbye),
+            _ if is_one_way => Debt::Nothing(Rule::OneWay),
+            _ => self.timeline.debt_at_end(),
         }
     }
 
-    /// Returns whether the client's last message needed no response, in a protocol that does not
-    /// show which messages do: the client closed right behind it, the server received all of it and
-    /// closed without data. Such are goodbyes, and data that goes one way only. A client that waits
-    /// for a response closes later, and one that closes its side and waits gets a response.
-    fn ends_with_goodbye(&self) -> bool {
+    /// Returns whether the client's last message may have needed no response, in a protocol that does
+    /// not show which messages do: the client closed right behind it, the server received all of it
+    /// and closed without data. Such are goodbyes, and data that goes one way only. A client that
+    /// waits for a response closes later, or closes its side and gets a response.
+    fn may_end_with_goodbye(&self) -> bool {
         let [client, server] = &self.senders;
-        let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] else { return false };
-        let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
-        self.is_unreadable()
+        self.closes_behind_message()
             && self.closed_first() == Some(Side::Client)
             && self.ending().fin_ns[Side::Server as usize].is_some()
-            && left_ns <= client.last.time_ns + at_once_ns
             && client.una_seen() >= client.nxt
             && server.unseen_bytes() == 0
             && self.timeline.is_unanswered()
+    }
+
+    /// Returns whether the client closed its side right behind its last message, in a protocol that
+    /// does not show which messages need a response.
+    fn closes_behind_message(&self) -> bool {
+        let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
+        let left_ns = self.ending().fin_ns[Side::Client as usize];
+        let last_ns = self.senders[Side::Client as usize].last.time_ns;
+        self.is_unreadable() && left_ns.is_some_and(|left_ns| left_ns <= last_ns + at_once_ns)
+    }
+
+    /// Returns whether the server answered the message of `exchange` although the client had closed
+    /// its side right behind it.
+    pub fn answers_half_closed(&self, exchange: &Exchange) -> bool {
+        let left_ns = self.ending().fin_ns[Side::Client as usize];
+        exchange.response_seen
+            && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns)
+            && self.closes_behind_message()
     }
 
     /// Returns the side that closed of its own accord. A FIN that acknowledges the other side's FIN
