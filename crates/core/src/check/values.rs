@@ -30,6 +30,7 @@ const DURATIONS: &[&str] = &[
     "answer_p50_ns",
     "base_rtt_ns",
     "behind_ns",
+    "beyond_ns",
     "changed_ns",
     "client_own_ns",
     "distance_max_ns",

@@ -181,7 +181,7 @@ fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
 
 /// Time for which the server of an exchange was silent before a RST or a FIN ended the connection,
 /// ns.
-fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
+pub(super) fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     let spoken_ns = connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     let [_, fin_ns] = connection.ending().fin_ns;
     let ended_ns = connection.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);

@@ -3,12 +3,14 @@
 
 use crate::app::{Protocol, Side};
 use crate::findings::scene::Scene;
-use crate::findings::tally::endings::{closed_on, has_no_hole, is_request, is_stalled};
+use crate::findings::tally::endings::{
+    closed_on, has_no_hole, is_request, is_stalled, silent_ns,
+};
 use crate::findings::tally::{Instance, Key, Tally};
 use crate::findings::unheard::{self, Unheard};
 use crate::findings::left_waiting::{self, Ended, LeftWaiting};
 use crate::judge::Gap;
-use crate::model::{Cause, Outcome, Owner, Sighting};
+use crate::model::{Cause, Ledger, Outcome, Owner, Sighting};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 use std::cmp::Reverse;
 
@@ -119,30 +121,37 @@ impl Tally {
 
     fn closed_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
         let fin = connection.ending().fin[Side::Server as usize].unwrap_or(exchange.last);
-        self.unanswered(connection, exchange, fin, "closed");
+        let covered = exchange.ledger.ledger();
+        self.unanswered(connection, exchange, fin, (cost_ns(exchange), &covered), "closed");
     }
 
-    /// Counts a response that stopped until its client gave up.
+    /// Counts a response that stopped until its client gave up. The client waited in vain from the
+    /// last data on; the time before that is the time of what came.
     fn stalled(&mut self, connection: &Connection, exchange: &Exchange) {
         let reset = connection.ending().reset.unwrap_or(exchange.last);
-        self.unanswered(connection, exchange, reset, "stalled");
+        let lost_ns = silent_ns(connection, exchange);
+        let mut covered = Ledger::default();
+        covered.add(Owner::Server, lost_ns);
+        self.unanswered(connection, exchange, reset, (lost_ns, &covered), "stalled");
     }
 
-    /// Counts under the name `shown` an exchange without a complete response, which `end` ended.
+    /// Counts under the name `shown` an exchange without a complete response, which `end` ended: it
+    /// lost this time, ns, that these owners have.
     fn unanswered(
         &mut self,
         connection: &Connection,
         exchange: &Exchange,
         end: Sighting,
+        (lost_ns, covered): (u64, &Ledger),
         shown: &'static str,
     ) {
         let gap = Gap::between(Side::Server, exchange.start_ns, end.time_ns, exchange.first, end);
-        let chain = Chain::of(Cause::NoAnswer, Side::Server, cost_ns(exchange), gap);
+        let chain = Chain::of(Cause::NoAnswer, Side::Server, lost_ns, gap);
         self.cause(connection, exchange, &chain);
         let key = Key::of(Cause::NoAnswer, Side::Server, connection);
         let tally = self.causes.at(&key.within(self.row_of(connection.server())));
         tally.connections += 1;
-        tally.covers.merge(&exchange.ledger.ledger());
+        tally.covers.merge(covered);
         tally.shown.add(shown, 1);
     }
 
