@@ -43,6 +43,7 @@ const CLIENT_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Http2, http2_preface),
     (Protocol::Http1, http_request),
     (Protocol::Tls, tls_record),
+    (Protocol::Tls, tls_hello_of_version_2),
     (Protocol::Mqtt, mqtt_connect),
     (Protocol::Amqp, amqp_header),
     (Protocol::Amqp, amqp_frame),
@@ -70,9 +71,10 @@ impl Sniffer {
         &self.prefix[..usize::from(self.len)]
     }
 
-    /// Returns whether the message begins like a TLS handshake record.
+    /// Returns whether the message begins like a TLS handshake record, or a ClientHello in the format
+    /// of SSL 2.0.
     pub fn is_handshake_record(&self) -> bool {
-        self.prefix().first() == Some(&22)
+        self.prefix().first().is_some_and(|&first| first == 22 || first & 0x80 != 0)
     }
 
     /// Processes one more byte. Returns `Some` once the protocol is decided, with
@@ -133,6 +135,28 @@ fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
         [_, _, minor, ..] if minor > 4 => Verdict::No,
         [_, _, _, length, ..] if length > 0x48 => Verdict::No,
         [_, _, _, _, ..] => Verdict::Yes,
+        _ => Verdict::Maybe,
+    }
+}
+
+/// Accepts a ClientHello for SSL 3.0 or TLS in the format of SSL 2.0 (RFC 5246 §E.2): its length with
+/// the first bit set, its type, the version, the lengths of the ciphers, the session id and the
+/// challenge, which add up.
+fn tls_hello_of_version_2(prefix: &[u8], hint: Hint) -> Verdict {
+    match *prefix {
+        _ if hint.mid_stream => Verdict::No,
+        [high, ..] if high & 0x80 == 0 => Verdict::No,
+        [_, _, kind, ..] if kind != 1 => Verdict::No,
+        [_, _, _, major, ..] if major != 3 => Verdict::No,
+        [_, _, _, _, minor, ..] if minor > 3 => Verdict::No,
+        [high, low, _, _, _, c1, c2, s1, s2, n1, n2, ..] => {
+            let [ciphers, session, challenge] =
+                [[c1, c2], [s1, s2], [n1, n2]].map(|it| u32::from(u16::from_be_bytes(it)));
+            let length = u32::from(u16::from_be_bytes([high & 0x7f, low]));
+            let fits = 9 + ciphers + session + challenge == length;
+            let is_hello = ciphers > 0 && ciphers % 3 == 0 && (16..=32).contains(&challenge);
+            if fits && is_hello { Verdict::Yes } else { Verdict::No }
+        }
         _ => Verdict::Maybe,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Record headers are readable whatever the snap length is, and are mostly sufficient. Besides them
 //! only the ServerHello is read, which shows whether TLS 1.3 resumes a session ([`hello`]).
+//! - A ClientHello may have the format of SSL 2.0 (RFC 5246 §E.2).
 //! - TLS 1.3 is recognised by encrypted server records before the client's Finished.
 //! - A TLS 1.3 session is resumed if its ServerHello chooses a pre-shared key; if that cannot be
 //!   read, if these records are too short for a certificate. A TLS 1.2 session is resumed if the
@@ -75,6 +76,14 @@ pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
         [APPLICATION_DATA, 3, _, high, low, ..] => u16::from_be_bytes([high, low]) == ALERT_RECORD,
         _ => false,
     }
+}
+
+/// Returns how many bytes follow `header` in a ClientHello in the format of SSL 2.0, of which it is the
+/// beginning (RFC 5246 §E.2). Its length has the first bit set, which no content type has.
+fn rest_of_old_hello(header: &[u8; HEADER_BYTES]) -> Option<u64> {
+    let [high, low, kind, major, _] = *header;
+    let length = u64::from(u16::from_be_bytes([high & 0x7f, low]));
+    (high & 0x80 != 0 && kind == 1 && major == 3).then(|| length.saturating_sub(3))
 }
 
 /// Returns whether a record of `length` bytes holds a Certificate with a certificate, and perhaps what
@@ -213,6 +222,14 @@ impl Tls {
                 reader.have += 1;
             }
             reader.have = 0;
+            if let Some(length) = rest_of_old_hello(&reader.header)
+                && from == Side::Client
+                && !self.done
+                && self.server_flight_bytes == 0
+            {
+                feed.handshake_start();
+                return Ok(Next::Skip(length));
+            }
             let [content, major, _, length @ ..] = reader.header;
             let length = u16::from_be_bytes(length);
             if major != 3 || length > RECORD_MAX {

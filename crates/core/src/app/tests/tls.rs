@@ -204,3 +204,29 @@ fn a_goodbye_right_behind_a_single_ticket_ends_a_response() {
         assert_eq!(!marks_with(&mut framer, &[goodbye]).is_empty(), answered);
     }
 }
+
+/// A client that also offers SSL 2.0 sends its ClientHello in that format (RFC 5246 §E.2): 15 bytes of
+/// ciphers and a challenge of 16.
+#[test]
+fn a_client_hello_in_the_format_of_ssl_2_begins_a_handshake() {
+    let mut pushes = tls12();
+    pushes[0] = (C, b"\x80\x28\x01\x03\x01\x00\x0f\x00\x00\x00\x10\x00\x00\x04\x00\x00\x05", 25);
+    let told = "handshake, /handshake full 1098, request, /request, response";
+    assert_eq!(story(443, &pushes), told);
+}
+
+/// Negative twins: lengths that do not add up, another version, and the middle of a connection.
+#[test]
+fn other_messages_with_the_first_bit_set_are_no_client_hello() {
+    let hello = b"\x80\x28\x01\x03\x01\x00\x0f\x00\x00\x00\x10\x00\x00\x04\x00\x00\x05";
+    for (at, byte) in [(1, 0x29), (3, 0), (2, 4), (6, 14)] {
+        let mut other = *hello;
+        other[at] = byte;
+        let mut framer = Framer::new(443, false);
+        marks_with(&mut framer, &[(C, &other, 25)]);
+        assert_eq!(framer.protocol(), Protocol::Turns, "byte {at} is {byte}");
+    }
+    let mut framer = Framer::new(443, true);
+    marks_with(&mut framer, &[(C, hello, 25)]);
+    assert_eq!(framer.protocol(), Protocol::Turns);
+}
