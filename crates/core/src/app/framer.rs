@@ -6,7 +6,7 @@ use super::http::Http;
 use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::{Mark, Protocol, Side};
-use super::memcached;
+use super::{irc, ldap, memcached};
 use super::mysql::only_report_progress;
 use super::packets::Packets;
 use super::postgres::{Postgres, only_asynchronous};
@@ -420,11 +420,15 @@ impl Framer {
                 Machine::Turns
                     if from == Side::Client
                         && self.protocol == Protocol::Turns
-                        && let Some(rest) = memcached::without_reply(feed.rest()) =>
+                        && let Some(rest) = without_reply(feed.rest()) =>
                 {
                     feed.aside();
                     self.skip[side] = rest.saturating_sub(missing.into());
                     return;
+                }
+                Machine::Turns if self.protocol == Protocol::Turns && irc::speaks(feed.rest()) => {
+                    self.machine = Machine::Aside;
+                    return feed.aside();
                 }
                 // The first message is always checked, later ones only while a protocol is looked
                 // for.
@@ -584,4 +588,10 @@ impl Framer {
             Protocol::Turns => Machine::Turns,
         }
     }
+}
+
+/// Returns the number of bytes that follow and belong to the last message if `bytes`, the first of a
+/// client, are only messages without a reply; otherwise `None`.
+fn without_reply(bytes: &[u8]) -> Option<u64> {
+    memcached::without_reply(bytes).or_else(|| ldap::is_unbind(bytes).then_some(0))
 }
