@@ -218,15 +218,21 @@ fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
     if apart > 0 {
         write_unclear(format!("{} more", units::count(apart)));
     }
-    let errors = at.outcomes.of(OutcomeKind::Error);
-    if errors > 0 {
-        let codes = at.outcomes.codes();
+    let codes = at.outcomes.codes();
+    let (challenges, codes): (Vec<_>, Vec<_>) =
+        codes.into_iter().partition(|(code, _)| code.is_challenge());
+    let asked: u64 = challenges.iter().map(|(_, count)| count).sum();
+    let errors = at.outcomes.of(OutcomeKind::Error).saturating_sub(asked);
+    let lines = [
+        (asked, "answered with a request for credentials", challenges),
+        (errors, "answered with an error", codes),
+    ];
+    for (count, words, codes) in lines.into_iter().filter(|(count, ..)| *count > 0) {
         let shown = codes.iter().take(CODES_MAX);
         let shown = shown.map(|(code, count)| format!("{code} × {}", units::count(*count)));
         let more = if codes.len() > CODES_MAX { ", …" } else { "" };
         let codes = shown.collect::<Vec<_>>().join(", ");
-        let errors = units::count(errors);
-        let text = format!("{errors} of {whole} answered with an error ({codes}{more})");
+        let text = format!("{} of {whole} {words} ({codes}{more})", units::count(count));
         page.paragraph(None, &text, 4);
     }
 }
