@@ -219,6 +219,7 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     let exchanges = counted(totals.exchanges, "exchange", "exchanges");
     let latency = described(&report.latency, totals.exchanges);
     let unknown_ns = report.ledger.of(Owner::Unknown);
+    let unclear = totals.outcomes.of(OutcomeKind::Unclear);
     let text = if let Some((finding, phrases)) = cost
         && let Some(not) = ruled_out(finding)
         && report.only.is_empty()
@@ -231,7 +232,7 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
             Some(_) => format!("{exchanges}: {latency}."),
             None => format!("No {} in {exchanges}: {latency}.", asked.join(", ")),
         }
-    } else if totals.outcomes.of(OutcomeKind::Unclear) >= totals.outcomes.total() {
+    } else if unclear > 0 && unclear == totals.outcomes.total() {
         format!("It is not known whether an answer was due in {exchanges}: {latency}.")
     } else if unknown_ns > totals.wall_ns / 2 {
         let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
