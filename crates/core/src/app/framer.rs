@@ -6,13 +6,13 @@ use super::http::Http;
 use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::{Mark, Protocol, Side};
-use super::{irc, ldap, memcached};
 use super::mysql::only_report_progress;
 use super::packets::Packets;
 use super::postgres::{Postgres, only_asynchronous};
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::{self, Tls};
+use super::{irc, ldap, memcached};
 
 /// A parser's instruction for the bytes after those that it has examined.
 pub(super) enum Next {

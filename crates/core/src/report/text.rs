@@ -258,7 +258,8 @@ fn without_answer(totals: &Totals) -> String {
     let unclear = totals.outcomes.of(OutcomeKind::Unclear);
     if unclear > 0 {
         let unclear = units::count(unclear);
-        text += &format!("; {unclear} closed without an answer, and whether one was due is unknown");
+        text +=
+            &format!("; {unclear} closed without an answer, and whether one was due is unknown");
     }
     text
 }

@@ -2,13 +2,11 @@
 //! or the request was never answered or not even acknowledged.
 
 use crate::app::{Protocol, Side};
+use crate::findings::left_waiting::{self, Ended, LeftWaiting};
 use crate::findings::scene::Scene;
-use crate::findings::tally::endings::{
-    closed_on, has_no_hole, is_request, is_stalled, silent_ns,
-};
+use crate::findings::tally::endings::{closed_on, has_no_hole, is_request, is_stalled, silent_ns};
 use crate::findings::tally::{Instance, Key, Tally};
 use crate::findings::unheard::{self, Unheard};
-use crate::findings::left_waiting::{self, Ended, LeftWaiting};
 use crate::judge::Gap;
 use crate::model::{Cause, Ledger, Outcome, Owner, Sighting};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
@@ -222,7 +220,13 @@ impl Tally {
         let until_ns = fin.time_ns + connection.path.known_rtt_ns(Side::Client);
         let waited_ns = until_ns.saturating_sub(start_ns);
         let chain = Chain::of(Cause::NoAnswer, Side::Server, waited_ns, gap);
-        self.keep_waiting(connection, exchange, &chain, is_counted, Ended::HalfClosed { waited_ns });
+        self.keep_waiting(
+            connection,
+            exchange,
+            &chain,
+            is_counted,
+            Ended::HalfClosed { waited_ns },
+        );
     }
 
     fn keep_waiting(

@@ -50,6 +50,10 @@ impl Connection {
             return;
         }
         let think = exchange.chains.iter().find(|it| it.cause == Cause::ServerThink);
+        // The longest of several silences is known, and it is not the one before the answer.
+        if think.is_some_and(|it| it.gap.turn != Turn::Answers && it.count > 1) {
+            return;
+        }
         let before_answer = think.filter(|it| it.gap.turn == Turn::Answers);
         let waited_ns = before_answer.map_or(0, |it| it.ns);
         let variation_ns = beyond_ns / ALIKE_PART + HOST_DELAY_MAX_NS;

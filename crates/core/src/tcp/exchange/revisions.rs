@@ -133,7 +133,7 @@ fn signed(ns: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::Gap;
+    use crate::judge::{Gap, Recovery};
 
     /// Creates an exchange with a gap of the server of 40 ns that was judged as slow start.
     fn with_slow_start() -> (Exchange, Slice) {
@@ -174,6 +174,22 @@ mod tests {
         assert!(exchange.revisions.as_ref().is_some_and(|log| log.is_empty()));
         assert!(exchange.revise(&Change::NotEnded { sender: Side::Server, slice: from }));
         assert_eq!(exchange.wall_ns(), 0);
+    }
+
+    #[test]
+    fn silences_after_a_needless_repair_repeat_nothing() {
+        let mut exchange = Exchange::default();
+        let mut gap = Gap { sender: Side::Server, end_ns: 40, ..Gap::default() };
+        let slice = Slice::of(Owner::FastRecovery, Cause::FastRecovery, 40);
+        exchange.attribute(&slice, &gap);
+        gap.repair.trigger = Some(Recovery::Fast);
+        exchange.attribute(&slice, &gap);
+        let (from, to) = (Cause::FastRecovery, Cause::SpuriousRetransmission);
+        assert!(exchange.revise(&Change::Renamed { sender: Side::Server, from, to }));
+        assert_eq!(
+            exchange.chains.iter().map(|it| (it.ns, it.count)).collect::<Vec<_>>(),
+            [(80, 1)]
+        );
     }
 
     #[test]

@@ -17,10 +17,12 @@ impl Timeline {
     fn owed(&self, sent: u64) -> Option<Owed> {
         let it = self.open.only().filter(|it| it.is_unanswered())?;
         let bytes = it.first.payload_bytes;
-        let is_one_segment = sent.saturating_sub(it.began_at[Side::Client as usize]) == u64::from(bytes);
+        let is_one_segment =
+            sent.saturating_sub(it.began_at[Side::Client as usize]) == u64::from(bytes);
         let may_be_receipt = !it.connects && it.handshake.is_none() && is_one_segment;
         let by_length = self.pattern.receipts.debt(bytes);
-        let debt = if may_be_receipt && by_length != Debt::Response { by_length } else { it.debt() };
+        let debt =
+            if may_be_receipt && by_length != Debt::Response { by_length } else { it.debt() };
         Some(Owed { since_ns: it.start_ns, debt })
     }
 
