@@ -4,7 +4,7 @@ use super::error_code::ErrorCode;
 use super::kind::Label;
 use super::known::KnownHeaders;
 use super::mark::{Mark, Side};
-use super::sniff::begins_amqp_method;
+use super::sniff::{begins_amqp_method, may_begin_old_hello};
 use super::software::name_of;
 use super::tls;
 use crate::queue::Queue;
@@ -200,6 +200,7 @@ impl<'a> Feed<'a> {
             // This is a message, or data for which nothing waits: the sniffer decides.
             (Side::Server, [SETTINGS_FRAME, ..]) | (Side::Client, [COMMAND_ARRAY, ..]) => {}
             (_, [HEARTBEAT_FRAME, ..]) => {}
+            (Side::Client, bytes) if may_begin_old_hello(bytes) => {}
             (_, bytes) if tls::begins_with_alert(bytes) || begins_amqp_method(bytes) => {}
             _ => {
                 self.turn(from);

@@ -420,15 +420,21 @@ impl Framer {
                 Machine::Turns
                     if from == Side::Client
                         && self.protocol == Protocol::Turns
-                        && let Some(rest) = without_reply(feed.rest()) =>
+                        && let Some(rest) = memcached::without_reply(feed.rest())
+                            .or_else(|| ldap::unbind(feed.rest())) =>
                 {
                     feed.aside();
                     self.skip[side] = rest.saturating_sub(missing.into());
                     return;
                 }
-                Machine::Turns if self.protocol == Protocol::Turns && irc::speaks(feed.rest()) => {
+                // What a client waits for is answered first.
+                Machine::Turns
+                    if self.protocol == Protocol::Turns
+                        && irc::speaks(feed.rest())
+                        && (from == Side::Server || !feed.is_waiting()) =>
+                {
                     self.machine = Machine::Aside;
-                    return feed.aside();
+                    return if from == Side::Server { feed.turn(from) } else { feed.aside() };
                 }
                 // The first message is always checked, later ones only while a protocol is looked
                 // for.
@@ -588,10 +594,4 @@ impl Framer {
             Protocol::Turns => Machine::Turns,
         }
     }
-}
-
-/// Returns the number of bytes that follow and belong to the last message if `bytes`, the first of a
-/// client, are only messages without a reply; otherwise `None`.
-fn without_reply(bytes: &[u8]) -> Option<u64> {
-    memcached::without_reply(bytes).or_else(|| ldap::is_unbind(bytes).then_some(0))
 }

@@ -30,8 +30,9 @@ pub(super) fn speaks(bytes: &[u8]) -> bool {
         (Some(b"PING"), Some(server)) => server.len() > 1 && server[0] == b':' && third.is_none(),
         (Some([b':', prefix @ ..]), Some(command)) => {
             let is_number = command.len() == 3 && command.iter().all(u8::is_ascii_digit);
+            let is_greeting = command == b"NOTICE" && third == Some(b"*");
             let is_user = prefix.contains(&b'!') && EVENTS.contains(&command);
-            third.is_some() && is_number || is_user
+            third.is_some() && is_number || is_greeting || is_user
         }
         _ => false,
     }
@@ -53,6 +54,7 @@ mod tests {
             "NICK guest\r\nUSER guest 0 * :Guest\r\n",
             "CAP LS 302\r\n",
             "NOTICE AUTH :*** Looking up your hostname\r\n",
+            ":irc.example.org NOTICE * :*** Looking up your hostname\r\n",
             ":irc.example.org 001 guest :Welcome\r\n",
             ":other!~o@host.example PRIVMSG #room :hello\r\n",
             "PING :irc.example.org\r\n",

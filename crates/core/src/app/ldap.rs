@@ -1,9 +1,15 @@
 //! The message of LDAP that ends a connection (RFC 4511 §4.3): it has no response, and both sides
 //! close behind it. The rest of the protocol is treated as turns of direction.
 
-/// Returns whether `bytes`, a whole message of a client, are an UnbindRequest: a sequence of a message
-/// id of one to four bytes and an empty element of application type 2, in BER (RFC 4511 §5.1).
-pub(super) fn is_unbind(bytes: &[u8]) -> bool {
+/// Returns the number of bytes that follow, which is 0, if `bytes`, a whole message of a client, are an
+/// UnbindRequest; otherwise `None`.
+pub(super) fn unbind(bytes: &[u8]) -> Option<u64> {
+    is_unbind(bytes).then_some(0)
+}
+
+/// An UnbindRequest is a sequence of a message id of one to four bytes and an empty element of
+/// application type 2, in BER (RFC 4511 §5.1).
+fn is_unbind(bytes: &[u8]) -> bool {
     let [0x30, length, 0x02, id_bytes, rest @ ..] = bytes else { return false };
     let id_bytes = usize::from(*id_bytes);
     (1..=4).contains(&id_bytes)

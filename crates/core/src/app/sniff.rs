@@ -116,6 +116,13 @@ pub(super) fn may_begin_request(bytes: &[u8]) -> bool {
     http_request(prefix, Hint { server_port: 0, mid_stream: false }) != Verdict::No
 }
 
+/// Returns whether `bytes`, the first of a client, begin a ClientHello in the format of SSL 2.0, or are
+/// too few to tell.
+pub(super) fn may_begin_old_hello(bytes: &[u8]) -> bool {
+    let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
+    tls_hello_of_version_2(prefix, Hint { server_port: 0, mid_stream: false }) != Verdict::No
+}
+
 /// Compares `prefix` with `text` up to the shorter length.
 fn begins(prefix: &[u8], text: &[u8]) -> Verdict {
     let common = prefix.len().min(text.len());

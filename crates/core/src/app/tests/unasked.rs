@@ -123,3 +123,29 @@ fn mqtt_delivery_ends_no_exchange() {
         changes_nothing(1883, pushes, 1, delivery, Where::Anywhere);
     }
 }
+
+/// What a client of IRC waits for at first is an exchange: the server greets. All later lines answer
+/// nothing.
+#[test]
+fn lines_of_irc_behind_the_greeting_belong_to_no_exchange() {
+    let pushes: &[Push] = &[
+        (C, b"USER guest 0 * :Guest\r\n", 0),
+        (C, b"NICK guest\r\n", 0),
+        (S, b":irc.example.org NOTICE * :*** Looking up your hostname\r\n", 0),
+        (S, b":irc.example.org 001 guest :Welcome\r\n", 0),
+        (C, b"JOIN #room\r\n", 0),
+        (S, b":other!~o@host.example PRIVMSG #room :hello\r\n", 0),
+        (C, b"PRIVMSG #room :hello\r\n", 0),
+    ];
+    assert_eq!(story(6667, pushes), "request, /request, response");
+}
+
+#[test]
+fn an_unbind_request_of_ldap_asks_for_nothing() {
+    let pushes: &[Push] = &[
+        (C, b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\x00\x80\x00", 0),
+        (S, b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00", 0),
+        (C, b"\x30\x05\x02\x01\x02\x42\x00", 0),
+    ];
+    assert_eq!(story(389, pushes), "request, /request, response");
+}
