@@ -12,7 +12,7 @@ use super::postgres::{Postgres, only_asynchronous};
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::{self, Tls};
-use super::{irc, ldap, memcached};
+use super::{ldap, memcached};
 
 /// A parser's instruction for the bytes after those that it has examined.
 pub(super) enum Next {
@@ -426,15 +426,6 @@ impl Framer {
                     feed.aside();
                     self.skip[side] = rest.saturating_sub(missing.into());
                     return;
-                }
-                // What a client waits for is answered first.
-                Machine::Turns
-                    if self.protocol == Protocol::Turns
-                        && irc::speaks(feed.rest())
-                        && (from == Side::Server || !feed.is_waiting()) =>
-                {
-                    self.machine = Machine::Aside;
-                    return if from == Side::Server { feed.turn(from) } else { feed.aside() };
                 }
                 // The first message is always checked, later ones only while a protocol is looked
                 // for.

@@ -44,7 +44,6 @@ mod hello;
 mod hpack;
 mod http;
 mod http_header;
-mod irc;
 mod kind;
 mod known;
 mod ldap;

@@ -124,22 +124,6 @@ fn mqtt_delivery_ends_no_exchange() {
     }
 }
 
-/// What a client of IRC waits for at first is an exchange: the server greets. All later lines answer
-/// nothing.
-#[test]
-fn lines_of_irc_behind_the_greeting_belong_to_no_exchange() {
-    let pushes: &[Push] = &[
-        (C, b"USER guest 0 * :Guest\r\n", 0),
-        (C, b"NICK guest\r\n", 0),
-        (S, b":irc.example.org NOTICE * :*** Looking up your hostname\r\n", 0),
-        (S, b":irc.example.org 001 guest :Welcome\r\n", 0),
-        (C, b"JOIN #room\r\n", 0),
-        (S, b":other!~o@host.example PRIVMSG #room :hello\r\n", 0),
-        (C, b"PRIVMSG #room :hello\r\n", 0),
-    ];
-    assert_eq!(story(6667, pushes), "request, /request, response");
-}
-
 #[test]
 fn an_unbind_request_of_ldap_asks_for_nothing() {
     let pushes: &[Push] = &[
