@@ -43,12 +43,12 @@ use crate::model::DirectionReport;
 use crate::tcp::acks::PendingAcks;
 use crate::tcp::clock::SenderClock;
 use crate::tcp::sent::SentLog;
-use crate::tcp::sequence::Sequence;
+use crate::tcp::sequence::{ORIGIN, Sequence};
 use crate::tcp::thresholds::SKB_MAX_BYTES;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
-use copies::LastPacket;
+use copies::{LastPacket, late_max_ns};
 pub use departure::Departure;
 use history::History;
 pub use loss_state::Tail;
@@ -291,9 +291,11 @@ impl Sender {
     #[inline]
     pub fn packet(&mut self, segment: &Segment, peer_number: u16) -> bool {
         let syn = segment.flags.has(TcpFlags::SYN) && self.first_number() == Some(segment.seq);
+        let numbers = self.packet_count.distinguishes();
         if self.packets > 0
-            && (self.last_packet.is(segment, self.packet_count.distinguishes())
-                || syn && self.last_packet.is_same_syn(segment))
+            && (self.last_packet.is(segment, numbers)
+                || syn && self.last_packet.is_same_syn(segment)
+                || numbers && self.last_packet.was_sent_after(segment) && self.has_passed(segment))
         {
             self.expect_copies(segment);
             return true;
@@ -315,6 +317,30 @@ impl Sender {
     #[inline(never)]
     fn expect_copies(&mut self, segment: &Segment) {
         self.history_mut().copies.get_or_insert_with(|| Copies::after(segment));
+    }
+
+    /// Returns whether all data of `segment`, which was sent before the last packet, was captured so
+    /// short a time ago that this is a copy. The original of a retransmission that overtook it is
+    /// none.
+    #[cold]
+    #[inline(never)]
+    fn has_passed(&self, segment: &Segment) -> bool {
+        if !self.started() {
+            return false;
+        }
+        let start = self.position_of(segment.seq);
+        let end = start + u64::from(segment.payload_len);
+        let repair = self.history().losses.repair;
+        let is_original =
+            repair.is_some_and(|(_, ip_id)| (segment.ip_id.wrapping_sub(ip_id) as i16) < 0);
+        let is_known = start >= ORIGIN
+            && end <= self.nxt
+            && self.history().holes.overlapped(start, end).is_none()
+            && !is_original;
+        let passed_ns = self.original(start).map_or(self.una_seen_ns, |it| it.time_ns);
+        let is_routed = segment.ttl != self.last_packet.ttl;
+        let late_ns = segment.time_ns.saturating_sub(passed_ns);
+        is_known && late_ns < late_max_ns(segment, true, is_routed)
     }
 
     /// Returns whether `segment` was captured before, on a connection where this has happened.
@@ -391,7 +417,6 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::ORIGIN;
     use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 
     #[test]

@@ -30,6 +30,8 @@ fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str, seq: u32
         sack: Vec::new(),
         timestamps: None,
         payload: Vec::new(),
+        total_len: None,
+        without_payload: false,
         icmp: None,
     }
 }

@@ -38,6 +38,8 @@ fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str) -> Packe
         sack: Vec::new(),
         timestamps: None,
         payload: Vec::new(),
+        total_len: None,
+        without_payload: false,
         icmp: None,
     }
 }

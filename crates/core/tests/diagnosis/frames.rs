@@ -29,6 +29,10 @@ pub struct Packet {
     pub sack: Vec<(u32, u32)>,
     pub timestamps: Option<(u32, u32)>,
     pub payload: Vec<u8>,
+    /// IPv4 total length as damaged after the TCP checksum was computed.
+    pub total_len: Option<u16>,
+    /// A tool has removed the payload, so that the frame ends with the TCP header.
+    pub without_payload: bool,
     /// The ICMP error that is sent instead of a segment.
     pub icmp: Option<Error>,
 }
@@ -62,7 +66,7 @@ impl Packet {
         if let Some(error) = &self.icmp {
             return self.icmp_frame(error);
         }
-        let tcp = self.tcp();
+        let mut tcp = self.tcp();
         let len = tcp.header_len() + self.payload.len();
         let mut bytes = Vec::new();
         self.link(&mut bytes);
@@ -73,6 +77,11 @@ impl Packet {
                     Ipv4Header::new(len as u16, self.ttl, IpNumber::TCP, source, destination)
                         .expect("a length that fits");
                 ip.identification = self.ip_id;
+                if let Some(total_len) = self.total_len {
+                    let checksum = tcp.calc_checksum_ipv4(&ip, &self.payload);
+                    tcp.checksum = checksum.expect("a length that fits");
+                    ip.total_len = total_len;
+                }
                 ip.ecn = IpEcn::try_new(if self.marked { 3 } else { 0 }).expect("two bits");
                 ip.header_checksum = ip.calc_header_checksum();
                 bytes.extend_from_slice(&ip.to_bytes());
@@ -91,7 +100,9 @@ impl Packet {
             _ => panic!("both ends speak the same version of IP"),
         }
         bytes.extend_from_slice(&tcp.to_bytes());
-        bytes.extend_from_slice(&self.payload);
+        if !self.without_payload {
+            bytes.extend_from_slice(&self.payload);
+        }
         bytes
     }
 

@@ -513,6 +513,8 @@ fn arbitrary_segment() -> impl Strategy<Value = (u64, Packet)> {
             sack: if syn { Vec::new() } else { sack },
             timestamps,
             payload,
+            total_len: None,
+            without_payload: false,
             icmp: None,
         };
         (after_ns, packet)

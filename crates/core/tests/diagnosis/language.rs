@@ -19,7 +19,8 @@
 //! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N|none`, `wscale N|none`, `tsval N`,
 //! `lost` (never arrives), `dropped` (passes its
 //! receiver's tap, and the host drops it), `forged` (by another host, and dropped), `sum N` (the TCP
-//! checksum, which is otherwise left to an offload), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
+//! checksum, which is otherwise left to an offload), `total N` (the total length that the damaged
+//! IPv4 header states), `number N` (the IPv4 identification), `without_payload` (a tool has removed it from the capture), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
 //! before; `numbers file`: one count for both sides, `numbers none`: one number for all), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
 //! sender that has reduced its window). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
@@ -97,6 +98,9 @@ pub struct Line {
     pub twice: bool,
     pub marked: bool,
     pub checksum: u16,
+    pub total_len: Option<u16>,
+    pub number: Option<u16>,
+    pub without_payload: bool,
     pub ttl: Option<u8>,
     pub late_ns: u64,
     /// Packets that its sender has sent to others before.
@@ -286,6 +290,9 @@ impl Parser {
             twice: false,
             marked: false,
             checksum: 0,
+            total_len: None,
+            number: None,
+            without_payload: false,
             ttl: None,
             late_ns: 0,
             elsewhere: 0,
@@ -313,6 +320,9 @@ impl Line {
             "twice" => self.twice = true,
             "marked" => self.marked = true,
             "sum" => self.checksum = words.next()?.parse().ok()?,
+            "total" => self.total_len = Some(words.next()?.parse().ok()?),
+            "number" => self.number = Some(words.next()?.parse().ok()?),
+            "without_payload" => self.without_payload = true,
             "ttl" => self.ttl = Some(words.next()?.parse().ok()?),
             "seq" => self.seq = Some(words.next()?.parse().ok()?),
             "ack" => self.ack = Some(words.next()?.parse().ok()?),

@@ -93,6 +93,8 @@ impl Traffic {
                 sack: Vec::new(),
                 timestamps: None,
                 payload: payload.to_vec(),
+                total_len: None,
+                without_payload: false,
                 icmp: None,
             };
             sent[own] += payload.len() as u32 + control;

@@ -136,6 +136,9 @@ impl Connection {
 
     /// The identification of the next packet. Linux gives none to a SYN-ACK.
     fn number(&mut self, trace: &Trace, line: &Line, answers_syn: bool) -> u16 {
+        if let Some(number) = line.number {
+            return number;
+        }
         let next = &mut self.ipid[line.side as usize];
         match trace.numbers {
             Numbers::Socket if answers_syn => return 0,
@@ -194,6 +197,7 @@ impl Connection {
             - 12 * usize::from(trace.timestamps);
         let packets = payload.len().div_ceil(mss).max(1) as u16;
         match trace.numbers {
+            _ if line.number.is_some() => {}
             Numbers::File => self.ipid = [ipid.wrapping_add(packets); 2],
             _ => self.ipid[side] = self.ipid[side].wrapping_add(packets),
         }
@@ -221,6 +225,8 @@ impl Connection {
                 .collect(),
             timestamps: trace.timestamps.then_some((tsval, ts_recent)),
             payload: payload.to_vec(),
+            total_len: line.total_len,
+            without_payload: line.without_payload,
             icmp: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Packets captured more than once: on a bridge, on `-i any`, or from a mirror port.
 
 use crate::judge::thresholds::RTO_MIN_NS;
-use crate::tcp::thresholds::{NUMBERED_COPY_DELAY_MAX_NS, TIMER_MIN_NS};
+use crate::tcp::thresholds::{IDENTIFICATION_JUMP_MAX, NUMBERED_COPY_DELAY_MAX_NS, TIMER_MIN_NS};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -50,7 +50,7 @@ pub(super) fn is_numbered(segment: &Segment) -> bool {
 
 /// Longest delay of a copy of `segment`, ns. If `numbers`, IP identifications distinguish packets;
 /// if `routed`, the TTLs differ.
-fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
+pub(super) fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
     match numbers && is_numbered(segment) {
         true if routed || segment.flags.has(TcpFlags::SYN) => RTO_MIN_NS,
         true => NUMBERED_COPY_DELAY_MAX_NS,
@@ -118,6 +118,17 @@ impl LastPacket {
                 == (segment.payload_len, segment.ip_id, segment.flags.0)
             && self.age_ns(segment) < late_max_ns(segment, numbers, self.ttl != segment.ttl)
             && (numbers && is_numbered(segment) || segment.seg_len() > 0)
+    }
+
+    /// Returns whether the data in `segment` was sent before this packet, as sequence number,
+    /// timestamp and IP identification agree.
+    #[inline]
+    pub fn was_sent_after(&self, segment: &Segment) -> bool {
+        (segment.seq.wrapping_sub(self.seq) as i32) < 0
+            && segment.payload_len > 0
+            && is_numbered(segment)
+            && (1..=IDENTIFICATION_JUMP_MAX).contains(&self.ip_id.wrapping_sub(segment.ip_id))
+            && segment.tsval.wrapping_sub(self.tsval) as i32 <= 0
     }
 
     /// Returns whether the SYN `segment` is a copy of this one: it comes at once, or it has the
