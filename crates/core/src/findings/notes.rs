@@ -28,6 +28,7 @@ pub struct Notes {
     unanswered: u64,
     probes: u64,
     other_answers: u64,
+    ignored_resets: u64,
     /// Events that no finding reports; known when all findings are.
     pub noticed: Noticed,
     /// Number of streams without a known end that their receivers stopped by a RST.
@@ -127,6 +128,7 @@ impl Notes {
         self.unanswered += u64::from(connection.left_unanswered);
         self.probes += u64::from(connection.sends_probes());
         self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
+        self.ignored_resets += connection.ignored_resets();
         self.tunnelled += u64::from(connection.is_tunnelled());
         let senders = &connection.senders;
         let seen = senders.iter().all(Sender::seen);
@@ -177,6 +179,7 @@ impl Notes {
         self.unanswered += other.unanswered;
         self.probes += other.probes;
         self.other_answers += other.other_answers;
+        self.ignored_resets += other.ignored_resets;
         self.stopped += other.stopped;
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
@@ -234,6 +237,7 @@ impl Notes {
             ("unanswered_requests", "count", self.unanswered),
             ("probes", "count", self.probes),
             ("two_servers", "count", self.other_answers),
+            ("ignored_resets", "count", self.ignored_resets),
             ("dns_nxdomain", "count", self.nxdomain),
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {

@@ -19,6 +19,7 @@ mod opening;
 mod outcome;
 mod queue_delay;
 mod relayed;
+mod resets;
 mod roles;
 mod silence;
 mod steady;
@@ -218,8 +219,14 @@ impl Connection {
         {
             self.setup.deny_arrival();
         }
+        if side == Side::Client && self.setup.other_syn_acks() > 0 {
+            self.adopt_other_answer(segment);
+        }
         if self.is_refused(side, segment) {
             return;
+        }
+        if self.holds_reset() {
+            self.settle_reset(side, segment);
         }
         self.note_packet(side, segment);
         if !self.take_control(side, segment) {
@@ -298,7 +305,7 @@ impl Connection {
             return false;
         }
         if self.is_of_another_host(side, segment) {
-            self.setup.note_other_syn_ack();
+            self.note_other_answer(segment);
             return false;
         }
         self.set_up(side, segment);

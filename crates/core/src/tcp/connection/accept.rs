@@ -6,6 +6,8 @@
 
 use crate::app::Side;
 use crate::tcp::connection::Connection;
+use crate::tcp::sender::Sender;
+use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 use crate::wire::{Segment, TcpFlags};
 
 /// The last segment of a side that its receiver would not accept.
@@ -19,8 +21,9 @@ pub(super) struct Refused {
 
 impl Connection {
     /// Returns whether `segment`, which `side` sends, is one that its receiver drops: it lies beyond
-    /// the offered window, or acknowledges data that its peer was not allowed to send. It is accepted
-    /// if it goes on from the last such segment of this side.
+    /// the offered window, or the widest one if that is unknown (RFC 7323 §2.3), or acknowledges data
+    /// that its peer was not allowed to send. It is accepted if it goes on from the last such segment
+    /// of this side.
     #[inline]
     pub(super) fn is_refused(&mut self, side: Side, segment: &Segment) -> bool {
         let has_ack = segment.flags.has(TcpFlags::ACK);
@@ -34,9 +37,13 @@ impl Connection {
     fn refuse(&mut self, side: Side, segment: &Segment) -> bool {
         let [own, peer] = [side, side.peer()].map(|side| &self.senders[side as usize]);
         let (start, acked) = (own.position_of(segment.seq), peer.position_of(segment.ack));
-        let beyond = own.edge_seen().is_some_and(|edge| start > edge);
+        let is_beyond = |sender: &Sender, position: u64| {
+            let widest = sender.nxt.max(sender.una_seen()) + WINDOW_MAX_BYTES;
+            sender.started() && position > sender.edge_seen().unwrap_or(widest).min(widest)
+        };
+        let beyond = is_beyond(own, start);
         let has_ack = segment.flags.has(TcpFlags::ACK);
-        let unsent = has_ack && peer.edge_seen().is_some_and(|edge| acked > edge);
+        let unsent = has_ack && is_beyond(peer, acked);
         if !beyond && !unsent {
             return false;
         }

@@ -9,6 +9,7 @@ use crate::tcp::connection::suspended::{AckedLate, Suspended};
 use crate::tcp::connection::{Connection, blocked, doubt, limits};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::trace::Trace;
+use crate::wire::Segment;
 
 /// A timestamp of one side that is to be echoed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +65,10 @@ pub(super) struct ColdState {
     pub queue_delay: Option<Box<[QueueDelay; 2]>>,
     /// The last segments that their receivers would not accept, indexed by sender.
     pub refused: Option<Box<[Refused; 2]>>,
+    /// The last SYN-ACK of another host than the one that answered first.
+    pub other_answer: Option<Box<Segment>>,
+    /// Number of RSTs that their receivers ignored.
+    pub ignored_resets: u32,
     /// Defects of the capture, if there are any.
     pub faults: Option<Box<CaptureFaults>>,
     /// Exchanges held back until more is known of the path.
@@ -95,6 +100,8 @@ impl ColdState {
             icmp_report,
             queue_delay,
             refused: _,
+            other_answer: _,
+            ignored_resets: _,
             faults,
             kept,
             relay: _,
@@ -166,6 +173,11 @@ impl Connection {
     /// Excludes the connection from the report; returns whether it was included before.
     pub fn exclude(&mut self) -> bool {
         !std::mem::replace(&mut self.cold_mut().is_copy, true)
+    }
+
+    /// Number of RSTs that their receivers ignored, since the connection went on.
+    pub fn ignored_resets(&self) -> u64 {
+        self.cold.as_ref().map_or(0, |cold| cold.ignored_resets.into())
     }
 
     /// State of the ending, once it has begun.

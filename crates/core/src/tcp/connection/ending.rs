@@ -1,10 +1,10 @@
 //! The end of a connection, and the decisions that are possible only then.
 
 use crate::app::{Protocol, Side};
-use crate::capture::FrameId;
-use crate::judge::thresholds::{RTO_INITIAL_NS, RTO_MIN_NS};
+use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::{Cause, Class, Family, Outcome, Owner, Sighting};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::resets::HeldReset;
 use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
 use crate::tcp::owed::Debt;
 use crate::tcp::pipe::transmission_ns;
@@ -14,7 +14,7 @@ use crate::tcp::sequence::ORIGIN;
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::tracker::Sink;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::Segment;
 
 /// How a connection ended so far: its FINs, a RST or an ICMP error.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,108 +38,11 @@ pub struct Ending {
     pub fin_acks: [u64; 2],
     /// The last data of either side before the RST.
     pub last_data: Option<Sighting>,
+    /// The RST, as long as later segments may show that it ended nothing.
+    pub(super) held: Option<HeldReset>,
 }
 
 impl Connection {
-    pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
-        let others = self.senders[side as usize].ttl();
-        let last_data = self.last_data(segment.frame);
-        let ending = self.ending_mut();
-        ending.reset = Some(Sighting::of(side, segment));
-        ending.last_data = last_data;
-        ending.reset_ttls = [segment.ttl, others];
-        ending.unknown = !segment.flags.has(TcpFlags::ACK);
-        ending.forgotten = side == Side::Server
-            && ending.fin_ns[Side::Server as usize].is_none()
-            && ending.fin_ns[Side::Client as usize].is_some()
-            && ending.unknown;
-        self.resume();
-        if side == Side::Client {
-            self.drop_unanswered_last_message(segment.time_ns);
-        }
-        if self.timeline.front().is_some() {
-            self.apply_pending_acks(segment.time_ns);
-            let has_fin = self.ending().fin_ns.iter().any(Option::is_some);
-            // A client that has all data of a server that may send no more loses nothing by its
-            // RST.
-            let server = &self.senders[Side::Server as usize];
-            let has_all = side == Side::Client && server.una_seen() >= server.nxt;
-            let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
-            let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
-            // If a client is reset during an upload, it may lose the response, because its host
-            // discards it (RFC 9112 §9.6).
-            let cut = side == Side::Server && self.timeline.all_answered() && self.owes_request();
-            let over =
-                !cut && (closed || may_be_over && (has_fin || has_all || !self.unfinished()));
-            if cut {
-                self.timeline.reopen_response();
-            }
-            let unacknowledged = side == Side::Client && self.unacknowledged_request().is_some();
-            let outcome = match () {
-                () if over => Outcome::Answered,
-                () if unacknowledged => Outcome::Unacknowledged,
-                () => Outcome::Reset { by: side },
-            };
-            if unacknowledged {
-                self.accrue_unacknowledged();
-            } else if !over && !self.server_closed_early {
-                // A side that had closed no longer waits.
-                let left = self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].nxt);
-                let left = left.filter(|_| side == Side::Client);
-                // A client that gives up has waited for its server until then.
-                let waited = side == Side::Client
-                    && (self.waits_for_answer() || self.waits_for_repair(segment.time_ns));
-                let waited_for = if waited { Side::Server } else { side };
-                self.accrue_to(
-                    waited_for,
-                    left.unwrap_or(segment.time_ns),
-                    Sighting::of(side, segment),
-                );
-            }
-            let position = self.senders[Side::Server as usize].nxt;
-            let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-            self.timeline.settle_pauses(self.first_close_ns(), rtt_client_ns, position);
-            self.timeline.close(self.last_leg_ns(), outcome);
-        }
-    }
-
-    /// Returns whether the client has sent its whole request, the response is incomplete, and no
-    /// data is in flight.
-    fn waits_for_answer(&mut self) -> bool {
-        let owed = self.owes(Side::Server);
-        let asked = self.timeline.front().is_some_and(|exchange| {
-            let unanswered = exchange.request_seen && !exchange.response_seen;
-            unanswered || owed
-        });
-        let asks = self.owes_request() || self.owes(Side::Client);
-        asked && !asks && !self.unfinished() && !self.is_one_way()
-    }
-
-    /// Returns whether the client, which gives up at `now_ns`, has waited for data of a response that
-    /// was lost before the vantage, for longer than any timer takes at first (RFC 6298 §2.1).
-    fn waits_for_repair(&self, now_ns: u64) -> bool {
-        let server = &self.senders[Side::Server as usize];
-        let is_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
-        is_begun
-            && server.is_awaited_before_hole()
-            && now_ns >= server.last.time_ns + RTO_INITIAL_NS
-    }
-
-    /// Returns the last data that either side has sent, other than in `frame`.
-    pub fn last_data(&self, frame: FrameId) -> Option<Sighting> {
-        let seen = Side::ALL.into_iter().filter_map(|side| {
-            let last = self.senders[side as usize].last;
-            Sighting {
-                frame: last.frame,
-                time_ns: last.time_ns,
-                payload_bytes: last.len,
-                from: side,
-            }
-            .known()
-        });
-        seen.filter(|it| it.frame != frame).max_by_key(|it| (it.time_ns, it.from as usize))
-    }
-
     /// Time on the leg to the client that was not seen, ns. It is shorter if the server's FIN
     /// passed before the request, since the FIN was on its way by then.
     pub(super) fn last_leg_ns(&self) -> u64 {
@@ -154,7 +57,7 @@ impl Connection {
     }
 
     /// Time at which either side first ended the connection, ns.
-    fn first_close_ns(&self) -> Option<u64> {
+    pub(super) fn first_close_ns(&self) -> Option<u64> {
         let reset_ns = self.ending().reset.map(|reset| reset.time_ns);
         self.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
     }
@@ -217,7 +120,7 @@ impl Connection {
 
     /// Drops the exchange of the client's last message if the client has closed without waiting for
     /// a response.
-    fn drop_unanswered_last_message(&mut self, left_ns: u64) {
+    pub(super) fn drop_unanswered_last_message(&mut self, left_ns: u64) {
         self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
     }
 
@@ -258,7 +161,7 @@ impl Connection {
 
     /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed
     /// a window.
-    fn apply_pending_acks(&mut self, now_ns: u64) {
+    pub(super) fn apply_pending_acks(&mut self, now_ns: u64) {
         for side in Side::ALL {
             let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
             let sender = &mut self.senders[side as usize];
@@ -535,6 +438,7 @@ impl Connection {
     /// connection.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.leave_fast_path(shared);
+        self.settle_last_reset();
         self.discard_early_bytes(shared);
         if let Some(cold) = &mut self.cold {
             cold.queued = None;

@@ -96,6 +96,33 @@ impl Connection {
             && isn.is_some_and(|isn| isn != segment.seq)
     }
 
+    /// Keeps a SYN-ACK of another host, which the client may accept instead of the first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_other_answer(&mut self, syn_ack: &Segment) {
+        self.setup.note_other_syn_ack();
+        self.cold_mut().other_answer = Some(Box::new(*syn_ack));
+    }
+
+    /// Takes another host's SYN-ACK for the one that counts if `segment` of the client acknowledges
+    /// that one and nothing else was acknowledged before: the connection is with that host.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn adopt_other_answer(&mut self, segment: &Segment) {
+        let server = &self.senders[Side::Server as usize];
+        let is_first = server.una_seen_ns() == 0 && server.last.time_ns == 0;
+        let Some(cold) = &mut self.cold else { return };
+        let is_acked = |answer: &mut Box<Segment>| answer.seq.wrapping_add(1) == segment.ack;
+        let has_ack = segment.flags.has(TcpFlags::ACK) && !segment.flags.has(TcpFlags::RST);
+        let Some(answer) = cold.other_answer.take_if(|it| has_ack && is_first && is_acked(it))
+        else {
+            return;
+        };
+        self.senders[Side::Server as usize].restart_at(answer.seq);
+        self.streams[Side::Server as usize] = Default::default();
+        self.negotiate(Side::Server, &answer);
+    }
+
     /// Starts the connection again: the client repeats its SYN after a RST by which it rejected the
     /// answer to the first SYN.
     #[cold]
@@ -147,7 +174,10 @@ impl Connection {
                 }
             }
         }
-        if segment.flags.has(TcpFlags::SYN) {
+        // A SYN behind its answer negotiates nothing: the server keeps the options of the one that it
+        // answered.
+        let is_answered = side == Side::Client && self.setup.syn_acks > 0;
+        if segment.flags.has(TcpFlags::SYN) && !is_answered {
             self.negotiate(side, segment);
         }
     }

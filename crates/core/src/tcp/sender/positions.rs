@@ -57,6 +57,12 @@ impl Sender {
         self.sequence.position(seq, self.nxt)
     }
 
+    /// Starts the stream again at the sequence number `seq`, before any of its data was seen.
+    pub fn restart_at(&mut self, seq: u32) {
+        self.marks.note(Marks::STARTED, false);
+        self.position(seq);
+    }
+
     /// Returns whether this sequence number lies beyond all that was sent.
     #[inline]
     pub fn is_ahead(&self, seq: u32) -> bool {
