@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
             bytes,
         };
         let packet = decode(&frame, &hasher, &mut segment);
-        counts.add(&packet);
+        counts.add(&packet, frame.id);
         let mut long = Segment::default();
         let by_long_way = decode_long_way(&frame, &hasher, &mut long);
         assert_eq!(format!("{packet:?}"), format!("{by_long_way:?}"));

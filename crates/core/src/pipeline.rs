@@ -139,7 +139,7 @@ impl Decoder {
                 batch.take_slot(hash);
             }
             other => {
-                batch.counts.add(&other);
+                batch.counts.add(&other, entry.id);
                 if let Packet::Fragment(_) = other {
                     batch.asides.push(Aside::Fragment(*entry));
                 }

@@ -4,7 +4,7 @@ use super::{Control, FragmentJoiner, Options, Translated};
 use crate::capture::InputSummary;
 use crate::dns::Lookup;
 use crate::findings::{self, Tally};
-use crate::model::{Observation, Report, Window};
+use crate::model::{Fact, Observation, Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::DecodeCounts;
 
@@ -105,6 +105,7 @@ impl Found {
             let (facts, frames) = (Vec::new(), Vec::new());
             report.observations.push(Observation { id: "address_translation", facts, frames });
         }
+        report.observations.extend(damage(&self.counts));
         report.totals.decode_errors = self.counts;
         report.totals.first_ns = self.first_ns.unwrap_or(0);
         report.totals.last_ns = self.last_ns;
@@ -116,4 +117,13 @@ impl Found {
         findings::assemble(self.tally, &options.floors, &mut report);
         report
     }
+}
+
+/// Returns the observation about packets that contradict their own lengths.
+fn damage(counts: &DecodeCounts) -> Option<Observation> {
+    let first = counts.first_damaged()?;
+    let damaged = counts.errors().filter(|(error, _)| error.is_damage());
+    let count = damaged.map(|(_, count)| count).sum();
+    let facts = vec![("count", Fact::Count(count))];
+    Some(Observation { id: "damaged_packets", facts, frames: vec![first] })
 }

@@ -71,7 +71,7 @@ impl FragmentJoiner {
         self.reassemblers.iter_mut().for_each(Reassembler::finish);
         let incomplete = self.reassemblers.iter().map(Reassembler::incomplete_count).sum();
         let mut errors = self.errors;
-        (0..incomplete).for_each(|_| errors.add_error(DecodeError::FragmentIncomplete));
+        errors.add_errors(DecodeError::FragmentIncomplete, incomplete);
         let packets = self.reassemblers.iter().map(Reassembler::packet_count).sum();
         Joined { errors, packets, incomplete }
     }
@@ -107,7 +107,7 @@ impl FragmentJoiner {
                     return Some((segment, whole));
                 }
                 Packet::Malformed(error) => {
-                    self.errors.add_error(error);
+                    self.errors.add_error(error, entry.id);
                     return None;
                 }
                 other => {
@@ -144,7 +144,7 @@ impl FragmentJoiner {
             Reassembly::Complete(whole) => Some(whole),
             Reassembly::Pending => None,
             Reassembly::Refused(error) => {
-                self.errors.add_error(error);
+                self.errors.add_error(error, fragment.frame());
                 None
             }
         }

@@ -75,10 +75,13 @@ fn under_load(finding: &Finding) -> String {
 }
 
 /// Returns the text of an observation, and whether it limits the report; the id if the table has no
-/// text for it.
+/// text for it. `{first_frame}` is the number of the first frame that shows it.
 pub fn observation(observation: &Observation) -> (bool, String) {
-    let fact =
-        |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
+    let first = observation.frames.first().map(|frame| Fact::Text(frame.number().to_string()));
+    let fact = |name: &str| match name {
+        "first_frame" => first.as_ref(),
+        _ => observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact),
+    };
     match findings::observation(observation.id) {
         Some(words) => (words.limits, fill_all(&words.message, &fact)),
         None => (false, readable(observation.id)),

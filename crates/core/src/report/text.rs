@@ -139,13 +139,13 @@ fn limits(page: &mut Page<'_>, report: &Report) {
     }
     unread::warn_of_links(page, report);
     unread::warn_of_tunnels(page, report);
-    // An observation reports missing fragments.
+    // Observations report missing fragments and damaged packets.
     let elsewhere = [
         DecodeError::FragmentIncomplete,
         DecodeError::LinkTypeUnsupported,
         DecodeError::TunnelUnsupported,
     ];
-    let malformed = |(kind, _): &(DecodeError, u64)| !elsewhere.contains(kind);
+    let malformed = |(kind, _): &(DecodeError, u64)| !elsewhere.contains(kind) && !kind.is_damage();
     let kinds = || report.totals.decode_errors.errors().filter(malformed);
     let errors: u64 = kinds().map(|(_, count)| count).sum();
     if errors > 0 {

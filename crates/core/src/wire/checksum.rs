@@ -13,20 +13,27 @@ pub(super) fn error(network: &Network, transport: &[u8], field_at: usize) -> u16
         return 0;
     };
     let field = u16::from_be_bytes(field);
-    // RFC 9293 §3.1 and RFC 8200 §8.1. The prefix of an IPv4-mapped address adds zero.
-    let addresses =
-        network.source.to_be_bytes().into_iter().chain(network.destination.to_be_bytes());
-    let addresses: [u8; 32] = {
-        let mut all = [0; 32];
-        all.iter_mut().zip(addresses).for_each(|(to, from)| *to = from);
-        all
-    };
-    let without_len = sum(&addresses) + u64::from(network.protocol);
+    let without_len = pseudo_without_len(network);
     let pseudo = without_len + transport.len() as u64;
     // Segmentation offload leaves out the length.
     let left_to_offload = [pseudo, without_len].map(fold);
     let is_left = field == 0 || left_to_offload.iter().any(|&it| field == it || field == !it);
     if is_left { 0 } else { !fold(pseudo + sum(transport)) }
+}
+
+/// Returns whether `transport`, a whole segment or datagram, has the checksum that it should have.
+pub(super) fn is_right(network: &Network, transport: &[u8]) -> bool {
+    let pseudo = pseudo_without_len(network) + transport.len() as u64;
+    fold(pseudo + sum(transport)) == u16::MAX
+}
+
+/// Returns the sum of the pseudo-header without the length (RFC 9293 §3.1, RFC 8200 §8.1).
+fn pseudo_without_len(network: &Network) -> u64 {
+    // The prefix of an IPv4-mapped address adds zero.
+    let mut addresses = [0; 32];
+    addresses[..16].copy_from_slice(&network.source.to_be_bytes());
+    addresses[16..].copy_from_slice(&network.destination.to_be_bytes());
+    sum(&addresses) + u64::from(network.protocol)
 }
 
 fn sum(bytes: &[u8]) -> u64 {

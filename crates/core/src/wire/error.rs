@@ -1,6 +1,7 @@
 //! The reasons why packets cannot be decoded, and their counts.
 
 use super::Packet;
+use crate::capture::FrameId;
 use std::fmt;
 
 /// The reason why a frame could not be decoded. Names are stable: they are keys of the report's
@@ -20,6 +21,9 @@ pub enum DecodeError {
     IpVersion,
     /// IPv4 header length below 20, or beyond the total length (RFC 791 §3.1).
     IpHeaderLength,
+    /// The IP header states an end of a TCP packet beyond that of its frame (RFC 791 §3.1, RFC 8200
+    /// §3).
+    IpLength,
     /// An IPv6 extension header or AH does not fit into the captured bytes.
     ExtensionTruncated,
     /// More extension headers than occur in practice (RFC 8200 §4.1).
@@ -52,13 +56,14 @@ pub enum DecodeError {
 
 impl DecodeError {
     /// Every kind, in order of declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::LinkTypeUnsupported,
         Self::LinkTruncated,
         Self::LinkTooDeep,
         Self::IpTruncated,
         Self::IpVersion,
         Self::IpHeaderLength,
+        Self::IpLength,
         Self::ExtensionTruncated,
         Self::ExtensionsTooMany,
         Self::FragmentImpossible,
@@ -84,6 +89,7 @@ impl DecodeError {
             Self::IpTruncated => "ip_truncated",
             Self::IpVersion => "ip_version",
             Self::IpHeaderLength => "ip_header_length",
+            Self::IpLength => "ip_length",
             Self::ExtensionTruncated => "extension_truncated",
             Self::ExtensionsTooMany => "extensions_too_many",
             Self::FragmentImpossible => "fragment_impossible",
@@ -99,6 +105,14 @@ impl DecodeError {
             Self::UdpLength => "udp_length",
             Self::IcmpTruncated => "icmp_truncated",
         }
+    }
+
+    /// Returns whether a packet contradicts its own lengths, so that no host accepts it.
+    pub fn is_damage(self) -> bool {
+        matches!(
+            self,
+            Self::IpHeaderLength | Self::IpLength | Self::TcpHeaderLength | Self::UdpLength
+        )
     }
 }
 
@@ -144,12 +158,14 @@ pub struct DecodeCounts {
     /// [`Other::Ip`].
     pub ip_other: u64,
     errors: [u64; DecodeError::ALL.len()],
+    /// The first [damaged](DecodeError::is_damage) packet.
+    first_damaged: Option<FrameId>,
 }
 
 impl DecodeCounts {
-    /// Counts a result of [`decode`](super::decode).
+    /// Counts the result of [decoding](super::decode) `frame`.
     #[inline]
-    pub fn add(&mut self, packet: &Packet<'_>) {
+    pub fn add(&mut self, packet: &Packet<'_>, frame: FrameId) {
         match packet {
             Packet::Tcp => self.tcp += 1,
             Packet::Udp(_) => self.datagrams += 1,
@@ -159,15 +175,33 @@ impl DecodeCounts {
             Packet::Other(Other::Udp) => self.udp_other += 1,
             Packet::Other(Other::Icmp) => self.icmp_other += 1,
             Packet::Other(Other::Ip) => self.ip_other += 1,
-            Packet::Malformed(error) => self.add_error(*error),
+            Packet::Malformed(error) => self.add_error(*error, frame),
         }
     }
 
-    /// Counts one error.
-    pub fn add_error(&mut self, error: DecodeError) {
-        if let Some(count) = self.errors.get_mut(error as usize) {
-            *count += 1;
+    /// Counts an error in `frame`.
+    pub fn add_error(&mut self, error: DecodeError, frame: FrameId) {
+        self.add_errors(error, 1);
+        if error.is_damage() {
+            self.note_damage(Some(frame));
         }
+    }
+
+    /// Counts `count` errors, no [damage](DecodeError::is_damage), that belong to no frame.
+    pub fn add_errors(&mut self, error: DecodeError, count: u64) {
+        if let Some(sum) = self.errors.get_mut(error as usize) {
+            *sum += count;
+        }
+    }
+
+    fn note_damage(&mut self, frame: Option<FrameId>) {
+        let both = [self.first_damaged, frame];
+        self.first_damaged = both.into_iter().flatten().min();
+    }
+
+    /// The first [damaged](DecodeError::is_damage) packet, by file and number.
+    pub fn first_damaged(&self) -> Option<FrameId> {
+        self.first_damaged
     }
 
     /// Adds the counts of another part of the capture.
@@ -183,6 +217,7 @@ impl DecodeCounts {
         for (sum, count) in self.errors.iter_mut().zip(part.errors) {
             *sum += count;
         }
+        self.note_damage(part.first_damaged);
     }
 
     /// Returns the errors that occurred, with their counts.

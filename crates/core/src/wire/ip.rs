@@ -147,9 +147,10 @@ impl<'a> Walk<'a> {
         if total_len == 0 {
             network.facts |= SegmentFlags::LENGTH_FROM_FRAME;
         } else {
-            let (claimed, frame_end) = (self.at + total_len, self.bytes.len());
-            self.claimed_end =
-                if claimed > self.end && self.end == frame_end { claimed } else { 0 };
+            let claimed = self.at + total_len;
+            // What ends the packet is the frame itself, not a layer inside it.
+            let is_beyond = claimed > self.end && self.end >= self.bytes.len();
+            self.claimed_end = if is_beyond { claimed } else { 0 };
             self.hold(total_len);
         }
     }

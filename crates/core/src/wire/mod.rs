@@ -5,8 +5,9 @@
 //! that it can be distributed to threads or machines.
 
 //!
-//! Checksums are verified only where they may explain a drop, of SYNs and of tunnels around them
-//! (`checksum.rs`): with offload, those of the sender are computed only after the capture.
+//! Checksums are verified only where they may explain a drop, of SYNs and of tunnels around them,
+//! and where a frame ends before its packet (`checksum.rs`): with offload, those of the sender are
+//! computed only after the capture.
 
 mod checksum;
 mod decode;

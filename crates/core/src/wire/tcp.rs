@@ -1,5 +1,6 @@
 //! The TCP header and its options (RFC 9293 §3.1–3.2, RFC 7323, RFC 2018, RFC 7413, RFC 8684).
-//! Checksums are verified only in SYNs, which they may keep from being answered.
+//! Checksums are verified only in SYNs, which they may keep from being answered, and where a frame
+//! ends before its packet.
 
 use super::checksum;
 use super::flow::Way;
@@ -79,10 +80,20 @@ pub(super) fn common(
     Some(ports(header))
 }
 
+/// Returns whether an IP header may state a later end than that of its frame, `end`: tools that
+/// remove payload from a capture may leave frames that end with the TCP header, and then only the IP
+/// header has the original length. If the TCP checksum is right for the shorter segment, nothing was
+/// removed. A device that copies packets into a tunnel may cut them.
+#[inline(never)]
+fn may_end_later(network: &Network, bytes: &[u8], at: usize, payload: Payload) -> bool {
+    let is_shorter =
+        || bytes.get(at..payload.end).is_some_and(|it| checksum::is_right(network, it));
+    network.facts & SegmentFlags::TUNNELLED != 0 || payload.at == payload.end && !is_shorter()
+}
+
 /// Decodes the segment that begins at `at` of `bytes` and ends, on the wire, at the first of
-/// `ends`. The second is the end stated by the IP header, if that is after the end of the frame:
-/// tools that remove payload from a capture may leave frames that end with the TCP header, and then
-/// only the IP header has the original length.
+/// `ends`. The second is the end stated by the IP header, if that is after the end of the frame: it
+/// counts if it [may](may_end_later), and otherwise the packet is damaged.
 pub(super) fn segment(
     origin: Origin,
     network: &Network,
@@ -106,8 +117,13 @@ pub(super) fn segment(
     if header_len < FIXED_LEN || payload.at > end {
         return Err(DecodeError::TcpHeaderLength);
     }
-    if payload.at == end && claimed_end > end {
-        payload.end = claimed_end;
+    if claimed_end > end {
+        if !may_end_later(network, bytes, at, payload) {
+            return Err(DecodeError::IpLength);
+        }
+        if payload.at == end {
+            payload.end = claimed_end;
+        }
     }
     let mut network = *network;
     if payload.at > captured_end {

@@ -378,7 +378,7 @@ pub fn troubled() -> Report {
     let input = &mut report.inputs[0];
     input.path = "night\u{1b}[31m.pcap".into();
     input.problems = vec![Problem::Cut { offset: 1_048_560 }];
-    report.totals.decode_errors.add_error(DecodeError::ALL[0]);
+    report.totals.decode_errors.add_errors(DecodeError::ALL[0], 1);
     report.observations.push(Observation {
         id: "capture_drops",
         facts: vec![("bytes", Fact::Bytes(18_824)), ("connections", Fact::Count(3))],

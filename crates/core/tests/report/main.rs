@@ -140,11 +140,11 @@ fn where_frames_were_left_out_it_is_not_said_that_there_is_no_connection() {
     assert!(said(&fixtures::empty()).contains(none));
     let mut report = fixtures::empty();
     report.inputs[0].link_types = (100..105).chain([105, 127]).map(LinkType).collect();
-    report.totals.decode_errors.add_error(DecodeError::LinkTypeUnsupported);
+    report.totals.decode_errors.add_errors(DecodeError::LinkTypeUnsupported, 1);
     let some = said(&report);
     let named = "1 frame could not be read (linktype_100, linktype_102, linktype_103 and 2 more)";
     assert!(some.contains(named) && some.contains("none of the other 2 belongs"), "{some}");
-    (0..2).for_each(|_| report.totals.decode_errors.add_error(DecodeError::TcpTruncated));
+    report.totals.decode_errors.add_errors(DecodeError::TcpTruncated, 2);
     let all = said(&report);
     assert!(all.contains("3 frames could not be read"), "{all}");
     assert!(!some.contains(none) && !all.contains(none), "{some}{all}");

@@ -2,7 +2,7 @@
 
 use crate::packets::{frame, hasher, specs, tcp};
 use proptest::prelude::*;
-use tcpwhy_core::capture::{Frame, LinkType};
+use tcpwhy_core::capture::{Frame, FrameId, LinkType};
 use tcpwhy_core::wire::{
     DecodeCounts, DecodeError, Packet, Reassembler, Reassembly, Segment, SegmentFlags, decode,
 };
@@ -19,7 +19,7 @@ fn decode_all(frames: &[Frame<'_>]) {
     let mut reassembler = Reassembler::default();
     for frame in frames {
         let packet = decode(frame, &hasher, &mut segment);
-        counts.add(&packet);
+        counts.add(&packet, frame.id);
         match packet {
             Packet::Tcp => assert_payload_inside(&segment, frame.bytes.len()),
             Packet::Udp(datagram) => {
@@ -97,7 +97,7 @@ proptest! {
 fn every_error_has_a_name_of_its_own_and_is_counted_under_it() {
     let mut counts = DecodeCounts::default();
     for error in DecodeError::ALL {
-        counts.add(&Packet::Malformed(error));
+        counts.add(&Packet::Malformed(error), FrameId::new(0, 1));
     }
     counts.merge(&counts.clone());
     let names: std::collections::BTreeSet<_> =

@@ -88,29 +88,35 @@ fn padding_behind_pppoe_is_no_payload_whatever_the_ip_length_says() {
 }
 
 #[test]
-fn payload_is_no_more_than_the_frame_held_on_the_wire() {
+fn a_frame_that_ends_before_its_packet_is_damaged_unless_the_snap_length_cut_it() {
+    let is_damaged = |link: LinkType, bytes: &[u8]| {
+        matches!(packet(&frame(link, bytes)), Packet::Malformed(DecodeError::IpLength))
+    };
     let mut bytes = tcp_frame(&[7; 100]);
     bytes[16..18].copy_from_slice(&1_500_u16.to_be_bytes());
-    let segment = tcp(&frame(LinkType::ETHERNET, &bytes));
-    assert_eq!((segment.payload_len, segment.captured_len), (100, 100));
-    // The second frame was longer on the wire than in the capture.
+    assert!(is_damaged(LinkType::ETHERNET, &bytes));
+    // This frame was longer on the wire than in the capture.
     let cut = Frame { original_len: 1_514, ..frame(LinkType::ETHERNET, &bytes) };
     let segment = tcp(&cut);
     assert_eq!((segment.payload_len, segment.captured_len), (1_460, 100));
     let ipv6 = in_ipv6(6, &bytes[34..]);
     let mut long = ipv6.clone();
     long[4..6].copy_from_slice(&1_400_u16.to_be_bytes());
-    for bytes in [ipv6, long] {
-        assert_eq!(tcp(&frame(LinkType::RAW, &bytes)).payload_len, 100);
-    }
+    assert_eq!(tcp(&frame(LinkType::RAW, &ipv6)).payload_len, 100);
+    assert!(is_damaged(LinkType::RAW, &long));
 }
 
 #[test]
 fn where_payload_was_taken_out_of_a_capture_the_ip_length_counts() {
-    let mut bytes = tcp_frame(b"");
-    bytes[16..18].copy_from_slice(&111_u16.to_be_bytes());
+    let mut bytes = tcp_frame(&[7; 71]);
+    bytes.truncate(bytes.len() - 71);
     let segment = tcp(&frame(LinkType::ETHERNET, &bytes));
     assert_eq!((segment.payload_len, segment.captured_len), (71, 0));
+    // Nothing was taken out of a segment whose checksum is right as it is.
+    let mut whole = tcp_frame(b"");
+    whole[16..18].copy_from_slice(&111_u16.to_be_bytes());
+    let damaged = packet(&frame(LinkType::ETHERNET, &whole));
+    assert!(matches!(damaged, Packet::Malformed(DecodeError::IpLength)));
 }
 
 #[test]
