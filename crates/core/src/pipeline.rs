@@ -32,7 +32,7 @@ use twin::Twin;
 use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, InputSummary};
 use crate::dns::{self, Lookup, Transport};
 use crate::filter::Filter;
-use crate::findings::{self, Floors, Tally, Worst};
+use crate::findings::{self, Floors, Stamps, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
 use crate::model::{Report, Window};
 use crate::tcp::Tracker;
@@ -253,6 +253,7 @@ pub struct Control {
     translated: Option<Translated>,
     joiner: FragmentJoiner,
     counts: DecodeCounts,
+    stamps: Stamps,
     first_ns: Option<u64>,
     last_ns: u64,
 }
@@ -271,6 +272,7 @@ impl Control {
             datagrams: Datagrams::default(),
             joiner: FragmentJoiner::new(decoder),
             counts: DecodeCounts::default(),
+            stamps: Stamps::default(),
             first_ns: None,
             last_ns: 0,
         }
@@ -279,6 +281,7 @@ impl Control {
     /// Processes what concerns more than one connection, block by block, and adds to `batch` the
     /// packets that fragments in `block` complete.
     pub fn take(&mut self, batch: &mut Batch, block: &Block) {
+        self.stamps.take(block.entries.iter().map(|entry| entry.time_ns));
         self.joiner.join(block, batch);
         if let Some(translated) = &mut self.translated {
             translated.examine(batch);

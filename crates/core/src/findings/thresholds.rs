@@ -166,3 +166,13 @@ pub const CHANCE_MAX: f64 = 0.01;
 /// Time for which a host may keep a connection after its end, ns. Source: RFC 9293 §3.4.2 and
 /// §3.6.1: twice the maximum segment lifetime of two minutes.
 pub const TIME_WAIT_NS: u64 = 240_000_000_000;
+
+/// Least number of frames at equal distances of 1 ms or more (`HOST_DELAY_MAX_NS`), or of none,
+/// whose times were made up. Source: derivation; the delay of a host varies by dozens of
+/// microseconds, so a distance repeats to a microsecond at most once in ten times, and seven times
+/// in a row once in 10⁷.
+pub const EVEN_FRAMES_MIN: u64 = 9;
+
+/// The same for shorter distances. Source: derivation; in a burst at the rate of a link the distance
+/// repeats every other time, and 23 times in a row once in 10⁷.
+pub const EVEN_SHORT_FRAMES_MIN: u64 = 25;

@@ -3,7 +3,7 @@
 use super::{Control, FragmentJoiner, Options, Translated};
 use crate::capture::InputSummary;
 use crate::dns::Lookup;
-use crate::findings::{self, Tally};
+use crate::findings::{self, Stamps, Tally};
 use crate::model::{Fact, Observation, Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::DecodeCounts;
@@ -16,6 +16,7 @@ pub(super) struct Found {
     /// Number of look-ups that are added up already.
     pub lookups_settled: u64,
     pub counts: DecodeCounts,
+    pub stamps: Stamps,
     /// TCP segments in the time window of the report.
     pub segments: u64,
     /// Number of connections excluded because they are copies of others.
@@ -39,6 +40,7 @@ impl Found {
     /// Moves the counts of `control` here.
     pub fn take_control(&mut self, control: &mut Control) {
         self.counts.merge(&std::mem::take(&mut control.counts));
+        self.stamps = control.stamps;
         let (tally, lookups) = control.settled.remove();
         self.tally.merge(tally);
         self.lookups_settled += lookups;
@@ -57,6 +59,7 @@ impl Found {
     /// Adds the counts of `control`, which are not reset.
     pub fn add_control(&mut self, control: &Control) {
         self.counts.merge(&control.counts);
+        self.stamps = control.stamps;
         self.tally.merge(control.settled.tally.clone());
         self.lookups_settled += control.settled.count;
         self.span(control.first_ns, control.last_ns);
@@ -76,6 +79,7 @@ impl Found {
         self.lookups.extend(other.lookups);
         self.lookups_settled += other.lookups_settled;
         self.counts.merge(&other.counts);
+        self.stamps = other.stamps;
         self.segments += other.segments;
         self.copies += other.copies;
         self.span(other.first_ns, other.last_ns);
@@ -115,6 +119,7 @@ impl Found {
         });
         report.settled = options.log_settling.then(Vec::new);
         findings::assemble(self.tally, &options.floors, &mut report);
+        self.stamps.settle(&mut report);
         report
     }
 }

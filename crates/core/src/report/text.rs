@@ -12,6 +12,7 @@ use super::json::link_type;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
+use crate::findings;
 use crate::model::units::counted;
 use crate::model::{
     Cause, Finding, Observation, OutcomeKind, Owner, Report, Totals, Vantage, template, units,
@@ -53,8 +54,10 @@ pub fn render(report: &Report, look: &Look) -> String {
         page.paragraph(None, &format!("{more}: --all shows them"), 0);
     }
     page.gap();
-    timing::where_the_time_went(&mut page, report);
-    timing::latency(&mut page, report);
+    if !findings::are_made_up(report) {
+        timing::where_the_time_went(&mut page, report);
+        timing::latency(&mut page, report);
+    }
     connections(&mut page, report);
     observations(&mut page, report);
     checked::render(&mut page, report);
@@ -234,6 +237,9 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
         }
     } else if unclear > 0 && unclear == totals.outcomes.total() {
         format!("It is not known whether an answer was due in {exchanges}: {latency}.")
+    } else if findings::are_made_up(report) {
+        let without = without_answer(totals);
+        format!("No fault in {exchanges}{without}. How long they took was not measured.")
     } else if unknown_ns > totals.wall_ns / 2 {
         let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
         format!("It is not known which side waited in {unknown} of the time of {exchanges}.")

@@ -1,0 +1,135 @@
+//! Captures whose times were not measured: a program that writes one often stamps the frames at
+//! equal distances, or all with the same time. Nothing about durations follows from it.
+
+use crate::findings::thresholds::{EVEN_FRAMES_MIN, EVEN_SHORT_FRAMES_MIN};
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::model::{Fact, Ledger, Observation, Owner, Report};
+
+/// Id of the observation.
+const ID: &str = "made_up_times";
+
+/// Number of distances that may differ from the others: captures that were joined.
+const EXCEPTIONS_MAX: u64 = 1;
+
+/// Difference of two distances that come from rounding to microseconds, ns.
+const ROUNDING_NS: u64 = 1_000;
+
+/// The distances of the frames of a capture so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stamps {
+    last_ns: Option<u64>,
+    /// The usual distance, ns.
+    distance_ns: u64,
+    /// Number of distances that equal it, and of others.
+    equal: u64,
+    other: u64,
+    is_refuted: bool,
+}
+
+impl Stamps {
+    /// Adds the times of frames, in the order of the capture.
+    pub fn take(&mut self, times_ns: impl Iterator<Item = u64>) {
+        if self.is_refuted {
+            return;
+        }
+        for time_ns in times_ns {
+            if let Some(last_ns) = self.last_ns.replace(time_ns) {
+                self.compare(time_ns.checked_sub(last_ns));
+            }
+            if self.is_refuted {
+                return;
+            }
+        }
+    }
+
+    fn compare(&mut self, distance_ns: Option<u64>) {
+        match distance_ns {
+            Some(distance_ns) if self.equal > 0 && self.is_usual(distance_ns) => self.equal += 1,
+            // The first distance may be an exception too.
+            Some(distance_ns) if self.equal <= 1 => {
+                self.other += self.equal;
+                (self.distance_ns, self.equal) = (distance_ns, 1);
+            }
+            _ => self.other += 1,
+        }
+        self.is_refuted = self.other > EXCEPTIONS_MAX;
+    }
+
+    fn is_usual(&self, distance_ns: u64) -> bool {
+        let rounded_ns = if self.distance_ns < HOST_DELAY_MAX_NS { 0 } else { ROUNDING_NS };
+        distance_ns.abs_diff(self.distance_ns) <= rounded_ns
+    }
+
+    /// Returns the distance of the frames if it is too regular to be measured, ns.
+    fn made_up_ns(&self) -> Option<u64> {
+        let is_short = (1..HOST_DELAY_MAX_NS).contains(&self.distance_ns);
+        let least = if is_short { EVEN_SHORT_FRAMES_MIN } else { EVEN_FRAMES_MIN };
+        let is_one_time = self.distance_ns > 0 || self.other == 0;
+        let is_even = !self.is_refuted && is_one_time && self.equal + 1 >= least;
+        is_even.then_some(self.distance_ns)
+    }
+
+    /// Removes what depends on times from `report` if they were made up, and says so. Failures that
+    /// a protocol shows stay.
+    pub fn settle(&self, report: &mut Report) {
+        let Some(distance_ns) = self.made_up_ns() else { return };
+        report.findings.retain(|finding| finding.cause.makes_exchanges_fail());
+        report.slowest.iter_mut().for_each(|exchange| exchange.cause = None);
+        report.connections.iter_mut().for_each(|connection| connection.lost_ns = 0);
+        let of_servers = report.endpoints.iter_mut().map(|endpoint| &mut endpoint.ledger);
+        let of_connections = report.connections.iter_mut().map(|it| &mut it.ledger);
+        for ledger in of_servers.chain(of_connections).chain([&mut report.ledger]) {
+            let mut unknown = Ledger::default();
+            unknown.add(Owner::Unknown, ledger.total_ns());
+            *ledger = unknown;
+        }
+        let apart = (distance_ns > 0).then_some(("distance_ns", Fact::Ns(distance_ns)));
+        let facts = apart.into_iter().collect();
+        report.observations.push(Observation { id: ID, facts, frames: Vec::new() });
+    }
+}
+
+/// Returns whether the times of the capture were made up.
+pub fn are_made_up(report: &Report) -> bool {
+    report.observations.iter().any(|observation| observation.id == ID)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_up_ns(times_ns: impl Iterator<Item = u64>) -> Option<u64> {
+        let mut stamps = Stamps::default();
+        stamps.take(times_ns);
+        stamps.made_up_ns()
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn equal_distances_are_made_up() {
+        assert_eq!(made_up_ns((0..9).map(|at| at * 1_000 * MS)), Some(1_000 * MS));
+        assert_eq!(made_up_ns((0..8).map(|at| at * 1_000 * MS)), None);
+        assert_eq!(made_up_ns((0..25).map(|at| at * 1_000)), Some(1_000));
+        assert_eq!(made_up_ns((0..9).map(|_| 7)), Some(0));
+    }
+
+    /// A burst at the rate of a link has nearly equal distances, and few frames.
+    #[test]
+    fn a_burst_and_a_timer_are_measured() {
+        assert_eq!(made_up_ns((0..20).map(|at| at * 12_000)), None);
+        let late = |at: u64| at * 1_000 * MS + at * at % 7 * 20_000;
+        assert_eq!(made_up_ns((0..40).map(late)), None);
+        let pairs = |at: u64| at / 2 * 1_000 * MS + at % 2 * 20 * MS;
+        assert_eq!(made_up_ns((0..40).map(pairs)), None);
+    }
+
+    #[test]
+    fn one_exception_is_a_joint() {
+        let joined = |at: u64| if at == 0 { 41 * MS } else { at * MS };
+        assert_eq!(made_up_ns((0..40).map(joined)), Some(MS));
+        let twice = |at: u64| joined(at) + if at > 20 { 3 * MS } else { 0 };
+        assert_eq!(made_up_ns((0..40).map(twice)), None);
+        assert_eq!(made_up_ns((0..40).map(|at| if at > 20 { 9 } else { 7 })), None);
+    }
+}
