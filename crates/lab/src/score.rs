@@ -34,6 +34,13 @@ pub const INTERVAL_SHARE_MAX: f64 = 0.30;
 /// A predicted interval of this width, ns, is narrow enough too: the hosts' noise is as large.
 pub const INTERVAL_NS_MAX: u64 = 1_000_000;
 
+/// Two runs of the same exchanges differ by this part of their time, or by [`NOISE_NS`] if that is
+/// more: the noise that the tool's own intervals are made of.
+pub const NOISE_PART: u64 = 8;
+
+/// The least difference between two runs, ns: half a host's delay.
+pub const NOISE_NS: u64 = 500_000;
+
 /// From this share of all time on, a limit that the kernel counted for the sender has to be
 /// confirmed.
 pub const KERNEL_SHARE: f64 = 0.10;

@@ -7,6 +7,7 @@ use super::outcome::{Outcome, failed};
 use super::treated;
 use crate::error::Error;
 use std::collections::BTreeSet;
+use tcpwhy_core::findings::prediction;
 use tcpwhy_core::model::units;
 use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut};
 use tcpwhy_lab::describe::fill;
@@ -145,7 +146,7 @@ fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
 /// Compares the latency that the capture with the fault predicted with the latency after the fix.
 fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     let Some(finding) = outcome.finding() else { return };
-    let then = &finding.counterfactual;
+    let then = prediction::in_another_run(&finding.counterfactual);
     // Each of several causes is predicted as if it alone were removed, and at its own server.
     let is_alone = outcome.causes().len() == 1;
     let is_of_all = finding.affected.of_exchanges == outcome.labels().exchanges;

@@ -1,5 +1,6 @@
 //! The codes with which responses report errors.
 
+use super::mark::Side;
 use std::fmt;
 
 /// Maximum length of the first word of a Redis error, bytes; those of Redis itself are shorter.
@@ -60,8 +61,13 @@ pub enum ErrorCode {
     Mysql(u16),
     /// First word of a Redis error (`ERR`, `WRONGTYPE`), padded with zeros.
     Redis([u8; WORD_BYTES]),
-    /// Description of a fatal TLS alert (RFC 8446 §6).
-    TlsAlert(u8),
+    /// A fatal TLS alert (RFC 8446 §6): the side that sent it refuses the handshake.
+    TlsAlert {
+        /// The side that sent it.
+        from: Side,
+        /// Its description.
+        description: u8,
+    },
 }
 
 impl ErrorCode {
@@ -96,11 +102,47 @@ impl ErrorCode {
         Some(Self::Redis(padded))
     }
 
-    /// Returns the error of a TLS alert, if it is fatal. TLS 1.3 ignores the level, and only
-    /// `close_notify` and `user_canceled` are no errors (RFC 8446 §6.1).
-    pub(super) fn of_alert(level: u8, description: u8) -> Option<Self> {
+    /// Returns the error of a TLS alert of `from`, if it is fatal. TLS 1.3 ignores the level, and
+    /// only `close_notify` and `user_canceled` are no errors (RFC 8446 §6.1).
+    pub(super) fn of_alert(from: Side, level: u8, description: u8) -> Option<Self> {
         let is_closing = matches!(description, 0 | 90);
-        (level == FATAL && !is_closing).then_some(Self::TlsAlert(description))
+        (level == FATAL && !is_closing).then_some(Self::TlsAlert { from, description })
+    }
+
+    /// Returns the side that ended a TLS handshake with this alert.
+    pub fn refuser(self) -> Option<Side> {
+        match self {
+            Self::TlsAlert { from, .. } => Some(from),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the sender of this alert does not accept the certificate of its peer, or has
+    /// none from it (RFC 8446 §6.2).
+    pub fn is_about_certificate(self) -> bool {
+        matches!(self, Self::TlsAlert { description: 42..=46 | 48 | 116, .. })
+    }
+
+    /// Returns what RFC 8446 §6.2 says of the most frequent alerts that end a handshake, after "it
+    /// means".
+    pub fn alert_meaning(self) -> Option<&'static str> {
+        let Self::TlsAlert { description, .. } = self else { return None };
+        Some(match description {
+            40 => "no acceptable set of security parameters could be negotiated",
+            42 => "the certificate is corrupt, or a signature in it is wrong",
+            43 => "the certificate is of an unsupported type",
+            44 => "the certificate was revoked by its signer",
+            45 => "the certificate has expired, or is not valid now",
+            46 => "the certificate is not acceptable for a reason that is not specified",
+            48 => "no CA of the chain is trusted",
+            70 => "the protocol version is not supported",
+            71 => "the sender requires more secure parameters than the peer supports",
+            80 => "an error in the sender, for which the peer is not to blame",
+            112 => "no server is known by the name that the client asked for",
+            116 => "a certificate of the client was asked for, and none came",
+            120 => "none of the application protocols that the client offers is supported",
+            _ => return None,
+        })
     }
 
     /// Returns whether the error is the server's own, as it states, and not the request's.
@@ -111,7 +153,7 @@ impl ErrorCode {
             // DATA_LOSS (grpc.io, "Status codes").
             Self::Grpc(status) => matches!(status, 2 | 4 | 8 | 12..=15),
             // A failed handshake leaves nothing to ask for.
-            Self::TlsAlert(_) => true,
+            Self::TlsAlert { .. } => true,
             _ => false,
         }
     }
@@ -134,7 +176,7 @@ impl fmt::Display for ErrorCode {
                 let end = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
                 f.write_str(&String::from_utf8_lossy(word.get(..end).unwrap_or_default()))
             }
-            Self::TlsAlert(description) => match alert_name(*description) {
+            Self::TlsAlert { description, .. } => match alert_name(*description) {
                 Some(name) => write!(f, "alert {name}"),
                 None => write!(f, "alert {description}"),
             },
@@ -191,13 +233,25 @@ mod tests {
             shown(ErrorCode::of_redis(b"WRONGTYPE Operation")).as_deref(),
             Some("WRONGTYPE")
         );
-        assert_eq!(shown(ErrorCode::of_alert(2, 40)).as_deref(), Some("alert handshake_failure"));
+        let alert = ErrorCode::of_alert(Side::Server, 2, 40);
+        assert_eq!(shown(alert).as_deref(), Some("alert handshake_failure"));
+    }
+
+    #[test]
+    fn an_alert_is_about_the_certificate_of_the_peer_of_its_sender() {
+        let alert = |description| ErrorCode::of_alert(Side::Client, 2, description);
+        assert_eq!(alert(46).and_then(ErrorCode::refuser), Some(Side::Client));
+        let is_about = |it| alert(it).is_some_and(ErrorCode::is_about_certificate);
+        assert_eq!(
+            [40, 42, 46, 47, 48, 80, 116].map(is_about),
+            [false, true, true, false, true, false, true]
+        );
     }
 
     #[test]
     fn a_redirection_is_no_error() {
         assert_eq!(ErrorCode::of_redis(b"MOVED 3999 127.0.0.1:6381"), None);
-        assert_eq!(ErrorCode::of_alert(1, 0), None);
+        assert_eq!(ErrorCode::of_alert(Side::Server, 1, 0), None);
     }
 
     #[test]

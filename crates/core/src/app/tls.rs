@@ -210,7 +210,7 @@ impl Tls {
             while let Some(level) = reader.alert {
                 let Some(byte) = feed.byte() else { return Ok(Next::More) };
                 reader.alert = level.is_none().then_some(Some(byte));
-                if let Some(code) = level.and_then(|level| ErrorCode::of_alert(level, byte)) {
+                if let Some(code) = level.and_then(|level| ErrorCode::of_alert(from, level, byte)) {
                     feed.handshake_error(code);
                 }
             }

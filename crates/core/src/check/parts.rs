@@ -4,7 +4,7 @@ use super::flow::{Flow, Seg};
 use super::message::Message;
 use super::{Answer, Case, Doubt, holds, undecided};
 use crate::app::Side;
-use crate::model::Cause;
+use crate::model::{Cause, Fact};
 use crate::wire::TcpFlags;
 use crate::wire::dns_message::rcode;
 
@@ -160,6 +160,11 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
                 holds(seg.takes_space() || seg.ack.is_some(), "carries nothing")
             }
         }
+        (C::ErrorResponses, "alert") => |case, at, index| {
+            let sender = Fact::Text(case.seg(index)?.from.name().into());
+            holds(case.fact("refuser") == Some(&sender), "the other side sent it")?;
+            carries(case, at, index)
+        },
         (_, "request" | "response" | "client_hello" | "server_hello" | "finished") => carries,
         (_, "last_data" | "last_response") => {
             |case, _, index| holds(case.seg(index)?.takes_space(), "carries nothing")

@@ -55,6 +55,7 @@ const DURATIONS: &[&str] = &[
     "server_own_ns",
     "server_timeout_ns",
     "short_ns",
+    "slow_client_ns",
     "slow_ns",
     "step_ns",
     "timeout_ns",
@@ -72,7 +73,7 @@ const LATENCIES: &[&str] =
 
 /// Durations that are computed, and shown by no pair of packets.
 const COMPUTED: &[&str] =
-    &["reuse_ns", "warm_ns", "unpaused_ns", "floor_ns", "effect_ns", "waiting_ns"];
+    &["reuse_ns", "warm_ns", "pauses_ns", "unpaused_ns", "floor_ns", "effect_ns", "waiting_ns"];
 
 /// Values that state of the system or an experiment gives.
 const OF_STATE: &[&str] = &[
@@ -135,6 +136,7 @@ const COUNTS: &[&str] = &[
     "of_between",
     "of_cases",
     "older",
+    "opened",
     "others",
     "pairs",
     "ports",
@@ -144,6 +146,7 @@ const COUNTS: &[&str] = &[
     "probes",
     "reconnects",
     "refused",
+    "refused_logins",
     "resolvers",
     "resumed",
     "restarts",
@@ -219,6 +222,7 @@ const WORDS: &[&str] = &[
     "both_types",
     "by_fin",
     "caller",
+    "client_certificate",
     "cause",
     "closed_port",
     "client",
@@ -231,14 +235,20 @@ const WORDS: &[&str] = &[
     "forwarder",
     "fragments_of",
     "in_host",
+    "incomplete",
+    "initial_timer",
     "kind",
     "kinds",
+    "late_answer",
+    "meaning",
     "median",
     "message",
     "misread",
     "most_ns",
     "never",
     "next_resolver",
+    "no_route",
+    "no_rule",
     "not_sent",
     "of_proxy",
     "of_request",
@@ -250,6 +260,8 @@ const WORDS: &[&str] = &[
     "rcode",
     "receiver",
     "recovered",
+    "refuser",
+    "replies",
     "reporter",
     "resolver",
     "role",
@@ -257,6 +269,7 @@ const WORDS: &[&str] = &[
     "scale",
     "sender",
     "server",
+    "server_certificate",
     "shown",
     "side",
     "silent_type",

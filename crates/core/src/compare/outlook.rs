@@ -2,6 +2,7 @@
 //! the repair, measures.
 
 use super::Comparison;
+use crate::findings::prediction;
 use crate::model::units;
 
 /// The prediction for the only fault that is gone.
@@ -44,7 +45,7 @@ impl Comparison {
         if !self.new_faults.is_empty() || !self.only_in.is_empty() {
             return None;
         }
-        let then = gone.without.filter(|it| it.most.max_ns > 0)?;
+        let then = prediction::in_another_run(&gone.without.filter(|it| it.most.max_ns > 0)?);
         let now = &self.after.latency;
         Some(Outlook {
             cause: gone.cause.clone(),

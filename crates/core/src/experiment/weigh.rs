@@ -69,7 +69,7 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
         lost_ns,
         share: findings::share_of(lost_ns, report.totals.wall_ns),
         latency: report.latency,
-        counterfactual: prediction::around(hit.without.latency().at_most(&report.latency), 0),
+        counterfactual: prediction::of(&report.latency_histogram, &hit.now, &hit.without, 0),
         is_unseen: is_captured,
         software: endpoint.and_then(|it| it.software.clone()),
         protocol: endpoint.map(|it| it.protocol).unwrap_or_default(),
@@ -84,11 +84,12 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
     finding
 }
 
-/// The exchanges that may have been affected, and the latencies without the effect.
+/// The exchanges that may have been affected, with their latencies now and without the effect.
 #[derive(Default)]
 struct Hit {
     exchanges: u64,
     lost_ns: u64,
+    now: Histogram,
     without: Histogram,
 }
 
@@ -103,9 +104,13 @@ impl Hit {
                 true => effect_ns.min(ns.saturating_sub(experiment.changed_ns.min(ns))),
                 false => 0,
             };
-            hit.exchanges += if lost_ns > 0 { count } else { 0 };
+            if lost_ns == 0 {
+                continue;
+            }
+            hit.exchanges += count;
             hit.lost_ns = hit.lost_ns.saturating_add(lost_ns.saturating_mul(count));
-            (0..count).for_each(|_| hit.without.record(ns - lost_ns));
+            hit.now.record_many(ns, count);
+            hit.without.record_many(ns - lost_ns, count);
         }
         hit
     }

@@ -197,8 +197,6 @@ pub(super) fn finding(
     let endpoint = tally.endpoints.get(&key.server).map(|endpoint| &**endpoint);
     let chance = endpoint.map_or(0.0, |it| (rules(key.cause).chance)(key, cause, it));
     let worst = cause.worst.as_ref();
-    // An exchange with two parts of the same cause is counted twice.
-    let likely = all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency());
     Finding {
         cause: key.cause,
         culprit,
@@ -211,7 +209,8 @@ pub(super) fn finding(
         lost_ns: cause.lost_ns,
         share: share_of(cause.lost_ns, wall_ns),
         latency: all.latency(),
-        counterfactual: prediction::around(likely, needed_ns),
+        // An exchange with two parts of the same cause is counted twice.
+        counterfactual: prediction::of(&all, &cause.now, &cause.without, needed_ns),
         confidence: confidence::of(key.cause, cause, tally.is_flawed(), chance),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),

@@ -136,9 +136,8 @@ fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding
     if rows.is_none() && !of_few.is_empty() {
         finding.affected.exchanges = tail.count;
         if let Some(tail) = endpoint.tails.of(cause).filter(|_| tallied.exchanges == 0) {
-            let without = endpoint.all.latency.exchanged(&tail.now, &tail.without).latency();
-            let likely = without.at_most(&finding.latency);
-            finding.counterfactual = prediction::around(likely, endpoint.round_trips.needed_ns());
+            let (all, needed_ns) = (&endpoint.all.latency, endpoint.round_trips.needed_ns());
+            finding.counterfactual = prediction::of(all, &tail.now, &tail.without, needed_ns);
         }
         facts.extend(of_few);
     }
@@ -160,7 +159,8 @@ fn spread(of_endpoint: &EndpointCost<'_>, total_ns: u64, finding: &mut Finding) 
     finding.protocol = endpoint.identity.protocol;
     finding.software = endpoint.identity.software.clone().map(String::from);
     let likely = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
-    finding.counterfactual = prediction::around(likely, endpoint.round_trips.needed_ns());
+    let needed_ns = endpoint.round_trips.needed_ns();
+    finding.counterfactual = prediction::of_each(&finding.latency, likely, needed_ns);
     finding.confidence = confidence::of_many(cause, endpoint.all.exchanges);
     if let Some((sample, show)) = endpoint.sample(cause).zip(rules_of_cost(cause).show) {
         let mut proof = Proof::default();

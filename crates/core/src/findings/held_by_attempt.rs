@@ -9,7 +9,7 @@ use crate::findings::attempts::Unanswered;
 use crate::findings::tally::{First, Tally};
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::judge::thresholds::AT_ONCE_PART;
-use crate::model::{Cause, Fact, Finding};
+use crate::model::{Cause, Fact, Finding, Role};
 use crate::wire::Endpoint;
 
 /// The end of a connection that makes the attempt.
@@ -70,7 +70,10 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
                 Cause::TlsHandshake => (End::Client, "waiting_handshakes"),
                 _ => return None,
             };
-            let server = finding.culprit.endpoint;
+            let server = match finding.culprit.role {
+                Role::Client => finding.evidence_flow?.1,
+                _ => finding.culprit.endpoint,
+            };
             let (held_ns, other_ns) = waits(tally, server, (end, target));
             let is_link = held_ns > 0 && other_ns <= held_ns / AT_ONCE_PART;
             is_link.then_some((place, name, server, held_ns.min(finding.lost_ns)))

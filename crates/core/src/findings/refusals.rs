@@ -37,15 +37,29 @@ pub(super) fn settle(tally: &mut Tally) {
 /// Returns whether `cause`, one refused attempt, belongs to a client that has nothing else to do
 /// with the hosts of this capture, while other clients do: a stranger's probe shows nothing about
 /// the service in question. If the attempt is everything in the capture, the capture was made for
-/// it.
-pub(super) fn is_of_stranger(cause: &CauseTally, tally: &Tally) -> bool {
+/// it. A host on the path that refuses the client's attempts at other endpoints as well is in the
+/// way of that client.
+pub(super) fn is_of_stranger(key: &Key, cause: &CauseTally, tally: &Tally) -> bool {
     let is_known = |address: [u8; 16]| {
         let of_client = |first: &First| first.established && first.client == address;
         tally.hosts.may_know(address) || tally.firsts.iter().any(of_client)
     };
     let others = tally.endpoints.values().any(|endpoint| endpoint.set_ups.established > 0);
     let busy = others || !tally.hosts.are_none();
-    busy && cause.exchanges == 1 && client(cause).is_some_and(|address| !is_known(address))
+    busy && cause.exchanges == 1
+        && client(cause).is_some_and(|address| !is_known(address))
+        && !refuses_elsewhere(key, cause, tally)
+}
+
+/// Returns whether the host on the path that refused an attempt also refused one of the same client
+/// at another endpoint.
+fn refuses_elsewhere(key: &Key, cause: &CauseTally, tally: &Tally) -> bool {
+    let is_other = |other: &Key| {
+        other.cause == key.cause && other.culprit == key.culprit && other.server != key.server
+    };
+    key.culprit.role == Role::Network
+        && key.culprit.endpoint.address != key.server.address
+        && tally.causes.iter().any(|(key, it)| is_other(key) && client(it) == client(cause))
 }
 
 /// Returns the observation about refused attempts of strangers, if there were any.

@@ -50,6 +50,15 @@ impl Histogram {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// Counts `count` durations of `ns`.
+    pub fn record_many(&mut self, ns: u64, count: u64) {
+        if count > 0 {
+            *self.slot(bucket(ns)) += count;
+            self.min_ns = self.min_ns.min(ns);
+            self.max_ns = self.max_ns.max(ns);
+        }
+    }
+
     /// Returns the count of `bucket`.
     #[inline]
     fn slot(&mut self, bucket: u16) -> &mut u64 {
@@ -121,6 +130,8 @@ impl Histogram {
             None => u64::MAX,
         };
         result.max_ns = match last {
+            // A duration that is left alone in its bucket with the least is the least.
+            Some((last, 1)) if last == bucket(self.min_ns) => self.min_ns,
             Some((last, _)) if last < bucket(self.max_ns) => middle_ns(last),
             Some(_) => self.max_ns,
             None => 0,

@@ -12,7 +12,7 @@ use super::json::link_type;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
-use crate::findings;
+use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::units::counted;
 use crate::model::{
     Cause, Finding, Observation, OutcomeKind, Owner, Report, Totals, Vantage, template, units,
@@ -20,6 +20,7 @@ use crate::model::{
 use crate::wire::DecodeError;
 use effect::{described, prediction};
 use finding::{class, culprit, is_fault};
+use std::cmp::Reverse;
 
 /// Findings shown in full, and in the overview, unless all are requested.
 const FINDINGS_MAX: usize = 5;
@@ -184,8 +185,56 @@ fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
             let also = format!("Also a fault, which takes less: {}", continued(&about_fault));
             answer(page, Paint::Bold, &also, of_fault);
         }
-        None => answer(page, Paint::Bold, &about_fault, of_fault),
+        None => {
+            answer(page, Paint::Bold, &about_fault, of_fault);
+            most_of_the_time(page, report, fault, findings);
+        }
     }
+}
+
+/// Names what takes the greatest part of the time, if that is more than the `fault` of the headline
+/// takes and not its own: a cost may be too short to be a finding. What a host takes in any case is
+/// not worth a word.
+fn most_of_the_time(page: &mut Page<'_>, report: &Report, fault: &Finding, findings: &[Said<'_>]) {
+    // A failure, and another connection that was waited for, explain time of these owners.
+    let explains = |finding: &Finding| {
+        let is_waited_for = finding.facts.iter().any(|(name, _)| *name == "waiting_ns");
+        is_fault(finding) && (finding.cause.makes_exchanges_fail() || is_waited_for)
+    };
+    if findings.iter().any(|(finding, _)| explains(finding)) {
+        return;
+    }
+    let greatest = report.ledger.iter().max_by_key(|&(owner, ns)| (ns, Reverse(owner)));
+    let least_ns = report.totals.exchanges.saturating_mul(HOST_DELAY_MAX_NS).max(fault.lost_ns);
+    let Some((owner, ns)) = greatest.filter(|&(_, ns)| ns > least_ns) else { return };
+    let owns = |cause: Cause| cause.owners().contains(&owner);
+    let is_told = owns(fault.cause) || !report.only.is_empty();
+    if let Some(what) = owner_words(owner).filter(|_| !is_told) {
+        // One server has not all of the time.
+        let has_most = |finding: &Finding| owns(finding.cause) && finding.lost_ns > ns / 2;
+        let others = findings.iter().find(|(finding, _)| has_most(finding));
+        if let Some((_, phrases)) = others {
+            let also = format!("Also: {}.", continued(&phrases.headline));
+            return answer(page, Paint::Bold, &also, phrases);
+        }
+        let share = phrases::share_of(ns, report.ledger.total_ns());
+        let text = format!("Also: the greatest part of the time, {share}, is {what}.");
+        page.paragraph(Some(Paint::Bold), &text, 0);
+    }
+}
+
+/// Describes the time of an owner that is no fault's.
+fn owner_words(owner: Owner) -> Option<&'static str> {
+    Some(match owner {
+        Owner::Dns => "name look-ups",
+        Owner::Connect => "the set-up of connections",
+        Owner::Tls => "TLS handshakes",
+        Owner::Path => "the way between client and server",
+        Owner::Bandwidth => "the rate of the link",
+        Owner::Server => "the server's own work",
+        Owner::Client => "the client's own work",
+        _ => return None,
+    })
 }
 
 /// Writes a part of the answer, and the first recommended change for it.
@@ -223,6 +272,9 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     let latency = described(&report.latency, totals.exchanges);
     let unknown_ns = report.ledger.of(Owner::Unknown);
     let unclear = totals.outcomes.of(OutcomeKind::Unclear);
+    // With `--only`, failures were not asked for.
+    let errors = timing::errors(&totals.outcomes, totals.exchanges);
+    let errors = errors.filter(|_| report.only.is_empty());
     let text = if let Some((finding, phrases)) = cost
         && let Some(not) = ruled_out(finding)
         && report.only.is_empty()
@@ -244,14 +296,19 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
         let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
         format!("It is not known which side waited in {unknown} of the time of {exchanges}.")
     } else {
-        format!("No fault in {exchanges}: {latency}{}.", without_answer(totals))
+        // An error is a failure, if not a slow one.
+        let that = if errors.is_some() { " that costs time" } else { "" };
+        format!("No fault{that} in {exchanges}: {latency}{}.", without_answer(totals))
     };
+    let paint = if errors.is_some() { Paint::Bold } else { Paint::Good };
+    let errors = errors.map_or_else(String::new, |errors| format!(" {errors}."));
+    let text = format!("{}{text}{errors}", scans(report));
     let Some((finding, phrases)) = cost else {
-        return page.paragraph(Some(Paint::Good), &format!("{}{text}", scans(report)), 0);
+        return page.paragraph(Some(paint), &text, 0);
     };
     let named = report.only.is_empty() && ruled_out(finding).is_some();
     let text = if named { text } else { format!("{text} {}.", phrases.headline) };
-    answer(page, Paint::Good, &format!("{}{text}", scans(report)), phrases);
+    answer(page, paint, &text, phrases);
 }
 
 /// Returns how many exchanges had no complete answer, and how many may have had to have one.

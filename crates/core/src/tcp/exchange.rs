@@ -24,6 +24,8 @@ pub struct Chain {
     pub sender: Side,
     /// Time that the cause owned, ns.
     pub ns: u64,
+    /// Part of `ns` after the response of the exchange had begun, ns.
+    pub within_ns: u64,
     /// Number of gaps.
     pub count: u32,
     /// Longest gap, ns.
@@ -53,6 +55,7 @@ impl Chain {
             cause,
             sender,
             ns,
+            within_ns: 0,
             count,
             longest_ns: ns,
             long_count,
@@ -357,10 +360,14 @@ impl Exchange {
         let waited_ns =
             if cause == Cause::ServerThink { std::mem::take(&mut self.waited_ns) } else { 0 };
         let (sender, ns, tails) = (gap.sender, slice.ns + waited_ns, u32::from(gap.repair.tail));
+        // A server that answers pipelined requests may continue with another response.
+        let is_within = gap.turn == Turn::Continues && self.answered_ns > 0;
+        let within_ns = if is_within { slice.ns } else { 0 };
+        let chain = Chain { tails, within_ns, ..Chain::of(cause, sender, ns, *gap) };
         if !self.chains.iter().any(|chain| chain.cause == cause && chain.sender == sender) {
-            return self.link(Chain { tails, ..Chain::of(cause, sender, ns, *gap) });
+            return self.link(chain);
         }
-        self.join(Chain { tails, ..Chain::of(cause, sender, ns, *gap) });
+        self.join(chain);
     }
 
     /// Adds the first chain of a cause and sender.
@@ -380,6 +387,7 @@ impl Exchange {
         match self.chains.iter_mut().find(same) {
             Some(chain) => {
                 chain.ns += other.ns;
+                chain.within_ns += other.within_ns;
                 chain.count += other.count;
                 chain.repairs += other.repairs;
                 chain.tails += other.tails;

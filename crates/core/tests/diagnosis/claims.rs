@@ -143,7 +143,7 @@ const SPOILS: &[(&str, Spoil)] = &[
     }),
     ("a slower prediction", |report| {
         let finding = report.findings.first_mut()?;
-        finding.counterfactual.likely.max_ns = finding.latency.max_ns + 1;
+        finding.counterfactual.most.max_ns = finding.latency.max_ns + 1;
         Some(())
     }),
     ("a prediction above its upper end", |report| {

@@ -19,6 +19,7 @@ mod memory;
 mod names;
 mod network;
 mod parts;
+mod predictions;
 mod together;
 mod traces;
 mod translated;

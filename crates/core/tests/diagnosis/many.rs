@@ -6,6 +6,7 @@ use crate::frames::pcap;
 use crate::language::{Place, parse};
 use crate::network::packets;
 use tcpwhy_core::model::{Cause, Class, Fact, Report};
+use tcpwhy_core::report::{Look, text};
 
 /// The report on all `traces` in one capture.
 fn report(traces: &[String], place: Place) -> Report {
@@ -98,6 +99,53 @@ fn a_known_client_or_one_that_tries_again_or_all_there_is_was_refused() {
         assert_eq!(faults(&report), [Cause::Refused]);
         assert!(observed(&report, "refused_strangers", "count").is_none());
     }
+}
+
+/// A client that is served, and one attempt of another client at each of `hosts`, which a router
+/// refuses with an ICMP error of this `kind`.
+fn refused_by_a_router(hosts: u16, kind: &str) -> Vec<String> {
+    let served = between(
+        "10.0.0.1:40000",
+        "10.0.0.2:80",
+        "0 > S\n+1 < S.\n+1 > .\n+1 > P. \"GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n\"\n\
+         +1 < P. \"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello\"\n+1 > .",
+    );
+    let attempt = |host: u16| {
+        let lines = format!("{} > S\n+2 < icmp {kind} by 10.9.9.9", 100 + 10 * host);
+        between(
+            &format!("10.0.7.1:{}", 50_000 + host),
+            &format!("203.0.113.{}:80", 1 + host),
+            &lines,
+        )
+    };
+    std::iter::once(served).chain((0..hosts).map(attempt)).collect()
+}
+
+#[test]
+fn attempts_of_one_client_that_one_router_refuses_are_one_finding() {
+    let report = report(&refused_by_a_router(7, "host"), Place::Client);
+    assert_eq!(faults(&report), [Cause::Refused]);
+    assert_eq!(report.findings[0].affected.exchanges, 7);
+    assert!(observed(&report, "refused_strangers", "count").is_none());
+}
+
+#[test]
+fn a_missing_route_and_a_missing_rule_have_fixes_of_their_own() {
+    let said = |kind| {
+        let report = report(&refused_by_a_router(7, kind), Place::Client);
+        text::render(&report, &Look { all: true, ..Look::default() })
+    };
+    let [route, rule] = ["host", "prohibited"].map(said);
+    assert!(route.contains("add a route") && !route.contains("allows the port"), "{route}");
+    assert!(rule.contains("allows the port") && !rule.contains("add a route"), "{rule}");
+}
+
+/// Negative twin: it is one attempt of a client that has nothing else to do here.
+#[test]
+fn one_attempt_of_a_stranger_that_a_router_refuses_is_an_observation() {
+    let report = report(&refused_by_a_router(1, "host"), Place::Client);
+    assert_eq!(faults(&report), []);
+    assert_eq!(observed(&report, "refused_strangers", "count"), Some(Fact::Count(1)));
 }
 
 /// The server's half of `count` connections, each with its SYN-ACK and then `rest`.

@@ -2,7 +2,7 @@
 
 use super::{fixtures, look};
 use tcpwhy_core::findings::prediction;
-use tcpwhy_core::model::{Latency, Report};
+use tcpwhy_core::model::{Culprit, Finding, Latency, Report, Role};
 use tcpwhy_core::report::text;
 
 const MS: u64 = 1_000_000;
@@ -21,7 +21,7 @@ fn answer(count: u64, now: [u64; 4], then: [u64; 4], share: f64) -> String {
     finding.affected.of_exchanges = count;
     (finding.lost_ns, finding.share) = ((share * wall_ns as f64) as u64, share);
     (finding.latency, finding.counterfactual) =
-        (latency(now), prediction::around(latency(then), 0));
+        (latency(now), prediction::of_each(&latency(now), latency(then), 0));
     shown(&report)
 }
 
@@ -68,6 +68,14 @@ fn an_effect_within_the_noise_is_not_stated() {
     assert!(!said.contains("would"), "{said}");
 }
 
+/// One of 770 ms waits for nothing, and one of 782 ms would take 383: the median is the former's
+/// now, and would be the latter's.
+#[test]
+fn two_exchanges_have_no_median() {
+    let said = answer(2, [770, 782, 782, 782], [383, 770, 770, 770], 0.5);
+    assert!(said.contains(" The mean of "), "{said}");
+}
+
 #[test]
 fn one_exchange_has_no_percentile() {
     let said = answer(1, [900; 4], [30; 4], 0.96);
@@ -92,4 +100,33 @@ fn percentiles_that_are_the_longest_are_called_that() {
         "{few}"
     );
     assert!(many.lines().any(|line| line.contains(": p50 ") && line.contains(", p99 ")), "{many}");
+}
+
+/// The lines of the latency table of two findings of one cause, whose culprits are these.
+fn rows_without(culprits: [(Role, &str); 2]) -> Vec<String> {
+    let mut report = fixtures::nagle();
+    let finding = report.findings[0].clone();
+    report.findings = Vec::from(culprits.map(|(role, address)| {
+        let culprit = Culprit { role, endpoint: fixtures::endpoint(address, 0) };
+        Finding { culprit, ..finding.clone() }
+    }));
+    let text = text::render(&report, &look(100));
+    let rows = text.lines().filter(|line| line.trim_start().starts_with("without"));
+    rows.map(|row| row.split("  ").find(|cell| !cell.is_empty()).unwrap_or_default().into())
+        .collect()
+}
+
+#[test]
+fn rows_of_one_cause_name_their_culprits() {
+    let sides = rows_without([(Role::Client, "10.0.0.1"), (Role::Server, "10.0.0.2")]);
+    let named = ["without nagle_delayed_ack (client)", "without nagle_delayed_ack (server)"];
+    assert!(named.iter().all(|row| sides.iter().any(|it| it == row)), "{sides:?}");
+    let clients = rows_without([(Role::Client, "10.0.0.1"), (Role::Client, "10.0.0.3")]);
+    assert!(clients.iter().any(|it| it == "without nagle_delayed_ack (10.0.0.3)"), "{clients:?}");
+}
+
+#[test]
+fn a_row_of_a_cause_alone_names_no_culprit() {
+    let text = text::render(&fixtures::nagle(), &look(100));
+    assert!(text.contains("  without nagle_delayed_ack   "), "{text}");
 }

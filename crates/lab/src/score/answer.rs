@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{INTERVAL_NS_MAX, INTERVAL_SHARE_MAX};
+use super::{INTERVAL_NS_MAX, INTERVAL_SHARE_MAX, NOISE_NS, NOISE_PART};
 use crate::labels::{Class, Role};
 
 /// A tool's answer about one capture.
@@ -120,13 +120,18 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// Returns both ends of the median, ns. A value without ends is the middle of the widest
-    /// interval that is narrow enough.
+    /// Returns both ends of the median of another run, ns. A value without ends is the middle of
+    /// the widest interval that is narrow enough. Stated ends are those of the run that was
+    /// captured; the run with the fix differs from it by the noise of its hosts as well.
     pub fn ends_ns(&self) -> (u64, u64) {
         let half_ns = (self.p50_ns as f64 * INTERVAL_SHARE_MAX / 2.0) as u64;
         let half_ns = half_ns.max(INTERVAL_NS_MAX / 2);
-        let least_ns = self.least.map_or(self.p50_ns.saturating_sub(half_ns), |it| it.p50_ns);
-        (least_ns, self.most.map_or(self.p50_ns.saturating_add(half_ns), |it| it.p50_ns))
+        let (Some(least), Some(most)) = (self.least, self.most) else {
+            return (self.p50_ns.saturating_sub(half_ns), self.p50_ns.saturating_add(half_ns));
+        };
+        let noise_ns = (self.p50_ns / NOISE_PART).max(NOISE_NS);
+        let least_ns = least.p50_ns.min(self.p50_ns.saturating_sub(noise_ns));
+        (least_ns, most.p50_ns.max(self.p50_ns.saturating_add(noise_ns)))
     }
 }
 

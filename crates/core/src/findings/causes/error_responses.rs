@@ -3,7 +3,7 @@
 //!
 //! Counted in `findings/tally/failures.rs`, where an exchange ends.
 
-use crate::app::{ErrorCode, Side};
+use crate::app::{ErrorCode, Protocol, Side};
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
@@ -11,7 +11,8 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Group, Key};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::judge::thresholds::HABIT_MIN;
-use crate::model::{Cause, Fact, Family, OutcomeKind};
+use crate::model::{Cause, Fact, Family, OutcomeKind, Sighting};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Greatest number of responses that ask for credentials before those of one request are accepted:
@@ -22,27 +23,55 @@ const CHALLENGES_MAX: u64 = 2;
 /// Number of codes that a report names.
 const CODES_MAX: usize = 3;
 
-/// Proves an error by the request and the end of its answer.
+/// Proves an error by the request and the end of its answer, or a TLS handshake that failed by the
+/// ClientHello and the alert. An alert of the client is no answer.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let exchange = scene.exchange;
-    proof.add_frame("request", exchange.first);
-    proof.add_frame("response", exchange.last);
-    proof.rule_out(Cause::NoAnswer, "answered", true);
-    proof.rule_out(Cause::Reset, "complete", exchange.is_complete());
+    let refuser = exchange.outcome.error().and_then(ErrorCode::refuser);
+    proof.rule_out(Cause::NoAnswer, "answered", refuser != Some(Side::Client));
+    if let Some(refuser) = refuser {
+        let is_data = |seen: &Sighting, from| seen.from == from && seen.payload_bytes > 0;
+        if is_data(&exchange.first, Side::Client) {
+            proof.add_frame("client_hello", exchange.first);
+        }
+        if is_data(&exchange.last, refuser) {
+            proof.add_frame("alert", exchange.last);
+        }
+    } else {
+        proof.add_frame("request", exchange.first);
+        proof.add_frame("response", exchange.last);
+        proof.rule_out(Cause::Reset, "complete", exchange.is_complete());
+    }
     let is_loss = |cause: Cause| cause.family() == Family::Loss;
     let lost = exchange.chains.iter().any(|chain| is_loss(chain.cause));
     proof.rule_out(Cause::RetransmissionTimeout, "none_lost", !lost);
 }
 
-/// Counts the errors for which the server states that they are its own.
+/// Name of the number of logins that an error answered.
+const LOGINS: &str = "logins";
+
+/// Counts the errors for which the server states that they are its own, and those that answer a
+/// login.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let code = scene.exchange.outcome.error();
     shown.add("of_server", code.is_some_and(ErrorCode::is_of_server).into());
+    shown.add(LOGINS, is_login(scene).into());
+}
+
+/// Returns whether the exchange is a login of a database, whose error ends the connection
+/// (PostgreSQL, "Message Flow"; MySQL, "Connection Phase").
+fn is_login(scene: &Scene<'_>) -> bool {
+    match scene.connection.protocol() {
+        Protocol::Postgres => &*scene.exchange.kind == "startup",
+        Protocol::Mysql => &*scene.exchange.kind == "connect",
+        _ => false,
+    }
 }
 
 /// Returns whether so many requests met errors that someone has to change something: a few of the
-/// server's own, or most of all. A client may ask for what does not exist. A request without
-/// credentials that is repeated with them has not failed.
+/// server's own, or most of all; or most logins, each of which ends a connection. A client may ask
+/// for what does not exist. A request without credentials that is repeated with them has not
+/// failed, nor has a client that logs in on another connection.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     let (all, errors) = (endpoint.all.exchanges, case.cause.exchanges);
@@ -57,7 +86,8 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
         let of_kind = count(group, ErrorCode::is_of_server);
         dominate(of_kind, group.exchanges)
     };
-    are_many(errors, of_server, all) || endpoint.kinds.iter().any(most_of_kind)
+    let are_refused = 2 * case.cause.shown.count(LOGINS) > endpoint.connections;
+    are_many(errors, of_server, all) || are_refused || endpoint.kinds.iter().any(most_of_kind)
 }
 
 /// Returns whether `errors` of `all` requests, `of_server` of them the server's own, are so many that
@@ -95,12 +125,33 @@ pub fn facts_of(codes: &[(ErrorCode, u64)], errors: u64, all: u64) -> Vec<(&'sta
     facts.extend(codes.first().map(|(most, _)| {
         let class = match most {
             ErrorCode::Http(502..=504) => "of_proxy",
-            ErrorCode::TlsAlert(_) => "tls",
+            ErrorCode::TlsAlert { .. } => "tls",
             code if code.is_of_server() => "of_application",
             _ => "of_request",
         };
         (class, Fact::Text(most.to_string()))
     }));
+    let refusers: BTreeSet<_> = codes.iter().map(|(code, _)| code.refuser()).collect();
+    match refusers.into_iter().collect::<Vec<_>>().as_slice() {
+        [Some(refuser)] => facts.extend(of_alerts(codes, *refuser)),
+        [None] => facts.push(("replies", Fact::Text("answers".into()))),
+        _ => {}
+    }
+    facts
+}
+
+/// Returns which side refuses TLS handshakes, all with one of these alerts, and what it refuses.
+fn of_alerts(codes: &[(ErrorCode, u64)], refuser: Side) -> Vec<(&'static str, Fact)> {
+    let text = |text: &str| Fact::Text(text.to_owned());
+    let mut facts = vec![("refuser", text(refuser.name()))];
+    let meaning = codes.first().and_then(|(most, _)| most.alert_meaning());
+    facts.extend(meaning.map(|meaning| ("meaning", text(meaning))));
+    if codes.iter().all(|(code, _)| code.is_about_certificate()) {
+        facts.push(match refuser {
+            Side::Client => ("server_certificate", text("the server's certificate")),
+            Side::Server => ("client_certificate", text("the client's certificate")),
+        });
+    }
     facts
 }
 
@@ -112,6 +163,11 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     codes.retain(|(code, _)| is_of_key(*code));
     let all = endpoint.all.exchanges.max(1);
     let mut facts = Facts::from_iter(facts_of(&codes, cause.exchanges, all));
+    let logins = cause.shown.count(LOGINS);
+    if logins > 0 && logins == cause.exchanges {
+        facts.insert("refused_logins", Fact::Count(logins));
+        facts.insert("opened", Fact::Count(endpoint.connections));
+    }
     let of_kind = |(kind, group)| (count(group, is_of_key), kind, group.exchanges);
     let kinds = endpoint.kinds.iter().filter(|(kind, _)| !kind.is_empty());
     let worst =

@@ -6,6 +6,7 @@ use super::reset::{add_end, add_reset_ttls};
 use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
+use crate::findings::tally::endings::quiet_since_ns;
 use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Fact};
 
@@ -14,15 +15,18 @@ use crate::model::{Cause, Fact};
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     add_end(scene, proof, ("request", exchange.first), &[Side::Server]);
-    let idle_ns = exchange.idle_ns;
+    let quiet_since_ns = quiet_since_ns(connection, exchange);
+    let idle_ns = exchange.start_ns.saturating_sub(quiet_since_ns);
     if idle_ns > 0 {
         proof.add_fact("idle_ns", Fact::Ns(idle_ns));
     }
     let fin_ns = connection.ending().fin_ns[Side::Server as usize];
-    let quiet_since_ns = exchange.start_ns.saturating_sub(idle_ns);
     let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
     if let Some(fin_ns) = closed {
         proof.add_fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
+    }
+    if connection.ending().unknown {
+        proof.add_fact("forgot", Fact::Text("RST without an ACK".into()));
     }
     add_reset_ttls(scene, proof);
     proof.rule_out(Cause::Reset, "idle", idle_ns >= IDLE_MIN_NS);

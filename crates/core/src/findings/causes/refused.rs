@@ -11,6 +11,7 @@ use crate::findings::refusals;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Fact, RuledOut};
+use crate::wire::IcmpErrorKind;
 
 /// Proves a refusal by the SYN and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
@@ -41,24 +42,46 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.rule_out(Cause::SynRetransmit, "answered", setup.syns == 1);
 }
 
-/// Counts the SYNs that were repeated in spite of the errors that answered them.
+/// Name of the number of attempts that were refused because there is no route.
+const WITHOUT_ROUTE: &str = "without_route";
+
+/// Name of the number of attempts that a filter refused by an ICMP error.
+const WITHOUT_RULE: &str = "without_rule";
+
+/// Counts the SYNs that were repeated in spite of the errors that answered them, and the attempts
+/// for which there was no route.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let setup = &scene.connection.setup;
-    if scene.connection.icmp_report().is_some() {
+    if let Some(report) = scene.connection.icmp_report() {
         shown.add("tried_again", u64::from(setup.syns).saturating_sub(1));
+        match report.kind {
+            IcmpErrorKind::Unreachable => shown.add(WITHOUT_ROUTE, 1),
+            IcmpErrorKind::Prohibited | IcmpErrorKind::PortUnreachable => {
+                shown.add(WITHOUT_RULE, 1);
+            }
+            _ => {}
+        }
     }
 }
 
 /// Returns whether this is a single attempt of a client that has no other connection to these
 /// hosts.
 pub(super) fn is_minor(case: &Case<'_>) -> bool {
-    refusals::is_of_stranger(case.cause, case.tally)
+    refusals::is_of_stranger(case.key, case.cause, case.tally)
 }
 
-/// Returns the number of connections that the server accepted.
-pub(super) fn facts(_: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
+/// Returns the number of connections that the server accepted, and whether a route or a rule is
+/// missing, if that is the same for all attempts.
+pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let accepted = endpoint.set_ups.established;
-    (accepted > 0).then_some(("accepted", Fact::Count(accepted))).into_iter().collect()
+    let accepted = (accepted > 0).then_some(("accepted", Fact::Count(accepted)));
+    let all = |name: &str| cause.shown.count(name) >= cause.exchanges.max(1);
+    let missing = match (all(WITHOUT_ROUTE), all(WITHOUT_RULE)) {
+        (true, false) => Some(("no_route", Fact::Text("no route".into()))),
+        (false, true) => Some(("no_rule", Fact::Text("no rule that allows it".into()))),
+        _ => None,
+    };
+    accepted.into_iter().chain(missing).collect()
 }
 
 /// Excludes a full accept queue if the server refused all attempts.

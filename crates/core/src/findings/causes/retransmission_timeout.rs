@@ -9,6 +9,7 @@ use crate::app::Side;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::judge::may_be_probe;
+use crate::judge::thresholds::{ALIKE_PART, RTO_INITIAL_NS};
 use crate::model::{Cause, Culprit, Fact, Role};
 use crate::tcp::Connection;
 
@@ -28,7 +29,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     // The timeout is the time between the two frames that are shown.
     let sent = gap.repair.original.unwrap_or(gap.last);
     if sent.known().is_some() {
-        proof.add_fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
+        let rto_ns = gap.next.time_ns.saturating_sub(sent.time_ns);
+        proof.add_fact("rto_ns", Fact::Ns(rto_ns));
+        if is_initial(scene, rto_ns) {
+            proof.add_fact("initial_timer", Fact::Text("the initial one".into()));
+        }
     }
     if scene.sender().una_seen_ns() < gap.start_ns && !scene.exchange.response_seen {
         proof.add_fact("unrepaired", Fact::Text("nothing was acknowledged any more".into()));
@@ -64,6 +69,16 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         "sizes_pass",
         passes && gap.repair.is_retransmission() && gap.next_len > 0,
     );
+}
+
+/// Returns whether a timer of `rto_ns` was still the initial one of the connection: its client had
+/// to repeat the SYN, which gives no round trip (RFC 6298 §3, §5.7), and it ran for its first data.
+fn is_initial(scene: &Scene<'_>, rto_ns: u64) -> bool {
+    let connection = scene.connection;
+    scene.gap().sender == Side::Client
+        && connection.setup.syns > 1
+        && connection.totals.exchanges <= 1
+        && rto_ns >= RTO_INITIAL_NS - RTO_INITIAL_NS / ALIKE_PART
 }
 
 /// Counts the losses of the last segment of a message.

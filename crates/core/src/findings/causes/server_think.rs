@@ -9,10 +9,14 @@ use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Group, Key};
 use crate::findings::thresholds::{FEW_SHARE, MOST_SHARE};
 use crate::judge::Turn;
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Fact, Histogram, Outcome, Owner, units};
 
 /// Name of the number of exchanges whose longest silence was within the response.
 const WITHIN_RESPONSE: &str = "amid";
+
+/// Name of the time in silences within responses, where another silence is the longest.
+const WITHIN_NS: &str = "amid_ns";
 
 /// Names of the number of exchanges without a byte of a response, and of the time that they took.
 const LEFT: &str = "left";
@@ -30,6 +34,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let is_within = scene.gap().turn == Turn::Continues;
     shown.add(WITHIN_RESPONSE, u64::from(is_within));
+    if !is_within {
+        shown.add(WITHIN_NS, scene.chain.within_ns.min(scene.chain.ns));
+    }
     let has_ended = matches!(scene.exchange.outcome, Outcome::Closed { .. } | Outcome::Open);
     if has_ended && !scene.exchange.response_seen {
         shown.add(LEFT, 1);
@@ -45,7 +52,11 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     }
     facts.extend(perhaps_distance(cause, endpoint));
     let left = cause.shown.count(LEFT);
-    if let Some(place) = place(cause.exchanges, cause.shown.count(WITHIN_RESPONSE), left) {
+    let (within, within_ns) = (cause.shown.count(WITHIN_RESPONSE), cause.shown.count(WITHIN_NS));
+    if within == 0 && within_ns >= cause.lost_ns / ALIKE_PART {
+        facts.insert("pauses_ns", Fact::Ns(within_ns));
+    }
+    if let Some(place) = place(cause.exchanges, within, left) {
         facts.insert("where", Fact::Text(place.into()));
     }
     if cause.shown.count(LEFT_NS) > cause.lost_ns / 2 {

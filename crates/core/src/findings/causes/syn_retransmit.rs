@@ -11,6 +11,7 @@ use crate::findings::overflow::{EMPTY, OPEN};
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
+use crate::judge::thresholds::RTO_INITIAL_NS;
 use crate::model::{Cause, Fact, RuledOut};
 
 /// Proves a repeated attempt by the first SYN, its retransmission, and the answer.
@@ -40,6 +41,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;
     proof.rule_out(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
     proof.rule_out(Cause::PathRtt, "sent_again", setup.syns > 1 && !is_ignored);
+    let answered_ns =
+        setup.syn_ack_first_ns().map(|at_ns| at_ns.saturating_sub(setup.syn_last_ns()));
+    if answered_ns.is_some_and(|ns| ns >= RTO_INITIAL_NS) {
+        proof.add_fact("late_answer", Fact::Text("more than a second after the last SYN".into()));
+    }
 }
 
 /// Returns the number of other connections that the server answered, and the server's address if it

@@ -9,7 +9,7 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{EndpointTally, Handshakes, Sample, Tally};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
-use crate::model::{Cause, Fact, Finding, Owner, RuledOut};
+use crate::model::{Cause, Culprit, Fact, Finding, Owner, Role, RuledOut, units};
 use crate::wire::Endpoint;
 
 /// How the time of this cause, added up over an endpoint, becomes a finding. The work of the two
@@ -30,8 +30,8 @@ fn show(sample: &Sample, proof: &mut Proof) {
     proof.add_frame("response", sample.last);
 }
 
-/// Returns the number and kind of the handshakes, and the time that both ends took. If the server
-/// took most of the time, the evidence of the server's work is added to `finding`.
+/// Returns the number and kind of the handshakes, and the time that both ends took. If one of them
+/// took most of the time, it is the culprit of `finding`, and its work is the evidence.
 fn facts(
     finding: &mut Finding,
     server: Endpoint,
@@ -42,17 +42,26 @@ fn facts(
     facts.extend(endpoint.clients.reconnects());
     for (key, own) in tally.causes.of(server).filter(|(key, _)| key.cause == Cause::TlsHandshake) {
         let own_ns = Fact::Ns(own.waits.quantile_ns(0.5));
-        if key.sender == Side::Client {
-            facts.insert("client_own_ns", own_ns);
-            continue;
-        }
-        facts.insert("server_own_ns", own_ns.clone());
+        let of_side = match key.sender {
+            Side::Client => "client_own_ns",
+            Side::Server => "server_own_ns",
+        };
+        facts.insert(of_side, own_ns.clone());
         let slow = own.lost_ns >= endpoint.all.ledger.of(Owner::Tls) / 2;
         if let Some(instance) = own.worst.as_ref().filter(|_| slow) {
-            facts.insert("slow_ns", own_ns);
             finding.evidence = instance.proof.evidence();
             finding.evidence_flow = Some((instance.client, instance.server));
             finding.evidence_exchange = instance.exchange;
+            // The time before the client's next message is its own only if what came before is known.
+            let from_peer = finding.evidence.first().is_some_and(|it| it.from == Side::Server);
+            if key.sender == Side::Client && from_peer {
+                let client = Endpoint { port: 0, ..instance.client };
+                finding.culprit = Culprit { role: Role::Client, endpoint: client };
+                facts.insert("server", Fact::Text(units::endpoint_or_others(&server)));
+                facts.insert("slow_client_ns", own_ns);
+            } else if key.sender == Side::Server {
+                facts.insert("slow_ns", own_ns);
+            }
         }
     }
     facts
@@ -60,6 +69,9 @@ fn facts(
 
 fn of_handshakes(endpoint: &EndpointTally) -> Facts {
     let Handshakes { full, resumed, older, ref times, certificate_max_bytes } = endpoint.handshakes;
+    if full + resumed == 0 {
+        return Facts::from([("incomplete", Fact::Text("no handshake was completed".into()))]);
+    }
     let of_resumed = if resumed > 0 { Fact::Count(resumed) } else { Fact::Text("none".into()) };
     let mut facts =
         Facts::from([("handshakes", Fact::Count(full + resumed)), ("resumed", of_resumed)]);

@@ -28,10 +28,12 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
             None => connection.ending().unknown,
         };
     }
-    // A server that never sent anything, and closed nothing, has no idle time that ran out.
+    // A server that never sent anything, and closed nothing, has no idle time that ran out, unless
+    // its RST says that there is no connection.
     let has_worked = connection.senders[Side::Server as usize].counts().actual_data_bytes > 0;
+    let was_open = has_worked || closed_ns.is_some() || connection.ending().unknown;
     let quiet_ns = closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns);
-    (has_worked || closed_ns.is_some()) && quiet_ns.saturating_sub(since_ns) >= IDLE_MIN_NS
+    was_open && quiet_ns.saturating_sub(since_ns) >= IDLE_MIN_NS
 }
 
 /// Returns whether the server's host acknowledged the request, if only by its RST: the connection
@@ -52,7 +54,7 @@ fn closed_before_request(connection: &Connection, exchange: &Exchange) -> bool {
 }
 
 /// Time since which no data had been sent before the request, ns.
-fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
+pub(in crate::findings) fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     match exchange.idle_ns {
         0 if connection.totals.exchanges <= 1 => {
             connection.setup.established_ns().unwrap_or(exchange.start_ns)

@@ -2,7 +2,7 @@
 
 use super::finding::is_fault;
 use crate::findings::prediction;
-use crate::judge::thresholds::ALIKE_PART;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
 use crate::model::units::{counted, duration, roughly, upper_end};
 use crate::model::{Finding, Latency, Report};
 
@@ -88,7 +88,11 @@ fn figure(report: &Report, finding: &Finding) -> Option<Figure> {
     }
     let percentiles: [(u64, Of); 3] =
         [(50, |of| of.p50_ns), (90, |of| of.p90_ns), (99, |of| of.p99_ns)];
-    let percentiles = percentiles.into_iter().filter(|(it, _)| Latency::has_percentile(*it, count));
+    // The median of two is one of them, which the cause may not have touched.
+    let are_several = count >= u64::from(HABIT_MIN);
+    let percentiles = percentiles.into_iter();
+    let percentiles =
+        percentiles.filter(|(it, _)| are_several && Latency::has_percentile(*it, count));
     let figures = percentiles.map(|(it, of)| figure(Name::Percentile(it), of));
     let mut figures = figures.chain([figure(Name::Longest, |of| of.max_ns)]);
     let Some(wall_ns) = wall_ns(report, finding) else {
@@ -125,7 +129,10 @@ fn left_over(figure: &Figure) -> String {
     if figure.then_ns < 1_000 {
         return format!("at most {most}");
     }
-    format!("about {}, at most {most}", roughly(figure.then_ns))
+    match roughly(figure.then_ns) {
+        then if then == most => format!("about {then}"),
+        then => format!("about {then}, at most {most}"),
+    }
 }
 
 /// Returns whether the latency without the fault can be predicted. It cannot if all exchanges

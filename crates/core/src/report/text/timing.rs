@@ -3,9 +3,11 @@
 use super::counted;
 use super::effect::is_predicted;
 use super::sums;
+use crate::app::ErrorCode;
 use crate::model::units::endpoint_or_others;
 use crate::model::{
-    EndpointReport, Finding, Latency, Ledger, OutcomeKind, Owner, Prediction, Report, units,
+    EndpointReport, Finding, Latency, Ledger, OutcomeKind, Outcomes, Owner, Prediction, Report,
+    units,
 };
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::share_of;
@@ -109,8 +111,8 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
     }
     if report.endpoints.len() != 1 {
         percentiles(page, "all", &columns, Some(report.totals.exchanges), &report.latency);
-        let of_all = predicted(report, report.totals.exchanges);
-        of_all.for_each(|finding| without(page, finding, &columns));
+        let of_all: Vec<_> = predicted(report, report.totals.exchanges).collect();
+        without_rows(page, &of_all, &columns);
     }
     let more = report.endpoints.len().saturating_sub(shown) as u64 + report.endpoints_omitted;
     if more > 0 {
@@ -155,13 +157,17 @@ fn shown_times(at: Latency) -> [String; 4] {
     [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns].map(units::duration)
 }
 
-/// Formats a predicted latency: the interval of each percentile.
+/// Formats a predicted latency: the interval of each percentile, or its value if that is known.
 fn left_over_times(Prediction { least, most, .. }: &Prediction) -> [String; 4] {
+    let shown = |least_ns, most_ns| match least_ns == most_ns {
+        true => units::duration(most_ns),
+        false => units::range(least_ns, most_ns),
+    };
     [
-        units::range(least.p50_ns, most.p50_ns),
-        units::range(least.p90_ns, most.p90_ns),
-        units::range(least.p99_ns, most.p99_ns),
-        units::range(least.max_ns, most.max_ns),
+        shown(least.p50_ns, most.p50_ns),
+        shown(least.p90_ns, most.p90_ns),
+        shown(least.p99_ns, most.p99_ns),
+        shown(least.max_ns, most.max_ns),
     ]
 }
 
@@ -178,7 +184,7 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
     let here = predicted(report, at.exchanges)
         .filter(|finding| alone || server(finding) == &at.endpoint)
         .filter(|finding| alone || finding.affected.of_exchanges < report.totals.exchanges);
-    here.for_each(|finding| without(page, finding, columns));
+    without_rows(page, &here.collect::<Vec<_>>(), columns);
     let kinds = at.kinds.iter().filter(|kind| !kind.kind.is_empty());
     for kind in kinds.take(KINDS_MAX) {
         let name = format!("  {}", units::printable(&kind.kind));
@@ -218,23 +224,45 @@ fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
     if apart > 0 {
         write_unclear(format!("{} more", units::count(apart)));
     }
-    let codes = at.outcomes.codes();
-    let (challenges, codes): (Vec<_>, Vec<_>) =
-        codes.into_iter().partition(|(code, _)| code.is_challenge());
-    let asked: u64 = challenges.iter().map(|(_, count)| count).sum();
-    let errors = at.outcomes.of(OutcomeKind::Error).saturating_sub(asked);
-    let lines = [
-        (asked, "answered with a request for credentials", challenges),
-        (errors, "answered with an error", codes),
-    ];
-    for (count, words, codes) in lines.into_iter().filter(|(count, ..)| *count > 0) {
-        let shown = codes.iter().take(CODES_MAX);
-        let shown = shown.map(|(code, count)| format!("{code} × {}", units::count(*count)));
-        let more = if codes.len() > CODES_MAX { ", …" } else { "" };
-        let codes = shown.collect::<Vec<_>>().join(", ");
-        let text = format!("{} of {whole} {words} ({codes}{more})", units::count(count));
-        page.paragraph(None, &text, 4);
+    let lines = [credentials(&at.outcomes, at.exchanges), errors(&at.outcomes, at.exchanges)];
+    for line in lines.iter().flatten() {
+        page.paragraph(None, line, 4);
     }
+}
+
+/// Returns how many of `exchanges` were answered with a request for credentials, and the codes; `None`
+/// if none was.
+fn credentials(outcomes: &Outcomes, exchanges: u64) -> Option<String> {
+    let codes = codes(outcomes, true);
+    let count = codes.iter().map(|(_, count)| count).sum();
+    counted_codes(count, exchanges, "answered with a request for credentials", &codes)
+}
+
+/// Returns how many of `exchanges` ended with an error, and the codes; `None` if none did.
+pub(super) fn errors(outcomes: &Outcomes, exchanges: u64) -> Option<String> {
+    let challenges = codes(outcomes, true).iter().map(|(_, count)| count).sum();
+    let count = outcomes.of(OutcomeKind::Error).saturating_sub(challenges);
+    counted_codes(count, exchanges, "ended with an error", &codes(outcomes, false))
+}
+
+/// Returns the codes that ask for credentials, or the others.
+fn codes(outcomes: &Outcomes, challenges: bool) -> Vec<(ErrorCode, u64)> {
+    let is_asked = |(code, _): &(ErrorCode, u64)| code.is_challenge() == challenges;
+    outcomes.codes().into_iter().filter(is_asked).collect()
+}
+
+fn counted_codes(
+    count: u64,
+    exchanges: u64,
+    words: &str,
+    codes: &[(ErrorCode, u64)],
+) -> Option<String> {
+    let shown = codes.iter().take(CODES_MAX);
+    let shown = shown.map(|(code, count)| format!("{code} × {}", units::count(*count)));
+    let more = if codes.len() > CODES_MAX { ", …" } else { "" };
+    let codes = shown.collect::<Vec<_>>().join(", ");
+    let (shown, whole) = (units::count(count), units::count(exchanges));
+    (count > 0).then(|| format!("{shown} of {whole} {words} ({codes}{more})"))
 }
 
 /// Returns the words for an outcome without a complete answer.
@@ -260,9 +288,26 @@ fn server(finding: &Finding) -> &Endpoint {
     finding.evidence_flow.as_ref().map_or(&finding.culprit.endpoint, |(_, server)| server)
 }
 
-fn without(page: &mut Page<'_>, finding: &Finding, columns: &Columns) {
-    let name = format!("  without {}", finding.cause.id());
-    row(page, &name, columns, "", left_over_times(&finding.counterfactual));
+/// Writes the latency predicted without each of `faults`, which are of the same exchanges.
+fn without_rows(page: &mut Page<'_>, faults: &[&Finding], columns: &Columns) {
+    for finding in faults {
+        let name = format!("  without {}", finding.cause.id());
+        let of = culprit_of_several(finding, faults);
+        let name = cut(&name, columns.name.saturating_sub(columns_of(&of))) + &of;
+        row(page, &name, columns, "", left_over_times(&finding.counterfactual));
+    }
+}
+
+/// Returns the words that tell `finding` from others of `faults` with its cause: the role of the
+/// culprit, or its address if another has that role too. Empty if there is no other.
+fn culprit_of_several(finding: &Finding, faults: &[&Finding]) -> String {
+    let with_cause = || faults.iter().filter(|other| other.cause == finding.cause);
+    let with_role = with_cause().filter(|other| other.culprit.role == finding.culprit.role);
+    match (with_cause().count(), with_role.count()) {
+        (0 | 1, _) => String::new(),
+        (_, 0 | 1) => format!(" ({})", finding.culprit.role.id()),
+        _ => format!(" ({})", units::endpoint(&finding.culprit.endpoint)),
+    }
 }
 
 fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {

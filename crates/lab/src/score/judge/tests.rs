@@ -138,11 +138,24 @@ fn is_right(counterfactual: serde_json::Value) -> Option<bool> {
 fn a_predicted_interval_has_to_contain_what_the_run_with_the_fix_measures() {
     let interval = |least_ns: u64, most_ns: u64| {
         let (least, most) = (json!({ "p50_ns": least_ns }), json!({ "p50_ns": most_ns }));
-        is_right(json!({ "p50_ns": least_ns, "least": least, "most": most }))
+        let likely_ns = least_ns.midpoint(most_ns);
+        is_right(json!({ "p50_ns": likely_ns, "least": least, "most": most }))
     };
     assert_eq!(interval(9_000_000, 11_500_000), Some(true));
-    assert_eq!(interval(10_000_001, 12_000_000), Some(false));
-    assert_eq!(interval(8_000_000, 9_999_999), Some(false));
+    assert_eq!(interval(10_000_001, 13_000_000), Some(false));
+    assert_eq!(interval(7_500_000, 9_999_999), Some(false));
+}
+
+/// What the fix does not change is stated without an interval. The other run differs all the same.
+#[test]
+fn a_median_that_the_fix_does_not_change_may_differ_by_the_noise_of_two_runs() {
+    let exactly = |ns: u64| {
+        let end = json!({ "p50_ns": ns });
+        is_right(json!({ "p50_ns": ns, "least": end, "most": end }))
+    };
+    assert_eq!(exactly(11_400_000), Some(true));
+    assert_eq!(exactly(11_500_000), Some(false));
+    assert_eq!(exactly(8_800_000), Some(false));
 }
 
 #[test]
