@@ -3,6 +3,7 @@
 mod again;
 mod fragments;
 mod late;
+mod names;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use crate::dns::thresholds::{
@@ -13,6 +14,7 @@ use crate::wire::Endpoint;
 use crate::wire::dns_message::{Answer, Message, qtype};
 use fragments::{FirstFragment, LaterFragment};
 use std::hash::{DefaultHasher, Hasher};
+use names::{is_extended, is_next_name};
 
 const QUERIES_MAX: usize = 64;
 const ADDRESSES_MAX: usize = 16;
@@ -384,25 +386,6 @@ pub(super) fn has_answers(message: &Message) -> bool {
     let leads = |answer: &Answer| !matches!(answer, Answer::Cname(_));
     // If the answers were cut off by the snap length, the header's count decides.
     message.answers.iter().any(leads) || message.answers.len() < usize::from(message.answer_count)
-}
-
-/// Returns whether one name is the other with a suffix.
-fn is_extended(one: &str, other: &str) -> bool {
-    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
-    long.strip_prefix(short).is_some_and(|suffix| suffix.starts_with('.'))
-}
-
-/// Returns whether a resolver with a search list (resolv.conf(5) `search`) may query `next` after
-/// `last`: the same first labels with another suffix, or with none.
-fn is_next_name(last: &str, next: &str) -> bool {
-    if is_extended(last, next) {
-        return true;
-    }
-    // Hosts of different domains are called `www`, so names that share only that label are
-    // unrelated.
-    let labels = if last.starts_with("www.") { 2 } else { 1 };
-    let head = |name| str::split(name, '.').take(labels);
-    last != "www" && !last.starts_with('.') && head(last).eq(head(next))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub struct Query {
 
 impl Query {
     /// Returns whether the query has a conclusive answer: the name exists or does not exist.
-    pub(super) fn is_conclusive(&self) -> bool {
+    pub fn is_conclusive(&self) -> bool {
         let decides = matches!(self.rcode, Some(rcode::NOERROR | rcode::NXDOMAIN));
         decides && !self.flags.is_truncated && !self.flags.asked_again
     }
@@ -253,12 +253,13 @@ impl Lookup {
             let next = self.queries.iter().find(|query| query.step > step);
             let end_ns = next.map_or(self.end_ns, |query| query.sent_ns).min(self.end_ns);
             let mut inner = self.step_spans(step, end_ns, timeout, fair_ns);
+        let is_search = self.hit().is_some();
             if next.is_some() {
                 inner
                     .iter_mut()
                     .for_each(|span| attribute_to_missing_answer(span, end_ns, timeout));
             }
-            if next.is_some() && self.is_missing(step) {
+            if is_search && next.is_some() && self.is_missing(step) {
                 attribute_to_search(&mut inner, first.sent_ns, end_ns);
             }
             spans.append(&mut inner);
@@ -274,6 +275,18 @@ impl Lookup {
 
     /// Returns the spans of one step, latest first: each moment belongs to the query type whose
     /// answer was outstanding, the one answered last first.
+    /// Returns the first query for the last name that was answered with a record: names tried before
+    /// it were tried without need. `None` if no name has a record.
+    pub fn hit(&self) -> Option<&Query> {
+        self.last_step().find(|query| query.is_positive())
+    }
+
+    /// Returns the queries for the last name.
+    pub fn last_step(&self) -> impl Iterator<Item = &Query> {
+        let last = self.queries.last().map_or(0, |query| query.step);
+        self.queries.iter().filter(move |query| query.step == last)
+    }
+
     fn step_spans(&self, step: u16, end_ns: u64, timeout: Cause, fair_ns: u64) -> Vec<Span> {
         let mut chains: Vec<(u64, Vec<&Query>)> = Vec::new();
         for &qtype in &self.qtypes {
