@@ -3,8 +3,10 @@
 mod again;
 mod fragments;
 mod late;
+mod names;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
+use crate::capture::FrameId;
 use crate::dns::thresholds::{
     QUERY_RETRY_MIN_NS, RESOLVER_TIMEOUT_MIN_NS, SEQUEL_MAX_NS, SILENCE_MAX_NS,
 };
@@ -12,6 +14,7 @@ use crate::judge::thresholds::ALIKE_PART;
 use crate::wire::Endpoint;
 use crate::wire::dns_message::{Answer, Message, qtype};
 use fragments::{FirstFragment, LaterFragment};
+use names::{is_extended, is_next_name};
 use std::hash::{DefaultHasher, Hasher};
 
 const QUERIES_MAX: usize = 64;
@@ -92,6 +95,7 @@ impl Open {
             search_steps: 0,
             by_resolver: false,
             unseen_ns: 0,
+            estimated_end_ns: None,
             watched_until_ns: 0,
             is_abandoned: false,
             conntrack_race_suspected: false,
@@ -292,14 +296,15 @@ impl Open {
         self.lookup.queries.push(query);
     }
 
-    /// Returns the query answered by `message` from `server` to `client_port` at `time_ns`; see
-    /// [`late::answered`] for identical attempts.
+    /// Returns the query answered by `message` from `server` to `client_port` at `time_ns`, where
+    /// `fastest_ns` is the time of the server's fastest answer so far; see [`late::answered`] for
+    /// identical attempts.
     pub fn answered_by(
         &mut self,
         server: &Endpoint,
         client_port: u16,
         message: &Message,
-        time_ns: u64,
+        (time_ns, fastest_ns): (u64, Option<u64>),
     ) -> Option<&mut Query> {
         let question = message.question.as_ref();
         if question.is_some_and(|question| question.name != self.name) {
@@ -318,7 +323,7 @@ impl Open {
         let open = |query: &&mut Query| {
             if is_known { is_asked(query) } else { query.answered_ns.is_none() }
         };
-        late::answered(alike.into_iter().filter(open).collect(), time_ns)
+        late::answered(alike.into_iter().filter(open).collect(), time_ns, fastest_ns)
     }
 
     /// Records the time and the addresses of an answer to a query of this look-up.
@@ -345,6 +350,53 @@ impl Open {
         self.ids = kept.map(|(id, _)| id).collect();
         self.lookup.queries.retain(is_left);
         !self.lookup.queries.is_empty()
+    }
+
+    /// Records that the client closed its TCP connection from `client_port` to `server` while it
+    /// waited for an answer.
+    pub fn close(&mut self, closed: (u64, FrameId), client_port: u16, server: &Endpoint) {
+        let waits = |query: &&mut Query| {
+            query.flags.over_tcp
+                && query.client_port == client_port
+                && query.server == *server
+                && query.answered_ns.is_none()
+        };
+        for query in self.lookup.queries.iter_mut().filter(waits) {
+            query.closed.get_or_insert(closed);
+        }
+    }
+
+    /// Records that the client had closed `client_port` when an answer of `server` came there. That
+    /// shows its timeout if it had waited for one, and if no other answer had come before.
+    pub fn reject(
+        &mut self,
+        rejected: (u64, FrameId),
+        client_port: u16,
+        server: &Endpoint,
+    ) -> bool {
+        let (time_ns, _) = rejected;
+        let is_rejected = |query: &&Query| {
+            let just_now = |at_ns: u64| {
+                time_ns.saturating_sub(at_ns) < RESOLVER_TIMEOUT_MIN_NS
+                    && at_ns.saturating_sub(query.sent_ns) >= RESOLVER_TIMEOUT_MIN_NS
+            };
+            query.client_port == client_port
+                && query.server == *server
+                && query.answered_ns.is_some_and(just_now)
+                && !query.flags.over_tcp
+        };
+        let queries = &self.lookup.queries;
+        let Some(late) = queries.iter().rev().find(is_rejected) else { return false };
+        let (frame, step, qtype) = (late.query_frame, late.step, late.qtype);
+        let mut others = queries.iter().filter(|it| it.query_frame != frame);
+        if others.any(|it| (it.step, it.qtype) == (step, qtype) && it.is_conclusive()) {
+            return true;
+        }
+        for query in self.lookup.queries.iter_mut().filter(|it| it.query_frame == frame) {
+            query.flags.is_too_late = true;
+            query.closed = Some(rejected);
+        }
+        true
     }
 
     /// Records that the server's port is closed; returns the query concerned.
@@ -384,25 +436,6 @@ pub(super) fn has_answers(message: &Message) -> bool {
     let leads = |answer: &Answer| !matches!(answer, Answer::Cname(_));
     // If the answers were cut off by the snap length, the header's count decides.
     message.answers.iter().any(leads) || message.answers.len() < usize::from(message.answer_count)
-}
-
-/// Returns whether one name is the other with a suffix.
-fn is_extended(one: &str, other: &str) -> bool {
-    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
-    long.strip_prefix(short).is_some_and(|suffix| suffix.starts_with('.'))
-}
-
-/// Returns whether a resolver with a search list (resolv.conf(5) `search`) may query `next` after
-/// `last`: the same first labels with another suffix, or with none.
-fn is_next_name(last: &str, next: &str) -> bool {
-    if is_extended(last, next) {
-        return true;
-    }
-    // Hosts of different domains are called `www`, so names that share only that label are
-    // unrelated.
-    let labels = if last.starts_with("www.") { 2 } else { 1 };
-    let head = |name| str::split(name, '.').take(labels);
-    last != "www" && !last.starts_with('.') && head(last).eq(head(next))
 }
 
 #[cfg(test)]

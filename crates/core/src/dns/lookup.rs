@@ -40,6 +40,8 @@ pub struct QueryFlags {
     pub over_tcp: bool,
     /// The client repeated the query although its answer was captured: the answer did not arrive.
     pub asked_again: bool,
+    /// The answer came when the client had closed the port of the query (its ICMP error).
+    pub is_too_late: bool,
     /// Its TTL is one that only Windows' initial 128 leaves: other systems begin with 64 or 255.
     pub is_from_windows: bool,
 }
@@ -75,13 +77,16 @@ pub struct Query {
     pub later_fragment: Option<(u64, FrameId)>,
     /// Time, frame and payload of the first IP fragment of the answer, whose rest never came.
     pub first_fragment: Option<(u64, FrameId, u32)>,
+    /// Time and frame of the segment or the ICMP error by which the client closed its end without
+    /// the answer: the TCP connection before an answer came, or the port when it came too late.
+    pub closed: Option<(u64, FrameId)>,
     /// Further properties.
     pub flags: QueryFlags,
 }
 
 impl Query {
     /// Returns whether the query has a conclusive answer: the name exists or does not exist.
-    pub(super) fn is_conclusive(&self) -> bool {
+    pub fn is_conclusive(&self) -> bool {
         let decides = matches!(self.rcode, Some(rcode::NOERROR | rcode::NXDOMAIN));
         decides && !self.flags.is_truncated && !self.flags.asked_again
     }
@@ -165,6 +170,9 @@ pub struct Lookup {
     /// Part of the last wait that lies after the end of the capture, ns, estimated from the wait
     /// before.
     pub unseen_ns: u64,
+    /// End of the last wait if no packet shows it, ns: it is as long as the wait before, or as the
+    /// client's timeout.
+    pub estimated_end_ns: Option<u64>,
     /// Time until which the capture was searched for answers, ns.
     pub watched_until_ns: u64,
     /// The client was seen neither to repeat its query nor to wait before it began something else:
@@ -245,6 +253,7 @@ impl Lookup {
     fn spans(&self, timeout: Cause, fair_ns: u64) -> Vec<Span> {
         let mut spans = Vec::new();
         let last = self.queries.last().map_or(0, |query| query.step);
+        let is_search = self.hit().is_some();
         for step in 0..=last {
             let of_step = |query: &&Query| query.step == step;
             let Some(first) = self.queries.iter().find(of_step) else {
@@ -258,12 +267,24 @@ impl Lookup {
                     .iter_mut()
                     .for_each(|span| attribute_to_missing_answer(span, end_ns, timeout));
             }
-            if next.is_some() && self.is_missing(step) {
+            if is_search && next.is_some() && self.is_missing(step) {
                 attribute_to_search(&mut inner, first.sent_ns, end_ns);
             }
             spans.append(&mut inner);
         }
         spans
+    }
+
+    /// Returns the first query for the last name that was answered with a record: names tried before
+    /// it were tried without need. `None` if no name has a record.
+    pub fn hit(&self) -> Option<&Query> {
+        self.last_step().find(|query| query.is_positive())
+    }
+
+    /// Returns the queries for the last name.
+    pub fn last_step(&self) -> impl Iterator<Item = &Query> {
+        let last = self.queries.last().map_or(0, |query| query.step);
+        self.queries.iter().filter(move |query| query.step == last)
     }
 
     /// Returns whether the name of a step does not exist, according to an answer.
@@ -350,7 +371,11 @@ impl Lookup {
                 let next_lookup_ns = known.next_lookup_ns.unwrap_or(u64::MAX);
                 let waits_on = known.is_silent && self.is_last_query_a_repetition();
                 let seen_ns = if waits_on { u64::MAX } else { known.seen_ns };
-                self.given_up_ns(last, known.timeout_ns).min(next_lookup_ns).min(seen_ns)
+                let shown_ns = self.closed_ns(last).unwrap_or(u64::MAX);
+                let shown_ns = shown_ns.min(next_lookup_ns).min(seen_ns);
+                let estimated_ns = self.given_up_ns(last, known.timeout_ns);
+                self.estimated_end_ns = Some(estimated_ns).filter(|&ns| ns < shown_ns);
+                estimated_ns.min(shown_ns)
             }
         };
         self.end_ns = self.end_ns.max(answered_ns.unwrap_or(0)).max(self.start_ns);
@@ -370,6 +395,25 @@ impl Lookup {
         let interval_ns = waits_ns.rev().find(|&wait_ns| wait_ns >= SLOW_MIN_NS);
         let base_ns = last.or(first).copied().unwrap_or(self.start_ns);
         base_ns.saturating_add(interval_ns.unwrap_or(timeout_ns))
+    }
+
+    /// Returns the time at which the client had closed every TCP connection on which a query of a
+    /// step was not answered; `None` if it still could wait.
+    fn closed_ns(&self, step: u16) -> Option<u64> {
+        let waited_for = self.queries.iter().filter(|it| it.step == step && it.lacks_answer());
+        let closed_ns = waited_for.map(|it| it.closed.map(|(time_ns, _)| time_ns));
+        closed_ns.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// Returns whether the client closed its TCP connections sooner than any timeout ends, so that
+    /// their server had no time to answer.
+    pub fn is_cut_off(&self) -> bool {
+        let is_early = |query: &Query| {
+            query.closed.is_some_and(|(closed_ns, _)| {
+                closed_ns.saturating_sub(query.sent_ns) < RESOLVER_TIMEOUT_MIN_NS
+            })
+        };
+        self.outcome == Outcome::Timeout && self.queries.iter().all(is_early)
     }
 
     /// Returns whether the last query had been sent to the same server before and not been answered

@@ -105,6 +105,10 @@ impl Streams {
             tracker.message(&carried, message);
         };
         directions[side as usize].take(side, segment, payload, &mut self.early, &mut on);
+        if side == Side::Client && (flags.has(TcpFlags::FIN) || flags.has(TcpFlags::RST)) {
+            let (client, server) = (segment.source(), segment.destination());
+            tracker.closed(segment.time_ns, segment.frame, client, server);
+        }
         let is_over = |it: &Direction| it.finished;
         if flags.has(TcpFlags::RST) || directions.iter().all(is_over) {
             self.remove(&segment.flow);

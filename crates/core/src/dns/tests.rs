@@ -2,7 +2,8 @@
 //!
 //! `q` is a query, `r` its response: an address, `NXDOMAIN`, `SERVFAIL`, `REFUSED`, `NODATA` or
 //! `TC`; `r1` is the first IP fragment of one, `r2` a later one of the packet with that id. `icmp`
-//! in their place is a port unreachable about the query's datagram.
+//! in their place is a port unreachable about the query's datagram, `closed` one of the client about
+//! the answer's.
 
 use super::{Lookup, MessageContext, Outcome, Query, Tracker, Transport};
 use crate::capture::FrameId;
@@ -91,6 +92,10 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
         let server = endpoint(words[3], 53);
         if words[1] == "icmp" {
             tracker.unreachable(time_ns, frame, &client, &server);
+            continue;
+        }
+        if words[1] == "closed" {
+            tracker.rejected(time_ns, frame, &client, &server);
             continue;
         }
         let id = words[4].parse().expect("an id");

@@ -132,6 +132,19 @@ impl Tracker {
         }
     }
 
+    /// Records that `client` closed its TCP connection to `server`: it waits no longer for answers
+    /// on it.
+    pub fn closed(&mut self, time_ns: u64, frame: FrameId, client: &Endpoint, server: &Endpoint) {
+        let lookups = self.open.of(client.address);
+        lookups.for_each(|open| open.close((time_ns, frame), client.port, server));
+    }
+
+    /// Processes an ICMP port unreachable of `client` about a datagram that `server` sent to it.
+    pub fn rejected(&mut self, time_ns: u64, frame: FrameId, client: &Endpoint, server: &Endpoint) {
+        let mut latest = self.open.of(client.address).rev();
+        latest.any(|open| open.reject((time_ns, frame), client.port, server));
+    }
+
     /// Records that a message from `server` to `client` over TCP could not be read: earlier queries
     /// on this connection may have been answered, so they are removed.
     pub fn missed(&mut self, client: &Endpoint, server: &Endpoint) {
@@ -167,7 +180,8 @@ impl Tracker {
         self.take_finished()
     }
 
-    /// Processes one message. Anything but a DNS query or answer is ignored.
+    /// Processes one message. Anything but a DNS query or answer is ignored, and so is a query to a
+    /// group or to all hosts of the link: it looks for whoever knows a name, and nobody has to answer.
     pub fn message(&mut self, carried: &MessageContext<'_>, payload: &[u8]) {
         let MessageContext { time_ns, source, destination, .. } = *carried;
         if let Transport::Beginning { id } | Transport::LaterFragment { id } = carried.carrier {
@@ -194,7 +208,7 @@ impl Tracker {
                     early::Answer { time_ns, frame, payload_bytes, server, client, message };
                 self.early.add(early);
             }
-        } else if !message.is_response && destination.port == DNS_PORT {
+        } else if !message.is_response && destination.port == DNS_PORT && !destination.is_group() {
             self.query(carried, &message);
             self.answer_early(carried);
         }
@@ -304,15 +318,17 @@ impl Tracker {
     /// Assigns `message` to the query that it answers; returns whether there is one.
     fn answer(&mut self, carried: &MessageContext<'_>, message: &Message) -> bool {
         let MessageContext { time_ns, source: server, destination: client, .. } = *carried;
+        let baseline_ns = self.baselines_ns.get(&server.address).copied();
         if carried.is_beginning() {
             let seen = (time_ns, carried.frame, carried.payload_bytes);
             let mut latest = self.open.of(client.address).rev();
-            return latest.any(|open| open.begin_answer(seen, server, client.port, message));
+            let port = client.port;
+            return latest.any(|open| open.begin_answer(seen, server, port, message, baseline_ns));
         }
-        let baseline_ns = self.baselines_ns.get(&server.address).copied();
+        let at = (time_ns, baseline_ns);
         for number in self.asked_for(client.address, message) {
             let Some(open) = self.open.get_mut(client.address, number) else { continue };
-            let Some(query) = open.answered_by(server, client.port, message, time_ns) else {
+            let Some(query) = open.answered_by(server, client.port, message, at) else {
                 continue;
             };
             query.answered_ns = Some(time_ns);
@@ -416,6 +432,7 @@ fn query_of(carried: &MessageContext<'_>, qtype: u16) -> Query {
         answer_bytes: 0,
         later_fragment: None,
         first_fragment: None,
+        closed: None,
         flags: QueryFlags {
             over_tcp: carried.carrier.is_tcp(),
             is_from_windows: (65..=128).contains(&carried.ttl),

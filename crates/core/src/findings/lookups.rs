@@ -8,13 +8,13 @@
 use crate::app::{Protocol, Side};
 use crate::dns::thresholds::{SEQUEL_MAX_NS, SLOW_MIN_NS};
 use crate::dns::{Lookup, Outcome, Query};
+use crate::findings::asked::Asked;
 use crate::findings::causes::lookup::{
     self, LookupRules, LookupScene, OtherQueries, ServerBehaviour,
 };
 use crate::findings::causes::rules;
 use crate::findings::distance::Distances;
 use crate::findings::forwarded::Forwarded;
-use crate::findings::proof::Shown;
 use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
 use crate::findings::{fallback, retries};
 use crate::judge::thresholds::ALIKE_PART;
@@ -29,6 +29,7 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     count_unmatched(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     let (asked, fastest_ns) = (Asked::of(&lookups), fastest(&lookups));
+    asked.compare_first_with_first(&mut lookups);
     let slowest_ns = slowest(&lookups);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     let in_window = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
@@ -47,7 +48,10 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     let firsts = tally.take_firsts();
     let isolated = isolated(&lookups, &firsts, tally);
     let distances = Distances::of(&firsts);
-    let known = Known { answering, fastest_ns, slowest_ns, forwarded, asked, distances, isolated };
+    let over_tcp = lookups.iter().flat_map(|it| &it.queries).filter(|it| it.flags.over_tcp);
+    let reached = over_tcp.map(|query| query.server).collect();
+    let known =
+        Known { answering, fastest_ns, slowest_ns, forwarded, asked, reached, distances, isolated };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
@@ -57,11 +61,16 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
             // The client waited for a query without an answer until it continued without one.
             let lookup = &mut lookups[index];
             lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
+            lookup.estimated_end_ns = None;
             let lookup = &lookups[index];
             add_to_first(lookup, first, &known, tally);
             let opened = (first.client, first.server, first.start_ns);
             tally.worst.wait_for(opened, || lookup::report(lookup));
         }
+    }
+    let shown: Vec<_> = lookups.iter().map(|it| goes_on(it, &lookups, &firsts)).collect();
+    for (lookup, _) in lookups.iter_mut().zip(shown).filter(|(_, shown)| *shown) {
+        lookup.estimated_end_ns = None;
     }
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
         match held_up_server(lookup, &firsts) {
@@ -166,6 +175,8 @@ struct Known {
     slowest_ns: HashMap<Endpoint, u64>,
     forwarded: Forwarded,
     asked: Asked,
+    /// Servers that accepted a TCP connection.
+    reached: HashSet<Endpoint>,
     distances: Distances,
     /// Clients to which nothing came at all, with the number of resolvers that they queried.
     isolated: HashMap<[u8; 16], u64>,
@@ -194,32 +205,6 @@ fn isolated(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8;
         resolvers.len() > 1 && !received && !tally.receiving_hosts.may_have_received(client)
     });
     silent.map(|(client, (resolvers, _))| (client, resolvers.len() as u64)).collect()
-}
-
-/// Number of look-ups of each name: only what is asked again can be answered from a cache.
-#[derive(Default)]
-struct Asked {
-    by_all: HashMap<u64, u64>,
-    by_client: HashMap<([u8; 16], u64), u64>,
-}
-
-impl Asked {
-    fn of(lookups: &[Lookup]) -> Self {
-        let mut asked = Self::default();
-        for lookup in lookups.iter().filter(|lookup| !lookup.by_resolver) {
-            *asked.by_all.entry(lookup.digest).or_default() += 1;
-            *asked.by_client.entry((lookup.client, lookup.digest)).or_default() += 1;
-        }
-        asked
-    }
-
-    fn add_up(&self, lookup: &Lookup, shown: &mut Shown) {
-        let again = self.by_all.get(&lookup.digest).is_some_and(|&count| count > 1);
-        shown.add(lookup::ASKED_AGAIN, u64::from(again));
-        let by_client = self.by_client.get(&(lookup.client, lookup.digest));
-        let again = by_client.is_some_and(|&count| count > 1);
-        shown.add(lookup::ASKED_AGAIN_BY_CLIENT, u64::from(again));
-    }
 }
 
 /// Number of queries of a type that each server answered.
@@ -265,6 +250,20 @@ fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First>
     firsts[..end].iter().rev().take(256).find(|first| {
         first.server.address == lookup.client && lookup.end_ns <= first.end_ns() + first.rtt_base_ns
     })
+}
+
+/// Returns whether the client, or the server whose exchange waited for it, goes on right after the
+/// estimated end of the look-up: then packets show that it was the end.
+fn goes_on(lookup: &Lookup, lookups: &[Lookup], firsts: &[First]) -> bool {
+    let Some(from_ns) = lookup.estimated_end_ns else { return false };
+    let to_ns = from_ns.saturating_add(SEQUEL_MAX_NS);
+    let begin = firsts.partition_point(|first| first.start_ns < from_ns);
+    let mut soon = firsts[begin..].iter().take_while(|first| first.start_ns <= to_ns);
+    let of_client = |it: &Lookup| it.client == lookup.client;
+    let next = lookups.partition_point(|it| (it.client, it.start_ns) < (lookup.client, from_ns));
+    soon.any(|first| first.client == lookup.client)
+        || lookups.get(next).is_some_and(|it| of_client(it) && it.start_ns <= to_ns)
+        || held_up_server(lookup, firsts).is_some_and(|first| first.end_ns() <= to_ns)
 }
 
 /// Returns whether the answer was truncated, so that the client had to ask over TCP (RFC 7766 §5),
@@ -327,9 +326,11 @@ fn attribute(
 ) {
     let answering = &known.answering;
     let server_asked = &lookup.queries[0].server;
-    // The server's fastest answer is a better prediction than the distance of its network.
+    // Answers of the server itself are a better prediction than the distance of its network. What
+    // is in its cache does not show how soon it answers what is not.
+    let first_ns = known.asked.first_ns(lookup, &lookup.queries[0]);
     let shown_ns = known.fastest_ns.get(server_asked).copied().filter(|&ns| ns < SLOW_MIN_NS);
-    let fair_ns = shown_ns.or_else(|| known.distances.to(server_asked));
+    let fair_ns = first_ns.or(shown_ns).or_else(|| known.distances.to(server_asked));
     let parts = lookup.split(fair_ns, unseen_ns);
     for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
         // A failure is reported however quickly it came.
@@ -341,7 +342,7 @@ fn attribute(
         }
         let Some(rules) = rules(cause).lookup else { continue };
         let slowest_ns = |server| known.slowest_ns.get(&server).copied();
-        if rules.is_silence && lookup.may_still_be_answered(slowest_ns) {
+        if rules.is_silence && (lookup.may_still_be_answered(slowest_ns) || lookup.is_cut_off()) {
             continue;
         }
         let Some(query) = clearest_query(lookup, rules) else { continue };
@@ -369,14 +370,21 @@ fn attribute(
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.at(&key);
         cost.shown.add(lookup::FORWARDED, u64::from(upstream.is_some()));
-        known.asked.add_up(lookup, &mut cost.shown);
+        known.asked.add_up(lookup, query, &mut cost.shown);
         let answered = answers(query, answering);
         let of_server = answering.iter().filter(|((server, _), _)| *server == query.server);
         let other_types = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
         let is_type_silent = answered == 0 && other_types > 0;
         lookup::add_up(cause, lookup, query, is_type_silent, &mut cost.shown);
         let resolvers_if_isolated = isolated;
-        let known = OtherQueries { answered, other_types, upstream, resolvers_if_isolated };
+        let known = OtherQueries {
+            answered,
+            other_types,
+            upstream,
+            resolvers_if_isolated,
+            is_measured: fair_ns.is_some(),
+            is_reached: known.reached.contains(&query.server),
+        };
         let scene = LookupScene { lookup, query, known: &known };
         let instance = lookup::instance(&scene, (cause, ns));
         cost.add_part(wall_ns, ns, (rules.count)(lookup, query), instance);

@@ -3,7 +3,7 @@
 use super::batch::{Aside, Batch};
 use crate::capture::Block;
 use crate::dns::{self, Lookup, MessageContext};
-use crate::wire::FlowKey;
+use crate::wire::{FlowKey, IcmpErrorKind};
 
 /// Maximum number of look-ups of one place that are kept to be joined with exchanges.
 pub(super) const LOOKUPS_MAX: usize = 1 << 14;
@@ -51,8 +51,16 @@ impl Names {
             }
             Aside::Error(error) => {
                 let FlowKey { low, high } = error.flow;
-                let (client, server) = if error.from_high { (high, low) } else { (low, high) };
-                self.dns.unreachable(error.time_ns, error.frame, &client, &server);
+                let (sender, receiver) = if error.from_high { (high, low) } else { (low, high) };
+                let (time_ns, frame) = (error.time_ns, error.frame);
+                if sender.port == dns::DNS_PORT && receiver.port != dns::DNS_PORT {
+                    let is_closed = error.kind == IcmpErrorKind::PortUnreachable;
+                    if is_closed && error.reporter.address == receiver.address {
+                        self.dns.rejected(time_ns, frame, &receiver, &sender);
+                    }
+                } else {
+                    self.dns.unreachable(time_ns, frame, &sender, &receiver);
+                }
             }
             Aside::Fragment(_) => {}
         }

@@ -20,6 +20,31 @@ impl Endpoint {
     pub fn ip(&self) -> IpAddr {
         Ipv6Addr::from(self.address).to_canonical()
     }
+
+    /// Returns whether the address is one of the public internet, and not one of a private network
+    /// (RFC 1918, RFC 6598, RFC 4193), of the link, of the host, or of a group.
+    pub fn is_public(&self) -> bool {
+        match self.ip() {
+            IpAddr::V4(ip) => {
+                let is_carriers = matches!(ip.octets(), [100, 64..128, ..]);
+                let is_near = ip.is_private() || ip.is_link_local() || ip.is_loopback();
+                let is_one = !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast();
+                is_one && !is_near && !is_carriers
+            }
+            IpAddr::V6(ip) => {
+                let is_near = ip.is_unique_local() || ip.is_unicast_link_local();
+                !is_near && !ip.is_loopback() && !ip.is_unspecified() && !ip.is_multicast()
+            }
+        }
+    }
+
+    /// Returns whether a datagram to this address goes to a group or to all hosts of the link.
+    pub fn is_group(&self) -> bool {
+        match self.ip() {
+            IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
+            IpAddr::V6(ip) => ip.is_multicast(),
+        }
+    }
 }
 
 impl From<SocketAddr> for Endpoint {

@@ -58,31 +58,37 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Parses VXLAN after its UDP header, if it is VXLAN: the port alone is no proof.
-    pub(super) fn vxlan(&mut self) -> Result<Option<Layer>, DecodeError> {
+    /// Parses VXLAN after its UDP header, if it is VXLAN: the port alone is no proof. With
+    /// `is_strict`, every reserved bit has to be 0.
+    pub(super) fn vxlan(&mut self, is_strict: bool) -> Result<Option<Layer>, DecodeError> {
         const IDENTIFIER_PRESENT: u8 = 0x08;
         if self.end - self.at < VXLAN_HEADER_LEN {
             return Ok(None);
         }
         let header: &[u8; VXLAN_HEADER_LEN] = self.header(DecodeError::TunnelTruncated)?;
-        if header[0] & IDENTIFIER_PRESENT == 0 || header[7] != 0 {
+        let is_plain = header[..4] == [IDENTIFIER_PRESENT, 0, 0, 0];
+        if header[0] & IDENTIFIER_PRESENT == 0 || header[7] != 0 || is_strict && !is_plain {
             return Ok(None);
         }
         self.skip(VXLAN_HEADER_LEN, DecodeError::TunnelTruncated)?;
         Ok(Some(Layer::Ethernet))
     }
 
-    /// Parses Geneve after its UDP header, if it is Geneve.
-    pub(super) fn geneve(&mut self) -> Result<Option<Layer>, DecodeError> {
+    /// Parses Geneve after its UDP header, if it is Geneve. With `is_strict`, every reserved bit has
+    /// to be 0, and the content one that is read.
+    pub(super) fn geneve(&mut self, is_strict: bool) -> Result<Option<Layer>, DecodeError> {
+        const RESERVED: u8 = 0x3f;
         if self.end - self.at < GENEVE_HEADER_LEN {
             return Ok(None);
         }
         let header: &[u8; GENEVE_HEADER_LEN] = self.header(DecodeError::TunnelTruncated)?;
-        if header[0] >> 6 != 0 || header[7] != 0 {
+        let ether_type = u16::from_be_bytes([header[2], header[3]]);
+        let is_plain = header[1] & RESERVED == 0 && is_read(ether_type);
+        if header[0] >> 6 != 0 || header[7] != 0 || is_strict && !is_plain {
             return Ok(None);
         }
         let options_len = usize::from(header[0] & 0x3f) * 4;
         self.skip(GENEVE_HEADER_LEN + options_len, DecodeError::TunnelTruncated)?;
-        Ok(Some(Layer::EtherType(u16::from_be_bytes([header[2], header[3]]))))
+        Ok(Some(Layer::EtherType(ether_type)))
     }
 }

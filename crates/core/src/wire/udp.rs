@@ -45,10 +45,16 @@ pub(super) fn datagram<'a>(
             ttl: network.ttl,
         })));
     }
-    let tunnel = match destination {
-        port if VXLAN.contains(&port) => walk.vxlan()?,
-        GENEVE => walk.geneve()?,
-        _ => None,
+    // Both ends of a tunnel send to its port. A load balancer or a translation may return what it
+    // sends back from there: without the port, the header has to be beyond doubt.
+    let is_to = |ports: &[u16]| ports.contains(&destination);
+    let is_from = |ports: &[u16]| ports.contains(&source);
+    let tunnel = if is_to(&VXLAN) || !is_to(&[GENEVE]) && is_from(&VXLAN) {
+        walk.vxlan(!is_to(&VXLAN))?
+    } else if is_to(&[GENEVE]) || is_from(&[GENEVE]) {
+        walk.geneve(!is_to(&[GENEVE]))?
+    } else {
+        None
     };
     let may_carry_syn = tunnel.is_some() && length == whole.len() && length <= LONGEST_WITH_SYN;
     if may_carry_syn && checksum::error(network, whole, CHECKSUM_AT) != 0 {

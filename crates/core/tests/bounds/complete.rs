@@ -74,7 +74,8 @@ const FILLED: [(&str, &str); 61] = [
 ];
 
 /// More of these.
-const FILLED_BY_PACKETS: [(&str, &str); 11] = [
+const FILLED_BY_PACKETS: [(&str, &str); 12] = [
+    ("findings/asked.rs", "answered look-ups without end"),
     ("findings/client_isolated.rs", "SYNs to many servers"),
     ("findings/distance.rs", "closed at many servers"),
     ("findings/forwarded.rs", "answered look-ups without end"),

@@ -6,7 +6,7 @@ use crate::names::{ANSWER, CLIENT, MS, QUERY, RESOLVER, SERVER, Traffic, message
 use crate::network::capture;
 use crate::traces::traces;
 use tcpwhy_core::model::{Cause, Report};
-use tcpwhy_core::report::Phrases;
+use tcpwhy_core::report::{Look, Phrases, text};
 
 /// Returns the fixes for `cause`, a line each.
 fn fixes(report: &Report, cause: Cause) -> String {
@@ -63,6 +63,65 @@ fn a_cache_helps_only_names_that_are_asked_again() {
         assert!(alike.contains(advice), "{advice}: {alike}");
         assert!(!apart.contains(advice), "{advice}: {apart}");
     }
+}
+
+/// Returns the report of queries to `resolver`, each for a letter's name and a type, and answered
+/// after so many ms.
+fn asked(resolver: [u8; 4], queries: &[(u8, u8, u64)]) -> Report {
+    let mut traffic = Traffic::default();
+    for &(letter, kind, ms) in queries {
+        let named = |mut message: Vec<u8>| {
+            (message[13], message[30]) = (letter, kind);
+            message
+        };
+        traffic.datagram(7_500 * MS, (CLIENT, resolver), &named(message(QUERY, None)));
+        traffic.datagram(ms * MS, (resolver, CLIENT), &named(message(ANSWER, Some(SERVER))));
+    }
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+const A: u8 = 1;
+const MX: u8 = 15;
+
+#[test]
+fn a_cache_has_no_answer_of_another_type_or_of_a_later_question() {
+    let slow = |queries: &[_]| fixes(&asked(RESOLVER, queries), Cause::DnsSlow);
+    let other_type = slow(&[(b'a', A, 1), (b'a', MX, 900), (b'b', A, 1), (b'b', MX, 900)]);
+    let asked_later = slow(&[(b'a', A, 900), (b'a', A, 1), (b'b', A, 900), (b'b', A, 1)]);
+    let asked_before = slow(&[(b'a', A, 1), (b'a', A, 900), (b'b', A, 1), (b'b', A, 900)]);
+    for advice in ["a local cache", "prefetch"] {
+        assert!(!other_type.contains(advice), "{other_type}");
+        assert!(!asked_later.contains(advice), "{asked_later}");
+        assert!(asked_before.contains(advice), "{asked_before}");
+    }
+}
+
+#[test]
+fn a_public_resolver_is_not_the_readers() {
+    let queries = [(b'a', A, 900), (b'a', A, 900), (b'a', A, 900)];
+    let [private, public] = [RESOLVER, [8, 8, 8, 8]].map(|it| asked(it, &queries));
+    let [private, public] = [private, public].map(|it| fixes(&it, Cause::DnsSlow));
+    assert!(private.starts_with("the resolver") && private.contains("prefetch"), "{private}");
+    assert!(public.starts_with("the client's host") && !public.contains("prefetch"), "{public}");
+}
+
+#[test]
+fn first_questions_are_compared_with_first_questions() {
+    // Answers from a cache take 1 ms, quick ones to first questions 20 ms.
+    let quick = [(b'a', A, 20), (b'b', A, 20), (b'c', A, 20)];
+    let again = [(b'a', A, 1), (b'b', A, 1)];
+    let slow = [(b'd', A, 900), (b'e', A, 900), (b'f', A, 900)];
+    let report = asked(RESOLVER, &[&quick[..], &again, &slow].concat());
+    let finding = report.findings.iter().find(|it| it.cause == Cause::DnsSlow).expect("it");
+    assert_eq!(finding.lost_ns / MS, 3 * (900 - 20));
+    assert!(
+        !text::render(&report, &Look::default()).contains("how much of that time can be saved")
+    );
+    // Without a quick answer nothing is predicted.
+    let report = asked(RESOLVER, &slow);
+    let text = text::render(&report, &Look::default());
+    assert!(text.contains("no quick answer of 10.0.0.53"), "{text}");
+    assert!(!text.contains("would be"), "{text}");
 }
 
 #[test]

@@ -179,6 +179,28 @@ fn a_tunnel_port_alone_makes_no_tunnel() {
     assert!(matches!(packet(&frame(LinkType::RAW, &bytes)), Packet::Other(Other::Udp)));
 }
 
+/// A load balancer returns what it sends back from the port of the tunnel.
+#[test]
+fn a_tunnel_is_looked_into_from_its_port_as_well() {
+    let inner = tcp_frame(b"hello");
+    let vxlan = [&[8, 0, 0, 0, 0, 0, 9, 0][..], &inner].concat();
+    let geneve = [&[0, 0, 0x65, 0x58, 0, 0, 9, 0][..], &inner].concat();
+    for (port, content) in [(4789, &vxlan), (8472, &vxlan), (6081, &geneve)] {
+        let bytes = in_ipv4(17, &in_udp(port, 50_000, content));
+        let segment = tcp(&frame(LinkType::RAW, &bytes));
+        assert_eq!((segment.payload_len, segment.source().port), (5, 40_000));
+    }
+    // Negative twins: reserved bits, and a content that is not read.
+    let marked = [&[0x88, 0, 0, 1, 0, 0, 9, 0][..], &inner].concat();
+    let reserved = [&[0, 1, 0x65, 0x58, 0, 0, 9, 0][..], &inner].concat();
+    let unread = [&[0, 0, 0x12, 0x34, 0, 0, 9, 0][..], &inner].concat();
+    for (port, content) in [(4789, &marked), (6081, &reserved), (6081, &unread)] {
+        let bytes = in_ipv4(17, &in_udp(port, 50_000, content));
+        let other = packet(&frame(LinkType::RAW, &bytes));
+        assert!(matches!(other, Packet::Other(Other::Udp)), "{port}");
+    }
+}
+
 #[test]
 fn erspan_mirrors_are_looked_into() {
     let mirrored = tcp_frame(b"hello");

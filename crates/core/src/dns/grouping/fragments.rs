@@ -91,10 +91,11 @@ impl Open {
         server: &Endpoint,
         client_port: u16,
         message: &Message,
+        fastest_ns: Option<u64>,
     ) -> bool {
-        let Some(query_frame) =
-            self.answered_by(server, client_port, message, time_ns).map(|query| query.query_frame)
-        else {
+        let at = (time_ns, fastest_ns);
+        let query = self.answered_by(server, client_port, message, at);
+        let Some(query_frame) = query.map(|query| query.query_frame) else {
             return false;
         };
         let asked = |query: &Query| query.query_frame == query_frame;

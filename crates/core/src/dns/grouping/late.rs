@@ -2,15 +2,20 @@
 //! sends the same message from the same socket.
 
 use crate::dns::lookup::{Query, QueryFlags};
-use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, UNCACHED_NS};
+use crate::dns::thresholds::{QUERY_RETRY_MIN_NS, SLOW_FACTOR, SLOW_MIN_NS, UNCACHED_NS};
 
 /// Returns the attempt of `alike`, which are in the order sent, to which an answer at `time_ns`
 /// belongs; `None` if the answer was captured before.
 ///
-/// It is the last attempt, if the time since then is plausible for a resolver; otherwise the first:
-/// a server that takes longer than the client's timeout is slow, and nothing was lost. A second
-/// answer shows that both attempts had arrived: answers come in the order of the queries.
-pub(super) fn answered(mut alike: Vec<&mut Query>, time_ns: u64) -> Option<&mut Query> {
+/// It is the last attempt, if the time since then is plausible for a resolver and that since the
+/// first is not, or if the server is known to answer as soon: `fastest_ns` is its fastest answer so
+/// far. Otherwise it is the first: nothing shows that a packet was lost. A second answer shows that
+/// both attempts had arrived: answers come in the order of the queries.
+pub(super) fn answered(
+    mut alike: Vec<&mut Query>,
+    time_ns: u64,
+    fastest_ns: Option<u64>,
+) -> Option<&mut Query> {
     let last_answer_ns = alike.iter().filter_map(|query| query.answered_ns).max();
     let is_open: Vec<bool> = alike.iter().map(|query| query.answered_ns.is_none()).collect();
     let is_fresh = |at: &usize| {
@@ -19,8 +24,12 @@ pub(super) fn answered(mut alike: Vec<&mut Query>, time_ns: u64) -> Option<&mut 
     let mut fresh = (0..alike.len()).filter(is_fresh);
     if let Some(first) = fresh.next() {
         let last = fresh.next_back().unwrap_or(first);
-        let is_late = time_ns.saturating_sub(alike[last].sent_ns) > UNCACHED_NS;
-        return Some(alike.swap_remove(if is_late { first } else { last }));
+        let [since_first_ns, since_last_ns] =
+            [first, last].map(|at| time_ns.saturating_sub(alike[at].sent_ns));
+        let is_usual =
+            fastest_ns.is_some_and(|ns| since_last_ns < SLOW_MIN_NS.max(SLOW_FACTOR * ns));
+        let is_of_last = since_last_ns <= UNCACHED_NS && (since_first_ns > UNCACHED_NS || is_usual);
+        return Some(alike.swap_remove(if is_of_last { last } else { first }));
     }
     let again =
         last_answer_ns.is_some_and(|at_ns| time_ns < at_ns.saturating_add(QUERY_RETRY_MIN_NS));

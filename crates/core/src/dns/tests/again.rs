@@ -272,3 +272,70 @@ fn a_message_that_answers_no_query_is_no_answer() {
         assert_eq!(lookup.outcome, Outcome::Timeout, "{other}");
     }
 }
+
+/// Both queries have one identifier and one port, and the answer may be to either.
+#[test]
+fn one_answer_to_two_equal_queries_shows_no_loss() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.150 q 4000 10.0.0.53 1 A db.example.com
+         0.300 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_slow 299");
+}
+
+/// Twins: the server is known to answer at once; no resolver takes as long as since the first query.
+#[test]
+fn one_answer_to_two_equal_queries_comes_at_the_usual_time_after_the_second() {
+    let known = lookups(
+        "0.000 q 3999 10.0.0.53 9 A www.example.com
+         0.010 r 3999 10.0.0.53 9 A www.example.com 10.1.1.2
+         1.000 q 4000 10.0.0.53 1 A db.example.com
+         1.150 q 4000 10.0.0.53 1 A db.example.com
+         1.160 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&known[1]), "- 10, dns_timeout 150");
+    let after_a_second = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         1.000 q 4000 10.0.0.53 1 A db.example.com
+         1.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&after_a_second), "- 10, dns_timeout 1000");
+}
+
+#[test]
+fn a_client_that_closed_its_port_no_longer_waited_for_the_answer() {
+    let is_too_late = |answered: &str| {
+        let lookups = lookups(&format!(
+            "0.000 q 4000 10.0.0.53 1 A db.example.com
+             {answered}0 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+             {answered}1 closed 4000 10.0.0.53"
+        ));
+        lookups[0].queries[0].flags.is_too_late
+    };
+    assert!(is_too_late("5.26"));
+    // Negative twin: a program that ends behind its quick query has not waited for a timeout.
+    assert!(!is_too_late("0.02"));
+}
+
+/// Negative twin: the other server's answer had come before.
+#[test]
+fn a_second_answer_at_a_closed_port_is_not_waited_for() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.54 1 A db.example.com
+         0.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         2.000 r 4000 10.0.0.54 1 A db.example.com 10.1.1.1
+         2.001 closed 4000 10.0.0.54",
+    );
+    assert!(lookup.queries.iter().all(|query| !query.flags.is_too_late));
+}
+
+/// Discovery: nobody has to answer.
+#[test]
+fn a_query_to_a_group_or_to_all_hosts_is_no_lookup() {
+    for group in ["255.255.255.255", "224.0.0.251", "ff02::fb"] {
+        assert!(lookups(&format!("0.0 q 4000 {group} 1 A db.local\n 9.0 end")).is_empty());
+    }
+    assert_eq!(lookups("0.0 q 4000 10.0.0.53 1 A db.local\n 9.0 end").len(), 1);
+}

@@ -134,6 +134,34 @@ fn search_domains_fail_for_a_host_called_www() {
     assert_eq!(lookup.search_steps, 2);
 }
 
+/// Negative twin: no name of the series exists, so none was the right one.
+#[test]
+fn names_of_which_none_exists_were_not_tried_before_the_right_one() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A api.ns.svc.cluster.local
+         0.002 r 4000 10.0.0.53 1 A api.ns.svc.cluster.local NXDOMAIN
+         0.002 q 4001 10.0.0.53 2 A api.svc.cluster.local
+         0.004 r 4001 10.0.0.53 2 A api.svc.cluster.local NXDOMAIN
+         0.004 q 4002 10.0.0.53 3 A api
+         0.005 r 4002 10.0.0.53 3 A api NXDOMAIN",
+    );
+    assert_eq!((lost(&lookup).as_str(), lookup.outcome), ("- 5", Outcome::NxDomain));
+}
+
+/// Names of one domain that differ in the middle are asked for one after the other (RFC 2782).
+#[test]
+fn services_of_one_domain_are_not_a_search() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 33 _ldap._tcp.paris._sites.dc.corp.example
+         0.010 r 4000 10.0.0.53 1 33 _ldap._tcp.paris._sites.dc.corp.example NXDOMAIN
+         0.011 q 4001 10.0.0.53 2 33 _ldap._tcp.dc.corp.example
+         0.021 r 4001 10.0.0.53 2 33 _ldap._tcp.dc.corp.example NXDOMAIN
+         0.022 q 4002 10.0.0.53 3 33 _ldap._tcp.f00.domains.corp.example
+         0.032 r 4002 10.0.0.53 3 33 _ldap._tcp.f00.domains.corp.example 10.1.1.1",
+    );
+    assert_eq!(lookups.iter().map(lost).collect::<Vec<_>>(), ["- 10", "- 10", "- 10"]);
+}
+
 #[test]
 fn a_name_that_does_not_exist_is_no_search() {
     let lookup = lookup(

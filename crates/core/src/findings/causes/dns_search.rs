@@ -20,7 +20,7 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     let (lookup, query) = (scene.lookup, scene.query);
     scene.add_query_and_answer(["query", "nxdomain"], proof);
-    if let Some(hit) = lookup.queries.iter().rev().find(|it| it.qtype == query.qtype) {
+    if let Some(hit) = lookup.hit() {
         add_query(hit, "hit", proof);
         add_answer(hit, "answer", proof);
     }

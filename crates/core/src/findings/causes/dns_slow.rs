@@ -1,8 +1,10 @@
 //! A slow answer of the resolver.
 
-use super::lookup::{LookupRules, LookupScene};
+use super::lookup::{LookupRules, LookupScene, add_closed_port, add_query};
+use crate::dns::Query;
 use crate::findings::proof::Proof;
-use crate::model::Cause;
+use crate::model::{Cause, Fact};
+use crate::wire::Endpoint;
 
 /// How the cause is recognised in a look-up.
 pub(super) const LOOKUP: LookupRules = LookupRules {
@@ -16,8 +18,27 @@ pub(super) const LOOKUP: LookupRules = LookupRules {
 fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     scene.add_frames(["query", "answer"], proof);
     let (lookup, query) = (scene.lookup, scene.query);
+    if !scene.known.is_measured {
+        proof.add_fact("unmeasured", Fact::Text(query.server.ip().to_string()));
+    }
+    let resolver = scene.known.upstream.unwrap_or(query).server;
+    let client = Endpoint { address: lookup.client, port: 0 };
+    if resolver.is_public() && !client.is_public() {
+        proof.add_fact("public_resolver", Fact::Text(resolver.ip().to_string()));
+    }
+    add_closed_port(query, proof);
     let asked_once = scene.next().is_none_or(|next| next.qtype != query.qtype);
-    proof.rule_out(Cause::DnsTimeout, "answered", query.answered_ns.is_some() && asked_once);
+    let in_time = query.answered_ns.is_some() && !query.flags.is_too_late;
+    proof.rule_out(Cause::DnsTimeout, "answered", in_time && asked_once);
+    let is_same = |next: &&Query| next.client_port == query.client_port && scene.is_same(next);
+    if let Some(again) = scene.next().filter(is_same).filter(|it| it.answered_ns.is_none())
+        && query.answered_ns >= Some(again.sent_ns)
+    {
+        proof.add_fact("again_ns", Fact::Ns(again.sent_ns - query.sent_ns));
+        if scene.is_done() {
+            add_query(again, "again", proof);
+        }
+    }
     let first = lookup.search_steps == 0 && !lookup.is_missing(0);
     proof.rule_out(Cause::DnsSearch, "first_name", first);
 }

@@ -44,7 +44,9 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         proof.add_fact("both_types", Fact::Text("A and AAAA".into()));
     }
     if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0 {
-        if known.other_types == 0 {
+        if known.is_reached {
+            proof.add_fact("reached", Fact::Text(query.server.ip().to_string()));
+        } else if known.other_types == 0 {
             proof.add_fact("answered", Fact::Count(0));
         } else {
             proof.add_fact("others", Fact::Count(known.other_types));

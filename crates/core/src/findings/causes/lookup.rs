@@ -6,12 +6,13 @@
 
 use super::rules;
 use crate::app::{Protocol, Side};
-use crate::dns::thresholds::UNCACHED_NS;
+use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, UNCACHED_NS};
 use crate::dns::{Lookup, Outcome, Query};
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::tally::Instance;
 use crate::findings::thresholds::DOMINANT_FACTOR;
+use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Fact, LookupMessage, LookupReport, Role, Sighting, Vantage};
 use crate::wire::Endpoint;
 use crate::wire::dns_message::qtype;
@@ -70,10 +71,10 @@ pub(in crate::findings) const RESOLVED: &str = "resolved";
 /// Name of the number of look-ups whose server had to ask another one.
 pub(in crate::findings) const FORWARDED: &str = "forwarded";
 
-/// Name of the number of look-ups of names that were looked up more than once.
+/// Name of the number of look-ups whose question their server had answered before.
 pub(in crate::findings) const ASKED_AGAIN: &str = "asked_again";
 
-/// Name of the number of look-ups of names that the same client looked up more than once.
+/// Name of the number of look-ups whose question the same client had had answered before.
 pub(in crate::findings) const ASKED_AGAIN_BY_CLIENT: &str = "asked_again_by_client";
 
 /// Adds up how long answers took, and how often the server of `clearest` sent none. A server that
@@ -89,6 +90,8 @@ pub(in crate::findings) fn add_up(
         shown.add("pairs", 1);
     }
     shown.add("unended", u64::from(lookup.unseen_ns > 0));
+    let is_estimated = lookup.unseen_ns == 0 && lookup.estimated_end_ns == Some(lookup.end_ns);
+    shown.add("estimated", u64::from(is_estimated));
     // A client that looks up the name of an address continues without one.
     if matches!(lookup.outcome, Outcome::Failure { .. }) && !lookup.is_reverse {
         shown.add(FAILED, 1);
@@ -103,6 +106,8 @@ pub(in crate::findings) fn add_up(
         let begun = cut_short && query.first_fragment.is_some();
         shown.add("begun", u64::from(begun));
         shown.add("cut_short", u64::from(cut_short && !begun));
+        let late = cause == Cause::DnsSlow && query.flags.is_too_late;
+        shown.add("too_late", u64::from(late));
         // The time of answers is that of those which the sentence names: the failures of the
         // server, the one late answer of the look-up, or the answers of the next server.
         let is_same = query.server == clearest.server;
@@ -143,6 +148,10 @@ pub(in crate::findings) struct OtherQueries<'a> {
     /// Number of resolvers that the client asked, if none of them answered and the client received
     /// nothing else either.
     pub resolvers_if_isolated: Option<u64>,
+    /// A quick answer of its server, or a round trip to it, was captured.
+    pub is_measured: bool,
+    /// Its server accepted a TCP connection.
+    pub is_reached: bool,
 }
 
 /// A query that shows a cause, its look-up, and facts from other queries.
@@ -193,7 +202,7 @@ impl<'a> LookupScene<'a> {
     }
 
     /// Returns whether the query was answered without a failure.
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.query.answered_ns.is_some() && self.query.rcode.is_none_or(|rcode| rcode == 0)
     }
 
@@ -258,7 +267,11 @@ impl<'a> LookupScene<'a> {
         }
         let repeated = self.next().filter(|next| query.lacks_answer() && self.is_same(next));
         if let Some(again) = repeated {
-            proof.add_fact("timeout_ns", Fact::Ns(again.sent_ns - query.sent_ns));
+            let waited_ns = again.sent_ns - query.sent_ns;
+            proof.add_fact("timeout_ns", Fact::Ns(waited_ns));
+            if waited_ns <= RESOLVER_TIMEOUT_MIN_NS + RESOLVER_TIMEOUT_MIN_NS / ALIKE_PART {
+                proof.add_fact("least_timeout", Fact::Text("the shortest timeout".into()));
+            }
             if again.server != query.server && again.answered_ns.is_some() {
                 proof.add_fact("next_resolver", text(&again.server));
             }
@@ -289,6 +302,14 @@ pub(super) fn add_answer(query: &Query, part: &'static str, proof: &mut Proof) {
         let part = if query.flags.is_unreachable { "icmp" } else { part };
         let (payload_bytes, from) = (query.answer_bytes, Side::Server);
         proof.add_frame(part, Sighting { frame, time_ns: at_ns, payload_bytes, from });
+    }
+}
+
+/// Adds the client's ICMP error about an answer that came when it had closed the port.
+pub(super) fn add_closed_port(query: &Query, proof: &mut Proof) {
+    if let Some((time_ns, frame)) = query.closed.filter(|_| query.flags.is_too_late) {
+        let from = Side::Client;
+        proof.add_frame("icmp", Sighting { frame, time_ns, payload_bytes: 0, from });
     }
 }
 

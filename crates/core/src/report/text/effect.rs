@@ -136,8 +136,9 @@ fn left_over(figure: &Figure) -> String {
 }
 
 /// Returns whether the latency without the fault can be predicted. It cannot if all exchanges
-/// failed.
+/// failed, or if nothing in the capture shows how long they take without it.
 pub(super) fn is_predicted(finding: &Finding) -> bool {
     let in_vain = finding.cause.makes_exchanges_fail() || finding.counterfactual.likely.max_ns == 0;
-    is_fault(finding) && finding.lost_ns > 0 && !in_vain
+    let is_measured = finding.facts.iter().all(|(name, _)| *name != "unmeasured");
+    is_fault(finding) && finding.lost_ns > 0 && !in_vain && is_measured
 }
