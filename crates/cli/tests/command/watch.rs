@@ -14,6 +14,7 @@ use tcpwhy_live::netns::Netns;
 use tcpwhy_live::privileges;
 use tcpwhy_testing::Folder;
 
+mod behind;
 mod weather;
 
 const NAGLE: u16 = 8080;

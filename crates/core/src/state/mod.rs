@@ -31,6 +31,9 @@ pub struct State {
     pub netns: Vec<Netns>,
     /// TCP sockets of the system.
     pub sockets: Vec<Socket>,
+    /// Packets that the kernel dropped while the system was watched, the most harmful kind first.
+    #[serde(default)]
+    pub drops: Vec<Drops>,
 }
 
 impl State {
@@ -94,6 +97,38 @@ pub struct Netns {
     /// Use of the local ports towards the destination that uses most of them.
     #[serde(default)]
     pub local_ports: Option<LocalPorts>,
+}
+
+/// Packets that the kernel dropped for one reason: a line of `tcpwhy drops --json`
+/// (`docs/drops.schema.json`).
+#[derive(Clone, Debug, Deserialize)]
+pub struct Drops {
+    /// `hurts`, `can_hurt` or `harmless`.
+    pub harm: String,
+    /// The kind of drop.
+    pub subject: String,
+    /// Number of packets.
+    pub packets: u64,
+    /// The socket that dropped, or that the packets were for.
+    #[serde(default)]
+    pub socket: Option<SocketAddr>,
+    /// Flows of the packets; empty where only counters show them.
+    #[serde(default)]
+    pub flows: Vec<FlowDrops>,
+    /// Number and reason of the drops as a sentence.
+    pub sentence: String,
+    /// Recommended change.
+    #[serde(default)]
+    pub change: String,
+}
+
+/// Dropped packets of one flow.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FlowDrops {
+    /// Sender of the packets.
+    pub source: SocketAddr,
+    /// Their receiver.
+    pub destination: SocketAddr,
 }
 
 /// The kernel's connection tracking table.

@@ -1,11 +1,13 @@
 //! Weighs the state against one finding: one function for each cause that a kernel can confirm or
 //! refute.
 
-use super::{Listener, Socket, State, is_at};
+use super::{Drops, Listener, Socket, State, is_at};
 use crate::app::Side;
+use crate::findings::NOT_RECEIVED;
 use crate::model::{Cause, Fact, Finding, StateEvidence};
 use crate::state::thresholds::{BUFFER_ROOM_FACTOR, UNREAD_MIN_NS};
 use crate::wire::Endpoint;
+use std::net::SocketAddr;
 
 /// Returns the evidence of `state` for or against `finding`, the strongest first; empty if no
 /// socket took part.
@@ -19,7 +21,56 @@ pub(super) fn evidence_for(finding: &Finding, state: &State) -> Vec<StateEvidenc
         }
         _ => None,
     };
-    waited.into_iter().chain(of_sockets(finding, state)).collect()
+    let dropped = dropped_here(finding, state);
+    waited.into_iter().chain(dropped).chain(of_sockets(finding, state)).collect()
+}
+
+/// Kinds of drops that the kernel counts for a whole namespace, and that may be TCP segments of any
+/// connection.
+const OF_ANY_CONNECTION: [&str; 7] = [
+    "accept_queue",
+    "checksum",
+    "conntrack_full",
+    "memory",
+    "reverse_path",
+    "socket_backlog",
+    "syn_queue",
+];
+
+/// Returns the drops of a host at which the capture shows packets that its TCP did not receive: of
+/// the packets of `finding` where the kernel tells their flows, else those that may be of any
+/// connection.
+fn dropped_here<'a>(
+    finding: &'a Finding,
+    state: &'a State,
+) -> impl Iterator<Item = StateEvidence> + use<'a> {
+    let arrives = |(name, _): &(&str, Fact)| NOT_RECEIVED.contains(name);
+    let is_at_host = finding.facts.iter().any(arrives);
+    let server = server(finding);
+    let of_server =
+        move |at: SocketAddr| at.port() == server.port && at.ip().to_canonical() == server.ip();
+    let is_meant = move |drops: &&Drops| {
+        let of_flow =
+            drops.flows.iter().any(|it| of_server(it.source) || of_server(it.destination));
+        let may_be = drops.flows.is_empty()
+            && OF_ANY_CONNECTION.contains(&drops.subject.as_str())
+            && drops.socket.is_none_or(|at| at.port() == server.port);
+        is_at_host && drops.harm != "harmless" && (of_flow || may_be)
+    };
+    state.drops.iter().filter(is_meant).map(|drops| StateEvidence {
+        id: "dropped",
+        agrees: true,
+        setting: "dropped",
+        value: drops.packets.to_string(),
+        place: "its kernel".into(),
+        process: None,
+        read_ns: None,
+        facts: [("what", &drops.sentence), ("change", &drops.change)]
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(name, text)| (name, Fact::Text(text.clone())))
+            .collect(),
+    })
 }
 
 /// Returns the evidence of socket options, queues and counters.

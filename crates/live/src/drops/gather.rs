@@ -79,7 +79,7 @@ pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]
     let holders = if sockets.is_empty() {
         Holders::default()
     } else {
-        Holders::read(watch.watched.pid.as_ref().map(std::slice::from_ref))
+        Holders::read(watch.pid.as_ref().map(std::slice::from_ref))
     };
     let none = BTreeMap::new();
     for drop in drops {
@@ -102,13 +102,13 @@ pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]
         );
         add_counters(netns, grown, &mut found);
     }
-    if watch.watches_all() {
+    if watch.is_all {
         let by = counters::softnet().saturating_sub(watch.softnet_dropped);
         add_counter(0, "softnet.dropped", Subject::CpuBacklog, None, by, &mut found);
     }
     let mut lines: Vec<Line> =
         found.into_iter().map(|(place, found)| line(watch, place, found)).collect();
-    if watch.watched.pid.is_some() {
+    if watch.pid.is_some() {
         lines.retain(|line| line.process.is_some());
     }
     lines.sort_by_key(|line| (line.harm, std::cmp::Reverse(line.packets)));

@@ -43,7 +43,10 @@ pub struct Watched {
 /// Drops are counted from its start.
 pub struct Watch {
     started: Instant,
-    watched: Watched,
+    /// `true` if drops are watched in all namespaces.
+    is_all: bool,
+    /// Only drops at sockets of this process are reported.
+    pid: Option<u32>,
     session: Session,
     missing: Vec<Unavailable>,
     /// The namespaces that were read, by inode.
@@ -78,10 +81,6 @@ pub struct Namespace {
 }
 
 impl Watch {
-    fn watches_all(&self) -> bool {
-        self.watched.netns.is_none() && self.watched.pid.is_none()
-    }
-
     /// Attaches the hook, where that is possible, and reads the counters.
     ///
     /// # Errors
@@ -92,32 +91,40 @@ impl Watch {
             (None, Some(pid)) => Some(Netns::of_process(pid)?),
             (None, None) => None,
         };
+        Self::start_in(only, watched.pid)
+    }
+
+    /// Watches drops in the namespace `only`, or in all; those at sockets of `pid`, or all.
+    ///
+    /// # Errors
+    /// The namespace may not be entered.
+    pub fn start_in(only: Option<Netns>, pid: Option<u32>) -> Result<Self, LiveError> {
         let own = Netns::own();
         let only = only.map(|netns| if netns.inode == own.inode { own } else { netns });
         let netns = only.as_ref().and_then(|netns| netns.inode.try_into().ok());
         let scope = Scope { netns, ..Scope::default() };
         let (session, missing) = Session::open(&[HookKind::Drop], &scope);
         let mut namespaces = BTreeMap::new();
-        let is_only = only.is_some();
+        let is_all = only.is_none();
         for netns in only.map_or_else(Netns::all, |netns| vec![netns]) {
             match netns.inside(counters::read) {
                 Ok(snapshot) => {
                     namespaces.insert(netns.inode, (netns, snapshot));
                 }
-                Err(error) if is_only => return Err(error),
+                Err(error) if !is_all => return Err(error),
                 // One of many processes, which has ended or belongs to another user.
                 Err(_) => {}
             }
         }
         let softnet_dropped = counters::softnet();
-        let (started, watched) = (Instant::now(), watched.clone());
-        Ok(Self { started, watched, session, missing, namespaces, softnet_dropped })
+        let started = Instant::now();
+        Ok(Self { started, is_all, pid, session, missing, namespaces, softnet_dropped })
     }
 
     /// Returns the drops since the start. The counters of a namespace that was deleted are lost; a
     /// namespace that was created since is counted from its creation.
     pub fn report(&mut self) -> Report {
-        if self.watches_all() {
+        if self.is_all {
             for netns in Netns::all() {
                 self.namespaces.entry(netns.inode).or_insert((netns, Snapshot::default()));
             }

@@ -16,8 +16,8 @@ const HOOKS_SHIFT: u32 = 3;
 /// 0.11). They pause long enough to stay within their part of the budget.
 const HOOKS_COST: f64 = 0.11;
 
-/// Retransmissions older than this are removed from the kernel's table.
-const RETRANSMITS_KEPT: Duration = Duration::from_secs(600);
+/// What is older than this is removed from the kernel's tables.
+pub const KEPT: Duration = Duration::from_secs(600);
 
 /// The kernel hooks of a watch.
 pub struct Hooks {
@@ -142,7 +142,7 @@ impl Hooks {
             let hooked = &mut sockets.socket(again.flow.source, again.flow.destination).hooked;
             (hooked.rto_segments, hooked.fast_segments) = (again.timeout, again.fast);
         }
-        self.lasting.forget(RETRANSMITS_KEPT);
+        self.lasting.forget(KEPT);
         state
     }
 }

@@ -9,8 +9,10 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use tcpwhy_core::findings::NOT_RECEIVED;
 use tcpwhy_core::model::{Cause, Report};
 use tcpwhy_core::state::{State, weigh};
+use tcpwhy_live::drops;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::{Selection, Where};
 
@@ -26,8 +28,7 @@ const HOOKS_WAIT: Duration = Duration::from_secs(3);
 
 /// Readings of the sockets of one selection.
 pub struct Reader {
-    /// Requests a reading; `true` asks the hooks to look as well.
-    wanted: Sender<bool>,
+    wanted: Sender<Wanted>,
     read: Receiver<Reading>,
     /// Share of one CPU that reading may take.
     share: f64,
@@ -45,6 +46,42 @@ pub struct Reader {
     hooks_missing: Option<String>,
 }
 
+/// Packets that the kernel drops in a namespace.
+struct Dropped {
+    netns: Netns,
+    /// `None` where the namespace may not be entered; the sockets cannot be read either then.
+    watch: Option<drops::Watch>,
+    since: Instant,
+}
+
+impl Dropped {
+    fn new(netns: Netns) -> Self {
+        let watch = drops::Watch::start_in(Some(netns.clone()), None).ok();
+        Self { netns, watch, since: Instant::now() }
+    }
+
+    /// Adds the drops of the last minutes to `state`, if they are wanted.
+    fn beside(&mut self, mut state: State, wanted: bool) -> Result<State, Error> {
+        if let Some(watch) = self.watch.as_mut().filter(|_| wanted) {
+            state.drops = crate::drops::of(watch)?;
+        }
+        // The kernel's table of flows would be full at some time.
+        if self.since.elapsed() >= hooks::KEPT {
+            *self = Self::new(self.netns.clone());
+        }
+        Ok(state)
+    }
+}
+
+/// Requests a reading.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// The hooks that are attached for a moment have to look as well.
+    witness: bool,
+    /// The packets that the kernel dropped are needed.
+    drops: bool,
+}
+
 /// Number of readings that are kept.
 const KEPT: usize = 3;
 
@@ -60,20 +97,22 @@ impl Reader {
     pub fn new(netns: Netns, budget: Option<f64>, pid: Option<u32>) -> Self {
         let share = budget.map_or(SHARE, |budget| budget * STATE_PART);
         let (inode, part) = (netns.inode, budget.map(|_| share));
-        let selection = Selection { place: Where::Of(netns), ..Selection::default() };
-        let (wanted, asked) = channel();
+        let selection = Selection { place: Where::Of(netns.clone()), ..Selection::default() };
+        let (wanted, asked) = channel::<Wanted>();
         let (answer, read) = channel();
         let (attached, is_attached) = channel();
         thread::spawn(move || {
+            let mut dropped = Dropped::new(netns);
             let mut hooks = Hooks::new(inode, pid, part);
             // The time to load the hooks does not count as cost of the watch.
             let _ = attached.send(hooks.missing().map(str::to_owned));
-            while let Ok(witness) = asked.recv() {
-                if witness {
+            while let Ok(wanted) = asked.recv() {
+                if wanted.witness {
                     hooks.look();
                 }
                 let began = Instant::now();
-                let state = crate::sockets::state(&selection).map(|state| hooks.beside(state));
+                let state = crate::sockets::state(&selection)
+                    .and_then(|state| dropped.beside(hooks.beside(state), wanted.drops));
                 let (took, notes) = (began.elapsed(), hooks.take_notes());
                 let hooks_missing = hooks.missing().map(str::to_owned);
                 if answer.send(Reading { state, took, notes, hooks_missing }).is_err() {
@@ -104,8 +143,12 @@ impl Reader {
     /// Requests a reading, unless the pause after the last one is not over.
     pub fn ask(&mut self, report: &Report) {
         let now = Instant::now();
-        let witness = report.findings.iter().any(|it| WITNESSED.contains(&it.cause));
-        if !self.is_waiting && now >= self.next && self.wanted.send(witness).is_ok() {
+        let arrives = |(name, _): &(&str, _)| NOT_RECEIVED.contains(name);
+        let wanted = Wanted {
+            witness: report.findings.iter().any(|it| WITNESSED.contains(&it.cause)),
+            drops: report.findings.iter().any(|it| it.facts.iter().any(arrives)),
+        };
+        if !self.is_waiting && now >= self.next && self.wanted.send(wanted).is_ok() {
             self.is_waiting = true;
         }
     }

@@ -259,3 +259,32 @@ fn text_that_is_no_state_is_rejected() {
     assert!(State::parse(b"[]").is_err());
     assert!(State::parse(br#"{"findings": []}"#).is_err(), "a report is no list of sockets");
 }
+
+/// Returns the drops of a kind; `of` is the flow that the kernel tells, or no flow.
+fn drops(subject: &str, harm: &str, of: Option<(&str, &str)>) -> Value {
+    let flow =
+        of.map(|(source, destination)| json!({ "source": source, "destination": destination }));
+    json!({ "harm": harm, "subject": subject, "packets": 3, "socket": null,
+            "flows": flow.into_iter().collect::<Vec<_>>(), "sentence": "3 packets dropped",
+            "change": "" })
+}
+
+#[test]
+fn drops_of_a_host_explain_what_arrived_there_and_was_not_answered() {
+    let with = |facts: Vec<(&'static str, Fact)>, drops: Value| {
+        let document = json!({ "sockets": [], "drops": [drops] });
+        let state = State::parse(document.to_string().as_bytes()).expect("a state");
+        let mut report = report(Cause::SynRetransmit, facts);
+        weigh(&mut report, &state);
+        report.findings.remove(0).state.iter().map(sentence).collect::<Vec<_>>()
+    };
+    let arrived = || vec![("arrived", Fact::Count(3))];
+    let to = |to: &str| drops("filter", "can_hurt", Some(("10.0.0.1:50000", to)));
+    assert_eq!(with(arrived(), to("10.0.0.2:80")), ["while it was watched, 3 packets dropped"]);
+    assert_eq!(with(Vec::new(), to("10.0.0.2:80")).len(), 0, "nothing shows that they arrived");
+    assert_eq!(with(arrived(), to("10.0.0.2:81")).len(), 0, "packets of others");
+    let counted = |subject: &str, harm: &str| with(arrived(), drops(subject, harm, None)).len();
+    assert_eq!(counted("reverse_path", "hurts"), 1);
+    assert_eq!(counted("interface", "hurts"), 0, "no SYN that was captured");
+    assert_eq!(counted("checksum", "harmless"), 0);
+}
