@@ -68,6 +68,8 @@ pub enum ErrorCode {
         /// Its description.
         description: u8,
     },
+    /// A ClientHello was answered by bytes that are no TLS record (RFC 8446 §5.1).
+    NoTls,
 }
 
 impl ErrorCode {
@@ -89,6 +91,13 @@ impl ErrorCode {
         let code = code.filter(|code| code.iter().all(u8::is_ascii_alphanumeric));
         let code = code.and_then(|code| <[u8; 5]>::try_from(code).ok());
         Self::SqlState(code.unwrap_or(*b"XX000"))
+    }
+
+    /// Returns whether PostgreSQL's ErrorResponse with these fields ends the session ("Error and
+    /// Notice Message Fields": severity `V`, and in its place `S` before version 9.6).
+    pub(super) fn ends_postgres(fields: &[u8]) -> bool {
+        let ends = [&b"VFATAL"[..], b"VPANIC", b"SFATAL", b"SPANIC"];
+        fields.split(|&byte| byte == 0).any(|field| ends.contains(&field))
     }
 
     /// Returns the error of a Redis reply, after its `-`; `None` for a redirection.
@@ -153,8 +162,24 @@ impl ErrorCode {
             // DATA_LOSS (grpc.io, "Status codes").
             Self::Grpc(status) => matches!(status, 2 | 4 | 8 | 12..=15),
             // A failed handshake leaves nothing to ask for.
-            Self::TlsAlert { .. } => true,
+            Self::TlsAlert { .. } | Self::NoTls => true,
+            // Insufficient resources, operator intervention, system error, internal error
+            // (PostgreSQL, appendix A).
+            Self::SqlState([b'5', b'3' | b'7' | b'8', ..] | [b'X', b'X', ..]) => true,
+            // ER_CON_COUNT_ERROR, ER_OUT_OF_RESOURCES, ER_SERVER_SHUTDOWN, ER_HOST_IS_BLOCKED,
+            // ER_TOO_MANY_USER_CONNECTIONS, ER_LOCK_WAIT_TIMEOUT (MySQL, "Server Error Message Reference").
+            Self::Mysql(1040 | 1041 | 1053 | 1129 | 1203 | 1205) => true,
             _ => false,
+        }
+    }
+
+    /// Returns whether a service that works would have answered the same request without it: even
+    /// one such answer is a failure. A status that says that the server does not know what it is
+    /// asked for is none.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Http(501 | 505) | Self::Grpc(12) | Self::TlsAlert { .. } => false,
+            _ => self.is_of_server(),
         }
     }
 
@@ -180,6 +205,7 @@ impl fmt::Display for ErrorCode {
                 Some(name) => write!(f, "alert {name}"),
                 None => write!(f, "alert {description}"),
             },
+            Self::NoTls => f.write_str("no TLS"),
         }
     }
 }
@@ -246,6 +272,23 @@ mod tests {
             [40, 42, 46, 47, 48, 80, 116].map(is_about),
             [false, true, true, false, true, false, true]
         );
+    }
+
+    #[test]
+    fn an_error_is_the_servers_if_its_code_says_so() {
+        let of = |code: &[u8; 5]| ErrorCode::SqlState(*code).is_of_server();
+        assert!(of(b"53300") && of(b"57P03") && of(b"XX000"));
+        assert!(!of(b"28P01") && !of(b"42601") && !of(b"23505"));
+        assert!(ErrorCode::Mysql(1040).is_of_server() && !ErrorCode::Mysql(1045).is_of_server());
+        assert!(ErrorCode::Http(503).is_failure() && !ErrorCode::Http(501).is_failure());
+        assert!(!ErrorCode::Http(404).is_failure() && !ErrorCode::Grpc(12).is_failure());
+    }
+
+    #[test]
+    fn a_fatal_error_of_postgres_ends_its_session() {
+        assert!(ErrorCode::ends_postgres(b"SFATAL\0VFATAL\0C53300\0Mtoo many\0"));
+        assert!(ErrorCode::ends_postgres(b"SSCHWERWIEGEND\0VFATAL\0C28P01\0"));
+        assert!(!ErrorCode::ends_postgres(b"SERROR\0VERROR\0C42601\0MVFATAL\0"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::mysql::only_report_progress;
 use super::packets::Packets;
 use super::postgres::{Postgres, only_asynchronous};
 use super::redis::Redis;
-use super::sniff::{Hint, Sniffer};
+use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
 use super::tls::{self, Tls};
 use super::{ldap, memcached};
 
@@ -261,6 +261,11 @@ impl Framer {
             }
     }
 
+    /// Returns whether this is a WebSocket connection on which no Close frame has passed.
+    pub fn lacks_close_frame(&self) -> bool {
+        matches!(&self.machine, Machine::Frames(frames) if frames.lacks_close_frame())
+    }
+
     /// Returns whether the client is known not to wait for some of the data that the server sends.
     #[inline]
     pub fn has_unsolicited(&self) -> bool {
@@ -415,6 +420,18 @@ impl Framer {
                 Machine::Turns if may_sniff && is_keepalive(from, feed.rest()) => {
                     self.machine = Machine::Frames(Box::new(Frames::web_socket()));
                     self.last = Some(from);
+                    continue;
+                }
+                Machine::Turns
+                    if may_sniff
+                        && from == Side::Client
+                        && let Some(header) = proxy_header(feed.rest()) =>
+                {
+                    self.skip[side] = header;
+                    continue;
+                }
+                Machine::Turns if may_sniff && asks_nothing(feed.rest()) => {
+                    self.machine = Machine::Aside;
                     continue;
                 }
                 Machine::Turns

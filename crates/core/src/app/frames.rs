@@ -27,6 +27,9 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 
+/// Type of the WebSocket frame that announces the end of a connection (RFC 6455 §5.5.1).
+const CLOSE: u8 = 8;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Http2,
@@ -41,6 +44,8 @@ pub(super) struct Frames {
     readers: [FrameReader; 2],
     /// The client's preface has passed.
     begun: bool,
+    /// A Close frame of WebSocket has passed (RFC 6455 §5.5.1).
+    closes: bool,
     /// The streams of HTTP/2.
     streams: Streams,
     /// The part of the server's current frame that has to be read.
@@ -78,6 +83,7 @@ impl Frames {
             format,
             readers: Default::default(),
             begun: false,
+            closes: false,
             streams: Streams::default(),
             reading: None,
         }
@@ -112,6 +118,11 @@ impl Frames {
     /// Returns whether either side sends messages when it has some (RFC 6455 §1.2).
     pub fn has_events(&self) -> bool {
         self.format == Format::WebSocket
+    }
+
+    /// Returns whether this is a WebSocket connection on which no Close frame has passed.
+    pub fn lacks_close_frame(&self) -> bool {
+        self.format == Format::WebSocket && !self.closes
     }
 
     /// Returns the bytes of heap memory in use, without a frame that is being read.
@@ -297,7 +308,9 @@ impl Frames {
         if (second & 0x80 != 0) != (from == Side::Client) {
             return Err(Lost);
         }
-        match first & 0x0f {
+        let kind = first & 0x0f;
+        self.closes |= kind == CLOSE;
+        match kind {
             0..=2 => feed.turn(from),
             8..=10 => feed.aside(),
             _ => return Err(Lost),

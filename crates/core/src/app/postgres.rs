@@ -87,6 +87,8 @@ pub(super) struct Postgres {
     /// The server receives COPY data. The Sync of that batch was ignored: the one that counts
     /// follows the data ("COPY operations").
     copies_in: bool,
+    /// The server's current message reports an error that ends the session: no ReadyForQuery follows.
+    is_fatal: bool,
 }
 
 impl Postgres {
@@ -182,6 +184,7 @@ impl Rules for Postgres {
     fn head(&mut self, from: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
         if from == Side::Server {
             feed.error(ErrorCode::of_postgres(head));
+            self.is_fatal = ErrorCode::ends_postgres(head);
             return Ok(());
         }
         let statement = match self.types[from as usize] {
@@ -203,6 +206,7 @@ impl Rules for Postgres {
                 feed.response_end();
                 self.phase = Phase::Startup;
             }
+            (Side::Server, b'E') if std::mem::take(&mut self.is_fatal) => feed.response_end(),
             (Side::Server, b'G') => self.copies_in = true,
             (Side::Server, b'W') => {
                 feed.response_end();

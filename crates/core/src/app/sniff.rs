@@ -116,6 +116,37 @@ pub(super) fn may_begin_request(bytes: &[u8]) -> bool {
     http_request(prefix, Hint { server_port: 0, mid_stream: false }) != Verdict::No
 }
 
+/// Returns the length of the header with which a proxy tells the address of its client before the
+/// first message, whatever the protocol of that is (HAProxy, "The PROXY protocol" §2).
+pub(super) fn proxy_header(bytes: &[u8]) -> Option<u64> {
+    const LINE_BYTES: usize = 107;
+    const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+    const FIXED_BYTES: u64 = 16;
+    if bytes.starts_with(b"PROXY ") {
+        let line = &bytes[..bytes.len().min(LINE_BYTES)];
+        let end = line.windows(2).position(|end| end == b"\r\n")?;
+        return u64::try_from(end + 2).ok();
+    }
+    match bytes.strip_prefix(&SIGNATURE)? {
+        [_, _, high, low, ..] => Some(FIXED_BYTES + u64::from(u16::from_be_bytes([*high, *low]))),
+        _ => None,
+    }
+}
+
+/// Returns whether `bytes` begin a message of a protocol without requests. Each side of BGP sends
+/// routes and keep-alives when it has some, or when its own timer expires; its messages begin with a
+/// marker of ones, a length and a type (RFC 4271 §4, RFC 2918).
+pub(super) fn asks_nothing(bytes: &[u8]) -> bool {
+    const MARKER: [u8; 16] = [0xff; 16];
+    const HEADER_BYTES: u16 = 19;
+    match bytes.strip_prefix(&MARKER) {
+        Some([high, low, kind, ..]) => {
+            u16::from_be_bytes([*high, *low]) >= HEADER_BYTES && (1..=5).contains(kind)
+        }
+        _ => false,
+    }
+}
+
 /// Returns whether `bytes`, the first of a client, begin a ClientHello in the format of SSL 2.0, or are
 /// too few to tell.
 pub(super) fn may_begin_old_hello(bytes: &[u8]) -> bool {

@@ -233,6 +233,10 @@ impl Tls {
             let [content, major, _, length @ ..] = reader.header;
             let length = u16::from_be_bytes(length);
             if major != 3 || length > RECORD_MAX {
+                let is_answer = from == Side::Server && !self.done && self.server_flight_bytes == 0;
+                if is_answer && !(CHANGE_CIPHER_SPEC..=HEARTBEAT).contains(&content) {
+                    feed.handshake_error(ErrorCode::NoTls);
+                }
                 return Err(Lost);
             }
             self.record(from, content, length, feed)?;

@@ -1,5 +1,8 @@
 //! Attempts to connect to the servers that a report names.
 
+use super::flow::Seg;
+use super::{Answer, Case, holds, undecided};
+use crate::model::Fact;
 use crate::wire::{Endpoint, Segment, TcpFlags};
 use std::collections::{BTreeMap, HashMap};
 
@@ -79,4 +82,18 @@ impl Attempts {
         let clients = self.servers.get(&server).filter(|_| !self.is_cut)?;
         Some(clients.values().flatten())
     }
+}
+
+/// The answer to a SYN came that long after the last SYN before it.
+pub(super) fn late_answer(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let Some((_, answer)) = case.link(&["syn_ack"]) else {
+        return undecided("a frame is not named");
+    };
+    let is_syn = |it: &&Seg| it.has(TcpFlags::SYN) && !it.has(TcpFlags::ACK);
+    let before = case.flow.segs.iter().take_while(|it| it.time_ns < answer.time_ns);
+    let Some(last) = before.filter(is_syn).last() else {
+        return undecided("no SYN is before it");
+    };
+    let ns = answer.time_ns.saturating_sub(last.time_ns);
+    holds(matches!(fact, Fact::Ns(stated) if *stated == ns), format!("it took {ns} ns"))
 }

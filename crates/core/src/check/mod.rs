@@ -211,8 +211,15 @@ impl<'a> Case<'a> {
         let Some(checker) = parts::of(self.finding.cause, link.part) else { return unknown() };
         let Some(index) = self.flow.index(link.frame) else {
             // Another attempt, of another port or of before.
-            let others =
-                ["continuations", "syn", "syn_again", "syn_ack", "syn_ack_again", "victim"];
+            let others = [
+                "continuations",
+                "syn",
+                "syn_again",
+                "syn_last",
+                "syn_ack",
+                "syn_ack_again",
+                "victim",
+            ];
             let elsewhere = others.contains(&link.part) || link.part == "went_on";
             return match elsewhere {
                 true => undecided("a packet of another connection"),

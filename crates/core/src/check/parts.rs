@@ -25,7 +25,7 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
     use Cause as C;
     Some(match (cause, part) {
         (_, "syn") => |case, _, index| holds(is_syn(case.seg(index)?), "is no SYN"),
-        (_, "syn_again") => |case, _, index| {
+        (_, "syn_again" | "syn_last") => |case, _, index| {
             let again = is_syn(case.seg(index)?) && case.flow.repeats(index);
             holds(again, "is no SYN that was sent before")
         },

@@ -1,5 +1,6 @@
 //! Checks the values that the sentences of a finding quote.
 
+use super::attempts;
 use super::flow::{Flow, Seg};
 use super::message::Message;
 use super::{Answer, Case, Doubt, holds, undecided};
@@ -27,6 +28,7 @@ const DURATIONS: &[&str] = &[
     "after_ns",
     "again_ns",
     "age_ns",
+    "answer_late_ns",
     "answer_p50_ns",
     "base_rtt_ns",
     "behind_ns",
@@ -124,6 +126,7 @@ const COUNTS: &[&str] = &[
     "granted",
     "half_closed",
     "handshakes",
+    "hellos",
     "hosts",
     "ignored",
     "ignored_answers",
@@ -145,6 +148,7 @@ const COUNTS: &[&str] = &[
     "queue_empty",
     "queue_open",
     "probes",
+    "prompt_acks",
     "reconnects",
     "refused",
     "refused_logins",
@@ -241,10 +245,13 @@ const WORDS: &[&str] = &[
     "initial_timer",
     "kind",
     "kinds",
+    "late_answer",
     "least_timeout",
+    "meaning",
     "median",
     "message",
     "misread",
+    "no_tls",
     "most_ns",
     "never",
     "next_resolver",
@@ -310,6 +317,7 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
         (C::SynRetransmit | C::AcceptQueueOverflow, "rto_ns") => {
             |case, _, fact| between(fact, case.link(&["syn"]).zip(case.link(&["syn_again"])))
         }
+        (C::SynRetransmit | C::AcceptQueueOverflow, "answer_late_ns") => attempts::late_answer,
         (C::Refused, "rtt_ns") => {
             |case, _, fact| between(fact, case.link(&["syn"]).zip(case.link(&["reset"])))
         }

@@ -198,7 +198,10 @@ impl Measured {
     fn errors(&self, report: &Report) -> Option<Finding> {
         let of_error = self.requests.iter().filter_map(|it| it.error.map(|error| (it, error)));
         let (all, errors) = (report.totals.exchanges, of_error.clone().count() as u64);
-        let of_server = of_error.clone().filter(|(_, error)| error.is_of_server()).count() as u64;
+        let count = |is: fn(ErrorCode) -> bool| {
+            of_error.clone().filter(|(_, error)| is(*error)).count() as u64
+        };
+        let of_server = [count(ErrorCode::is_of_server), count(ErrorCode::is_failure)];
         if !error_responses::are_many(errors, of_server, all) {
             return None;
         }

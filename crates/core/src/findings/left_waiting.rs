@@ -15,6 +15,9 @@ pub(super) const KEPT_MAX: usize = 1 << 10;
 /// watch.
 pub(super) const SHARD_KEPT_MAX: usize = KEPT_MAX / 16;
 
+/// Name of the number of ClientHellos that were not answered as long as their clients waited.
+pub(super) const HELLOS: &str = "hellos";
+
 /// How the wait for a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -22,6 +25,8 @@ pub enum Ended {
     Left,
     /// The capture ended.
     Open,
+    /// The capture ended, and it was the answer to a ClientHello that was waited for.
+    OpenHello,
     /// The server closed. The client had closed its side right behind its message, in a protocol that
     /// does not show whether a response was due.
     HalfClosed {
@@ -84,6 +89,7 @@ pub(super) fn settle(tally: &mut Tally) {
     for it in left {
         match it.ended {
             Ended::HalfClosed { waited_ns } => settle_half_closed(tally, it, waited_ns),
+            Ended::OpenHello => settle_hello(tally, it),
             _ => settle_one(tally, it),
         }
     }
@@ -98,6 +104,15 @@ fn settle_one(tally: &mut Tally, mut it: LeftWaiting) {
     it.instance.proof.add_fact("usual_ns", Fact::Ns(usual_ns));
     tally.notes.count_answerless(u64::from(it.ended == Ended::Open));
     count(tally, it, waited_ns, Outcome::Open, "silent");
+}
+
+/// Counts a ClientHello that was not answered, which a server does at once. What passed before it had
+/// arrived is no part of the wait.
+fn settle_hello(tally: &mut Tally, it: LeftWaiting) {
+    let waited_ns = waited_ns(tally, &it);
+    if waited_ns - it.wall_ns >= APPLICATION_TIMEOUT_MIN_NS {
+        count(tally, it, waited_ns, Outcome::Open, HELLOS);
+    }
 }
 
 /// Counts a message behind which its client closed its side as a failure if the server answers others
@@ -146,7 +161,8 @@ fn count(
 /// Returns for how long the client waited, ns. A client that still waited when the capture ended
 /// has waited at least until its server was last heard on any connection.
 fn waited_ns(tally: &Tally, it: &LeftWaiting) -> u64 {
-    let heard_ns = tally.heard.get(&it.host).filter(|_| it.ended == Ended::Open);
+    let heard_ns =
+        tally.heard.get(&it.host).filter(|_| matches!(it.ended, Ended::Open | Ended::OpenHello));
     let alive_ns = heard_ns.map_or(0, |heard_ns| heard_ns.saturating_sub(it.start_ns));
     alive_ns.max(it.wall_ns)
 }

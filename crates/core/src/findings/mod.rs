@@ -55,3 +55,7 @@ pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, table, words};
 pub use worst::Worst;
 pub(crate) use worst::report as connection_report;
+
+/// Facts which say that the capture at a host has packets that the host's TCP did not receive.
+pub const NOT_RECEIVED: [&str; 3] =
+    [attempts::ARRIVED, causes::repair::IN_HOST, causes::repair::DEAF];

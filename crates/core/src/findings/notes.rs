@@ -1,6 +1,7 @@
 //! Observations that limit the report, and observations of events that cost no time.
 
 use crate::app::Side;
+use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Fact, Observation};
 use crate::tcp::{Connection, Sender};
 
@@ -33,6 +34,8 @@ pub struct Notes {
     pub noticed: Noticed,
     /// Number of streams without a known end that their receivers stopped by a RST.
     pub stopped: u64,
+    /// WebSocket connections that ended without a Close frame.
+    websockets: CutWebSockets,
     /// Number of names that were looked up and do not exist.
     pub nxdomain: u64,
     /// Number of connection attempts that were dropped to keep memory bounded.
@@ -49,11 +52,54 @@ pub struct Notes {
     pub port_reuses: u64,
 }
 
+/// WebSocket connections that their server's host ended by a FIN or RST without a Close frame (RFC 6455
+/// §7.1.5). A client that leaves needs none.
+#[derive(Clone, Copy, Debug, Default)]
+struct CutWebSockets {
+    /// Number of them.
+    count: u64,
+    /// Least and greatest time without data before the end, ns.
+    idle_ns: Option<(u64, u64)>,
+}
+
+impl CutWebSockets {
+    fn connection(&mut self, connection: &Connection) {
+        if let Some((Side::Server, idle_ns)) = connection.cut_web_socket() {
+            self.count += 1;
+            self.include((idle_ns, idle_ns));
+        }
+    }
+
+    fn include(&mut self, (least_ns, most_ns): (u64, u64)) {
+        let (least, most) = self.idle_ns.unwrap_or((least_ns, most_ns));
+        self.idle_ns = Some((least.min(least_ns), most.max(most_ns)));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        other.idle_ns.into_iter().for_each(|range| self.include(range));
+    }
+
+    /// Returns the facts, if there were such connections. A server that ends all of them only after
+    /// a pause as long as a timeout has one.
+    fn facts(&self) -> Option<Vec<(&'static str, Fact)>> {
+        let mut facts = vec![("count", Fact::Count(self.count))];
+        let idle_ns = self.idle_ns.filter(|(least, _)| *least >= APPLICATION_TIMEOUT_MIN_NS);
+        if let Some((least, most)) = idle_ns {
+            facts.extend([("idle_min_ns", Fact::Ns(least)), ("idle_max_ns", Fact::Ns(most))]);
+        }
+        (self.count > 0).then_some(facts)
+    }
+}
+
 /// Counts of events at a sender that a finding may report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Noticed {
-    /// Number of retransmitted segments.
+    /// Number of retransmitted segments on connections with exchanges.
     pub retransmissions: u64,
+    /// Number of retransmitted segments on connections without any exchange, where nothing shows
+    /// whether something waited.
+    pub uncounted: u64,
     /// Number of these that D-SACKs show to be spurious.
     pub spurious: u64,
     /// Number of segments out of order.
@@ -63,11 +109,14 @@ pub struct Noticed {
 }
 
 impl Noticed {
-    /// Returns the events of `sender`.
-    pub fn of(sender: &Sender) -> Self {
-        let history = sender.history();
+    /// Returns the events at the sender of `side`.
+    pub fn of(connection: &Connection, side: Side) -> Self {
+        let history = connection.senders[side as usize].history();
+        let repeated = history.counts.rexmt_data_packets;
+        let has_exchanges = connection.totals.exchanges > 0;
         Self {
-            retransmissions: history.counts.rexmt_data_packets,
+            retransmissions: if has_exchanges { repeated } else { 0 },
+            uncounted: if has_exchanges { 0 } else { repeated },
             spurious: history.counts.dsacks.into(),
             reordered: history.counts.out_of_order_packets,
             zero_windows: history.window.zero_advertisements,
@@ -77,6 +126,7 @@ impl Noticed {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.retransmissions += other.retransmissions;
+        self.uncounted += other.uncounted;
         self.spurious += other.spurious;
         self.reordered += other.reordered;
         self.zero_windows += other.zero_windows;
@@ -129,6 +179,7 @@ impl Notes {
         self.probes += u64::from(connection.sends_probes());
         self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
         self.ignored_resets += connection.ignored_resets();
+        self.websockets.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled());
         let senders = &connection.senders;
         let seen = senders.iter().all(Sender::seen);
@@ -181,6 +232,7 @@ impl Notes {
         self.other_answers += other.other_answers;
         self.ignored_resets += other.ignored_resets;
         self.stopped += other.stopped;
+        self.websockets.merge(&other.websockets);
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
         self.discarded_bytes += other.discarded_bytes;
@@ -225,6 +277,7 @@ impl Notes {
             ("tunnels", "connections", self.tunnelled),
             ("port_reuse", "count", self.port_reuses),
             ("one_off_retransmissions", "count", self.noticed.retransmissions),
+            ("uncounted_retransmissions", "count", self.noticed.uncounted),
             ("spurious_retransmissions", "count", self.noticed.spurious),
             ("reordering", "count", self.noticed.reordered),
             ("duplicate_acks", "count", self.duplicate_acks),
@@ -242,6 +295,9 @@ impl Notes {
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);
+        }
+        if let Some(facts) = self.websockets.facts() {
+            note("cut_websockets", facts);
         }
         if self.ecn_marked == 0 && self.ecn_echoed > 0 {
             // The packets were marked beyond the vantage, so only the receivers' echo is seen.

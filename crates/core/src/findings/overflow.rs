@@ -7,7 +7,7 @@ use crate::findings::causes::syn_flood::is_flooded;
 use crate::findings::settling::move_cause;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
 use crate::findings::thresholds::ACCEPTED_TOGETHER_NS;
-use crate::model::{Cause, Histogram, Owner};
+use crate::model::{Cause, Histogram, Owner, Vantage};
 use crate::wire::Endpoint;
 use std::ops::Range;
 
@@ -40,8 +40,10 @@ fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
 pub(super) struct Fullness {
     /// Number of SYNs at which the queue may have been full.
     pub full: u64,
-    /// Number of SYNs that came while no connection waited in the queue.
+    /// Number of SYNs that came while no captured connection waited in the queue.
     pub empty: u64,
+    /// Number of these that were captured at the server, where no connection is missing.
+    pub empty_at_server: u64,
     /// Number of SYNs during whose wait others got into the queue.
     pub open: u64,
 }
@@ -67,7 +69,9 @@ pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
         let left_ns =
             waiting.map(|other| if other.answered { other.answered_ns } else { u64::MAX });
         let Some(left_ns) = left_ns.min() else {
+            let has_all = matches!(unheard.vantage, Vantage::Server | Vantage::Local);
             counts.empty += 1;
+            counts.empty_at_server += u64::from(has_all);
             continue;
         };
         let after =

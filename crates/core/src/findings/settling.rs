@@ -2,7 +2,7 @@
 //! shows.
 
 use crate::app::Side;
-use crate::findings::causes::{delayed_ack, nagle_delayed_ack, send_buffer};
+use crate::findings::causes::{delayed_ack, nagle_delayed_ack, reset, send_buffer};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::{
     app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
@@ -38,6 +38,7 @@ const PASSES: &[Pass] = &[
     Pass { decides: "the sender writes in pieces by its own clock", run: send_buffer::settle },
     Pass { decides: "the sender met late ACKs by chance", run: delayed_ack::settle },
     Pass { decides: "requests of that kind are answered sooner", run: left_waiting::settle },
+    Pass { decides: "the server closes without an answer, by a FIN or a RST", run: reset::settle },
     Pass { decides: "other connections of the hosts work, or none does", run: unheard::settle },
     Pass { decides: "what fails differs from what succeeds", run: attempts::settle },
     Pass { decides: "the listener's queue overflows", run: set_up },
@@ -129,7 +130,7 @@ fn set_up(tally: &mut Tally) {
                 tally.causes.at(&to).shown.add(overflow::FULL, counts.full);
             }
         } else if let Some(cause) = tally.causes.get_mut(&key) {
-            cause.shown.add(overflow::EMPTY, counts.empty);
+            cause.shown.add(overflow::EMPTY, counts.empty_at_server);
             cause.shown.add(overflow::OPEN, counts.open);
         }
     }

@@ -20,7 +20,9 @@ mod waits;
 pub use affected_clients::AffectedClients;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
-pub use endpoint::{EndpointTally, Group, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample};
+pub use endpoint::{
+    EndpointTally, Group, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample, SenderTally,
+};
 pub use flows::{Flow, Flows};
 pub use hosts::Hosts;
 pub use queues::{Queues, SmallExchange, Transfer};

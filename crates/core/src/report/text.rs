@@ -12,6 +12,7 @@ use super::json::link_type;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
+use crate::findings;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::units::counted;
 use crate::model::{

@@ -322,6 +322,11 @@ impl Exchange {
         gap.asks_more() && self.is_awaiting() && gap.start_ns < due_ns
     }
 
+    /// Returns whether the client has sent something that needs an answer: a request or a ClientHello.
+    pub fn asks(&self) -> bool {
+        self.request_seen || self.in_handshake
+    }
+
     /// Returns whether the request is complete and nothing of the response has come.
     pub fn is_awaiting(&self) -> bool {
         self.asked && self.answered_ns == 0 && !self.endless

@@ -481,6 +481,16 @@ impl Setup {
         if self.ignored_ack(path) { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
     }
 
+    /// Returns the time from the last SYN to its answer, ns, if that is longer than the timer which
+    /// repeated the first SYN: the answer to an earlier SYN may have been as slow, and then nothing
+    /// was lost. What comes sooner after a SYN than its timer is a copy of it.
+    pub fn late_answer_ns(&self) -> Option<u64> {
+        let SetupFrames { syn, syn_again, syn_ack, .. } = self.frames();
+        let timer_ns = syn_again?.time_ns.saturating_sub(syn?.time_ns);
+        let late_ns = syn_ack?.time_ns.checked_sub(self.syn_last_ns())?;
+        (late_ns > timer_ns.max(RTO_INITIAL_NS)).then_some(late_ns)
+    }
+
     /// Returns whether the SYN was answered only after it was repeated: the SYN or its answer was
     /// lost, or the listener had no room.
     pub fn is_syn_answered_late(&self) -> bool {

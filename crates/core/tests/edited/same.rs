@@ -10,9 +10,6 @@ const KNOWN: &[&str] = &[
     // The overtaken segment comes after the ACK of its repetition.
     "reordering exchanged: invents fast_recovery by network",
     "reordering exchanged: misses reordering by network",
-    // An answer comes before its request.
-    "error_responses exchanged: misses error_responses by server",
-    "error_responses written_late: misses error_responses by server",
     // Frames are taken in the order in which a file has them.
     "both_ends-client written_late: misses retransmission_timeout by network",
     "reordering written_late: invents fast_recovery by network",

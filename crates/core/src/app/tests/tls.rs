@@ -230,3 +230,23 @@ fn other_messages_with_the_first_bit_set_are_no_client_hello() {
     marks_with(&mut framer, &[(C, hello, 25)]);
     assert_eq!(framer.protocol(), Protocol::Turns);
 }
+
+/// A service without TLS answers a ClientHello in its own protocol.
+#[test]
+fn an_answer_that_is_no_record_fails_the_handshake() {
+    for answer in [&b"HTTP/1.1 400 Bad Request\r\n"[..], b"SSH-2.0-x\r\n", b"-ERR unknown\r\n"] {
+        let told = story(8443, &[tls12()[0], (S, answer, 0)]);
+        assert!(told.starts_with("handshake, error no TLS"), "{told}");
+    }
+}
+
+/// Negative twins: an alert, a record of an unknown version, and bytes behind a hole.
+#[test]
+fn other_answers_to_a_client_hello_are_tls_or_unknown() {
+    for answer in [&b"\x15\x03\x01\x00\x02\x02\x28"[..], b"\x16\x7f\x01\x00\x02\x02\x28"] {
+        let told = story(443, &[tls12()[0], (S, answer, 0)]);
+        assert!(!told.contains("no TLS"), "{told}");
+    }
+    let told = story(443, &[tls12()[0], (S, b"", 100), (S, b"HTTP/1.1 400 Bad\r\n", 0)]);
+    assert!(!told.contains("no TLS"), "{told}");
+}

@@ -10,10 +10,11 @@ use crate::model::{Cause, Fact, Owner};
 /// The reason that the sender could not continue if its send buffer holds less than two segments.
 pub const SEND_BUFFER: &str = "a send buffer of that size";
 
-/// Measures how long the receiver delayed the ACK.
+/// Measures how long the receiver delayed the ACK, and counts the exchanges in which it did not.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    if let Some(delay_ns) = scene.ack_delay_ns() {
-        shown.measure("ack_delay_p50_ns", delay_ns);
+    match scene.ack_delay_ns() {
+        Some(delay_ns) => shown.measure("ack_delay_p50_ns", delay_ns),
+        None => shown.add("prompt_acks", 1),
     }
 }
 

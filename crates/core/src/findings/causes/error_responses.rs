@@ -20,6 +20,9 @@ use std::fmt::Write;
 /// error afterwards was not refused for its credentials.
 const CHALLENGES_MAX: u64 = 2;
 
+/// Name of the fact: number of requests that a service which works would have answered.
+const FAILURES: &str = "failures";
+
 /// Number of codes that a report names.
 const CODES_MAX: usize = 3;
 
@@ -55,6 +58,7 @@ const LOGINS: &str = "logins";
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let code = scene.exchange.outcome.error();
     shown.add("of_server", code.is_some_and(ErrorCode::is_of_server).into());
+    shown.add(FAILURES, code.is_some_and(ErrorCode::is_failure).into());
     shown.add(LOGINS, is_login(scene).into());
 }
 
@@ -68,9 +72,9 @@ fn is_login(scene: &Scene<'_>) -> bool {
     }
 }
 
-/// Returns whether so many requests met errors that someone has to change something: a few of the
-/// server's own, or most of all; or most logins, each of which ends a connection. A client may ask
-/// for what does not exist. A request without credentials that is repeated with them has not
+/// Returns whether so many requests met errors that someone has to change something: failures of the
+/// service that are no slight part of all, a few other errors of its own, or most of all; or most
+/// logins, each of which ends a connection. A client may ask for what does not exist. A request without credentials that is repeated with them has not
 /// failed, nor has a client that logs in on another connection.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
@@ -87,14 +91,22 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
         dominate(of_kind, group.exchanges)
     };
     let are_refused = 2 * case.cause.shown.count(LOGINS) > endpoint.connections;
-    are_many(errors, of_server, all) || are_refused || endpoint.kinds.iter().any(most_of_kind)
+    let failures = case.cause.shown.count(FAILURES);
+    are_many(errors, [of_server, failures], all)
+        || are_refused
+        || endpoint.kinds.iter().any(most_of_kind)
 }
 
-/// Returns whether `errors` of `all` requests, `of_server` of them the server's own, are so many that
-/// someone has to change something.
-pub fn are_many(errors: u64, of_server: u64, all: u64) -> bool {
-    let is_tail = of_server as f64 >= TAIL_SHARE * all as f64;
-    dominate(errors, all) || is_most(of_server, all) || of_server >= u64::from(HABIT_MIN) && is_tail
+/// Returns whether `errors` of `all` requests are so many that someone has to change something;
+/// `of_server` of them are the server's own, and `failures` those of a service that does not work
+/// ([`ErrorCode::is_failure`]). A few of these are told if they are not lost among errors of other
+/// kinds.
+pub fn are_many(errors: u64, [of_server, failures]: [u64; 2], all: u64) -> bool {
+    let is_tail = |count: u64| count > 0 && count as f64 >= TAIL_SHARE * all as f64;
+    dominate(errors, all)
+        || is_most(of_server, all)
+        || is_tail(failures) && is_most(failures, errors)
+        || of_server >= u64::from(HABIT_MIN) && is_tail(of_server)
 }
 
 /// Returns whether `errors` are not a coincidence, and most of all.
@@ -126,6 +138,7 @@ pub fn facts_of(codes: &[(ErrorCode, u64)], errors: u64, all: u64) -> Vec<(&'sta
         let class = match most {
             ErrorCode::Http(502..=504) => "of_proxy",
             ErrorCode::TlsAlert { .. } => "tls",
+            ErrorCode::NoTls => "no_tls",
             code if code.is_of_server() => "of_application",
             _ => "of_request",
         };

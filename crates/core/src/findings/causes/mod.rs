@@ -27,13 +27,13 @@ mod idle_reset;
 pub(crate) mod lookup;
 mod mtu_black_hole;
 pub(super) mod nagle_delayed_ack;
-mod no_answer;
+pub mod no_answer;
 mod path_rtt;
 pub(super) mod receive_window;
 mod refused;
 mod reordering;
-mod repair;
-mod reset;
+pub mod repair;
+pub mod reset;
 mod retransmission_timeout;
 mod reverse_dns_timeout;
 mod rules;
@@ -169,6 +169,7 @@ rows! {
     }
     Reset "reset.md" {
         prove: reset::prove,
+        add_up: reset::add_up,
         culprit_seen: reset::host_of_reset_on_path,
         is_finding: |_| true,
         severity: 2,

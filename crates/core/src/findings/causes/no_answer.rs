@@ -11,6 +11,9 @@ use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::model::{Cause, Fact, Outcome};
 
+/// Name of the number of requests after which the server closed without an answer.
+pub const CLOSED: &str = "closed";
+
 /// Proves that there was no answer by the request and what ended the wait.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if scene.exchange.outcome == Outcome::Unacknowledged {

@@ -8,6 +8,12 @@ use crate::model::Fact;
 /// Place of a loss behind a capture at the receiver.
 const IN_RECEIVER: &str = "in the receiving host, behind the capture";
 
+/// Name of the fact: segments were lost in the receiving host, where the capture was taken.
+pub const IN_HOST: &str = "in_host";
+
+/// Name of the fact: the host that drops the answers that the capture there has.
+pub const DEAF: &str = "deaf";
+
 /// Adds the lost frame (or the frame before it, if it was lost before the vantage) and its
 /// retransmission.
 pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
@@ -39,12 +45,12 @@ pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
     if gap.repair.deaf {
         let host =
             if gap.sender == Side::Client { "the client's host" } else { "the server's host" };
-        return proof.add_fact("deaf", Fact::Text(host.into()));
+        return proof.add_fact(DEAF, Fact::Text(host.into()));
     }
     if let Some(place) = place.filter(|_| repeats) {
         proof.add_fact("place", Fact::Text(place.into()));
         if place == IN_RECEIVER {
-            proof.add_fact("in_host", Fact::Text("the receiving host".into()));
+            proof.add_fact(IN_HOST, Fact::Text("the receiving host".into()));
         }
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Recognised in `findings/tally/endings.rs`, where a connection ends.
 
+use super::no_answer::CLOSED;
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::findings::proof::Proof;
+use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::endings::was_taken;
+use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::thresholds::IDLE_MIN_NS;
-use crate::model::{Cause, Culprit, Fact, Role, Sighting};
+use crate::model::{Cause, Culprit, Fact, Outcome, Role, Sighting};
 use crate::tcp::Connection;
 
 /// Returns the server, which stands for its path, if the RST was made on the path: its time to live
@@ -46,6 +48,42 @@ pub(super) fn add_reset_ttls(scene: &Scene<'_>, proof: &mut Proof) {
         let [of_reset, of_others] = scene.connection.ending().reset_ttls;
         proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
         proof.add_fact("ttl", Fact::Count(of_others.into()));
+    }
+}
+
+/// Name of the number of requests that the server had received, and answered by a RST.
+const UNANSWERED: &str = "unanswered";
+
+/// Counts the requests that the server answered by a RST.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    let is_unanswered = exchange.outcome == Outcome::Reset { by: Side::Server }
+        && exchange.request_seen
+        && !exchange.response_seen
+        && was_taken(connection, exchange);
+    shown.add(UNANSWERED, is_unanswered.into());
+}
+
+/// Counts servers that close without an answer once: whether the end is a FIN or a RST depends on
+/// whether they had read what came (RFC 2525 §2.17).
+pub(in crate::findings) fn settle(tally: &mut Tally) {
+    let is_unanswered = |cause: &CauseTally| cause.shown.count(UNANSWERED) == cause.exchanges;
+    let resets = tally.causes.iter().filter(|(key, cause)| {
+        let closes = |(other, cause): (&Key, &CauseTally)| {
+            other.cause == Cause::NoAnswer && cause.shown.count(CLOSED) > 0
+        };
+        key.cause == Cause::Reset && is_unanswered(cause) && tally.causes.of(key.server).any(closes)
+    });
+    for key in resets.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+        let closes = |other: &&Key| other.cause == Cause::NoAnswer;
+        let to = tally.causes.of(key.server).map(|(key, _)| key).find(closes).cloned();
+        let Some((to, mut moved)) = to.zip(tally.causes.remove(&key)) else { continue };
+        // The case shown is one with a FIN.
+        moved.worst = None;
+        let resets = moved.exchanges;
+        let closed = tally.causes.at(&to);
+        closed.merge(&moved);
+        closed.shown.add(CLOSED, resets);
     }
 }
 

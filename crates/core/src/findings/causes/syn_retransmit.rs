@@ -12,7 +12,8 @@ use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::judge::thresholds::RTO_INITIAL_NS;
-use crate::model::{Cause, Fact, RuledOut};
+use crate::model::{Cause, Fact, RuledOut, Sighting};
+use crate::tcp::Syn;
 
 /// Proves a repeated attempt by the first SYN, its retransmission, and the answer.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
@@ -29,7 +30,16 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let ttl = scene.connection.senders[Side::Server as usize].ttl();
     let is_reported = scene.connection.icmp_report().is_some_and(|report| report.about_syn);
     let is_ignored = setup.is_answer_ignored(ttl) || setup.other_connection_segments() > 0;
-    if !is_reported && !is_ignored {
+    let late_ns = setup.late_answer_ns();
+    if let Some(late_ns) = late_ns {
+        proof.add_fact("syns", Fact::Count(setup.syns.into()));
+        proof.add_fact("answer_late_ns", Fact::Ns(late_ns));
+        if let Some(last) = setup.syns_before_answer().last().filter(|_| setup.syns > 2) {
+            let Syn { time_ns, frame, .. } = last;
+            let seen = Sighting { frame, time_ns, payload_bytes: 0, from: Side::Client };
+            proof.add_frame("syn_last", seen);
+        }
+    } else if !is_reported && !is_ignored {
         proof.add_fact("side", Fact::Text(side.into()));
     }
     proof.add_fact("target", Fact::Text(scene.connection.server().to_string()));
@@ -40,7 +50,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     // not show that it had room for the earlier ones.
     let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;
     proof.rule_out(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
-    proof.rule_out(Cause::PathRtt, "sent_again", setup.syns > 1 && !is_ignored);
+    let is_lost = setup.syns > 1 && !is_ignored && late_ns.is_none();
+    proof.rule_out(Cause::PathRtt, "sent_again", is_lost);
     let answered_ns =
         setup.syn_ack_first_ns().map(|at_ns| at_ns.saturating_sub(setup.syn_last_ns()));
     if answered_ns.is_some_and(|ns| ns >= RTO_INITIAL_NS) {

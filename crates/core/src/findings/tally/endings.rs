@@ -6,7 +6,7 @@ use crate::findings::retries::{self, FailedRequest};
 use crate::findings::tally::{Key, Tally};
 use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
-use crate::model::{Cause, Outcome, Owner};
+use crate::model::{Cause, Outcome, Owner, Sighting};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
 
@@ -16,6 +16,11 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
     if closed_ns.is_none() && was_taken(connection, exchange) {
+        return false;
+    }
+    // The last thing that a server says on a stream that cannot be read may be the reason for which
+    // it closes: a login that it refuses, or the end of a session.
+    if closed_ns.is_some() && connection.protocol() == Protocol::Turns {
         return false;
     }
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
@@ -145,18 +150,27 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && reset_ns < spoken_ns + APPLICATION_TIMEOUT_MIN_NS
 }
 
-/// Returns whether the client ended the connection by its RST because the server had fallen silent in
-/// the middle of a response: the client had acknowledged all that had come in order, and its window
-/// was open. Its RST is then no fault of its own.
+/// Returns the last data before the client ended the connection in the middle of a response, and how.
+pub(super) fn left(connection: &Connection, exchange: &Exchange) -> Option<[Sighting; 2]> {
+    let ending = connection.ending();
+    match exchange.outcome {
+        Outcome::Reset { by: Side::Client } => Some([ending.last_data?, ending.reset?]),
+        Outcome::CutShort { by: Side::Client } => {
+            let fin = ending.fin[Side::Client as usize]?;
+            Some([connection.last_data(fin.frame)?, fin])
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether the client ended the connection because the server had fallen silent in the middle
+/// of a response: the client had acknowledged all that had come in order. Its RST or FIN is then no
+/// fault of its own.
 fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
     let [client, server] = &connection.senders;
-    let ending = connection.ending();
-    let silent_ns = match (ending.reset, ending.last_data) {
-        (Some(reset), Some(last)) => reset.time_ns.saturating_sub(last.time_ns),
-        _ => 0,
-    };
-    exchange.outcome == Outcome::Reset { by: Side::Client }
-        && exchange.request_seen
+    let silent_ns = left(connection, exchange)
+        .map_or(0, |[last, end]| end.time_ns.saturating_sub(last.time_ns));
+    exchange.request_seen
         && exchange.response_seen
         && (connection.owes(Side::Server) || server.unseen_bytes() > 0)
         && !connection.was_reset_on_path()
@@ -187,7 +201,11 @@ pub(super) fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     let spoken_ns = connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     let [_, fin_ns] = connection.ending().fin_ns;
     let ended_ns = connection.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);
-    exchange.ledger.of(Owner::Server).min(ended_ns.saturating_sub(spoken_ns))
+    let silent_ns = match (exchange.outcome, left(connection, exchange)) {
+        (Outcome::CutShort { .. }, Some([last, end])) => end.time_ns.saturating_sub(last.time_ns),
+        _ => ended_ns.saturating_sub(spoken_ns),
+    };
+    exchange.ledger.of(Owner::Server).min(silent_ns)
 }
 
 /// The end of an exchange by a RST or FIN of one side.

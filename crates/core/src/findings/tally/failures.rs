@@ -2,14 +2,16 @@
 //! or the request was never answered or not even acknowledged.
 
 use crate::app::{Protocol, Side};
-use crate::findings::left_waiting::{self, Ended, LeftWaiting};
+use crate::findings::causes::no_answer::CLOSED;
+use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
 use crate::findings::scene::Scene;
-use crate::findings::tally::endings::{closed_on, has_no_hole, is_request, is_stalled, silent_ns};
+use crate::findings::tally::endings::{closed_on, is_request, is_stalled, left, silent_ns};
 use crate::findings::tally::{Instance, Key, Tally};
+use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::findings::unheard::{self, Unheard};
 use crate::judge::Gap;
 use crate::model::{Cause, Ledger, Outcome, Owner, Sighting};
-use crate::tcp::{Chain, Connection, Exchange, Sender};
+use crate::tcp::{Chain, Connection, Exchange};
 use std::cmp::Reverse;
 
 /// Returns whether the server closed without an answer to a request that it had received: its FIN
@@ -25,10 +27,10 @@ pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange)
         _ => connection.delimits_messages(),
     };
     exchange.outcome == Outcome::Closed { by: Side::Server }
-        && asks(exchange)
+        && exchange.asks()
         && is_readable
         && is_request(connection, exchange)
-        && shows_silence(connection)
+        && connection.shows_silence()
         && !client_closed_first(connection)
         && acked > exchange.began_at[Side::Client as usize]
 }
@@ -40,15 +42,16 @@ fn is_left_waiting(connection: &Connection, exchange: &Exchange) -> bool {
         && exchange.is_awaiting()
         && connection.delimits_messages()
         && is_request(connection, exchange)
-        && shows_silence(connection)
+        && connection.shows_silence()
 }
 
-/// Returns whether the absence of an answer in the capture shows that none was sent: it contains
-/// packets of both sides, without holes, and no filter removed the ACKs.
-fn shows_silence(connection: &Connection) -> bool {
-    has_no_hole(connection)
-        && connection.senders.iter().all(Sender::seen)
-        && !connection.lacks_acks()
+/// Returns whether the client of `exchange` left after it had waited in vain for the answer to its
+/// ClientHello. Unlike a request, which may be a long poll, a ClientHello is answered at once.
+fn is_hello_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
+    exchange.outcome.by() == Some(Side::Client)
+        && connection.awaits_server_hello(exchange)
+        && !connection.was_reset_on_path()
+        && exchange.ledger.of(Owner::Server) >= APPLICATION_TIMEOUT_MIN_NS
 }
 
 /// Returns whether the server has sent data since the exchange began.
@@ -72,8 +75,9 @@ pub(super) fn replaced(connection: &Connection, exchange: &Exchange) -> Option<(
         Outcome::Unacknowledged => unheard::provisional(connection, exchange)
             .map(|_| (Cause::RetransmissionTimeout, Side::Client)),
         _ => {
-            let is_failed =
-                is_closed_unanswered(connection, exchange) || is_stalled(connection, exchange);
+            let is_failed = is_closed_unanswered(connection, exchange)
+                || is_stalled(connection, exchange)
+                || is_hello_unanswered(connection, exchange);
             is_failed.then_some((Cause::ServerThink, Side::Server))
         }
     }
@@ -92,10 +96,17 @@ impl Tally {
     #[inline(never)]
     fn failed(&mut self, connection: &Connection, exchange: &Exchange) {
         match exchange.outcome {
-            Outcome::Reset { .. } if is_stalled(connection, exchange) => {
+            _ if is_hello_unanswered(connection, exchange) => {
+                self.hello_unanswered(connection, exchange);
+            }
+            // A client may drop a handshake that it needs no more, or that a loss held up.
+            Outcome::Reset { by: Side::Client } if exchange.in_handshake => {}
+            Outcome::Reset { .. } | Outcome::CutShort { by: Side::Client }
+                if is_stalled(connection, exchange) =>
+            {
                 self.stalled(connection, exchange);
             }
-            Outcome::Reset { by } if asks(exchange) => self.reset(connection, exchange, by),
+            Outcome::Reset { by } if exchange.asks() => self.reset(connection, exchange, by),
             Outcome::CutShort { by: Side::Server } | Outcome::Closed { by: Side::Server }
                 if closed_on(connection, exchange) =>
             {
@@ -104,6 +115,7 @@ impl Tally {
             Outcome::Closed { .. } if is_closed_unanswered(connection, exchange) => {
                 self.closed_unanswered(connection, exchange);
             }
+            Outcome::Error(_) if is_offer(connection, exchange) => {}
             Outcome::Error(code) => {
                 // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
@@ -120,17 +132,24 @@ impl Tally {
     fn closed_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
         let fin = connection.ending().fin[Side::Server as usize].unwrap_or(exchange.last);
         let covered = exchange.ledger.ledger();
-        self.unanswered(connection, exchange, fin, (cost_ns(exchange), &covered), "closed");
+        self.unanswered(connection, exchange, fin, (cost_ns(exchange), &covered), CLOSED);
+    }
+
+    fn hello_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
+        let ([left, _], reset) = (connection.ending().fin, connection.ending().reset);
+        let left = left.or(reset).unwrap_or(exchange.last);
+        let covered = exchange.ledger.ledger();
+        self.unanswered(connection, exchange, left, (cost_ns(exchange), &covered), HELLOS);
     }
 
     /// Counts a response that stopped until its client gave up. The client waited in vain from the
     /// last data on; the time before that is the time of what came.
     fn stalled(&mut self, connection: &Connection, exchange: &Exchange) {
-        let reset = connection.ending().reset.unwrap_or(exchange.last);
+        let end = left(connection, exchange).map_or(exchange.last, |[_, end]| end);
         let lost_ns = silent_ns(connection, exchange);
         let mut covered = Ledger::default();
         covered.add(Owner::Server, lost_ns);
-        self.unanswered(connection, exchange, reset, (lost_ns, &covered), "stalled");
+        self.unanswered(connection, exchange, end, (lost_ns, &covered), "stalled");
     }
 
     /// Counts under the name `shown` an exchange without a complete response, which `end` ended: it
@@ -196,10 +215,12 @@ impl Tally {
         exchange: &Exchange,
         is_counted: bool,
     ) {
-        if !is_left_waiting(connection, exchange) {
-            return;
-        }
-        let ended = if exchange.outcome == Outcome::Open { Ended::Open } else { Ended::Left };
+        let ended = match exchange.outcome {
+            Outcome::Open if connection.awaits_server_hello(exchange) => Ended::OpenHello,
+            _ if !is_left_waiting(connection, exchange) => return,
+            Outcome::Open => Ended::Open,
+            _ => Ended::Left,
+        };
         let chain = Chain::of(Cause::NoAnswer, Side::Server, cost_ns(exchange), gap(exchange));
         self.keep_waiting(connection, exchange, &chain, is_counted, ended);
     }
@@ -214,7 +235,7 @@ impl Tally {
         is_counted: bool,
     ) {
         let fin = connection.ending().fin[Side::Server as usize];
-        let Some(fin) = fin.filter(|_| shows_silence(connection)) else { return };
+        let Some(fin) = fin.filter(|_| connection.shows_silence()) else { return };
         let Exchange { start_ns, first, .. } = *exchange;
         let gap = Gap::between(Side::Server, start_ns, fin.time_ns, first, fin);
         let until_ns = fin.time_ns + connection.path.known_rtt_ns(Side::Client);
@@ -258,9 +279,12 @@ impl Tally {
     }
 }
 
-/// Returns whether the client had sent something that needs an answer: a request or a ClientHello.
-fn asks(exchange: &Exchange) -> bool {
-    exchange.request_seen || exchange.in_handshake
+/// Returns whether the client only offered what an older server does not know (redis.io, "CLIENT
+/// SETINFO", "HELLO"): its library goes on without it.
+fn is_offer(connection: &Connection, exchange: &Exchange) -> bool {
+    let offers = ["CLIENT SETINFO", "HELLO"];
+    connection.protocol() == Protocol::Redis
+        && offers.iter().any(|it| exchange.kind.eq_ignore_ascii_case(it))
 }
 
 /// Returns the time of a failed exchange, which was in vain, without that of other faults, ns.

@@ -1,6 +1,6 @@
 //! Evidence about a sender's use of Nagle's algorithm (RFC 896) and about waits for late ACKs.
 
-use crate::judge::thresholds::{CHANCE_FACTOR, HABIT_MIN};
+use crate::judge::thresholds::{AT_ONCE_PART, CHANCE_FACTOR, HABIT_MIN};
 
 /// Small segments of a sender up to a gap, as evidence for or against Nagle's algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,15 +15,61 @@ pub struct NagleEvidence {
     /// Number of these that left within an eighth of the wait after the ACK, or within twice the
     /// tolerance of an effect.
     pub nearly: u32,
+    /// The silences of both kinds that ended with the ACK, or nearly.
+    pub waits: Waits,
+}
+
+/// Lengths of silences that ended with an ACK, or nearly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// The shortest, ns; 0 if there was none.
+    shortest_ns: u64,
+    /// The longest, ns.
+    longest_ns: u64,
+    /// The longest time between an ACK and the segment after it, ns.
+    latest_ns: u64,
+}
+
+impl Waits {
+    /// No silence.
+    const NONE: Self = Self { shortest_ns: 0, longest_ns: 0, latest_ns: 0 };
+
+    /// Adds a silence of `wait_ns` whose segment left `after_ns` after the ACK.
+    pub fn add(&mut self, wait_ns: u64, after_ns: u64) {
+        let is_first = self.shortest_ns == 0;
+        self.shortest_ns = if is_first { wait_ns } else { self.shortest_ns.min(wait_ns) };
+        self.longest_ns = self.longest_ns.max(wait_ns);
+        self.latest_ns = self.latest_ns.max(after_ns);
+    }
+
+    /// Returns the chance that pauses of an application, one of which may have any length between
+    /// these, end so near to ACKs whose time does not depend on them.
+    fn chance(&self) -> f64 {
+        match self.longest_ns - self.shortest_ns {
+            0 => 1.0,
+            spread_ns => (self.latest_ns as f64 / spread_ns as f64).min(1.0),
+        }
+    }
 }
 
 impl NagleEvidence {
     /// No evidence.
-    pub const NONE: Self = Self { refuted: 0, holds: 0, missed: 0, nearly: 0 };
+    pub const NONE: Self = Self { refuted: 0, holds: 0, missed: 0, nearly: 0, waits: Waits::NONE };
 
     /// Returns whether the sender has broken Nagle's rule.
     pub fn is_refuted(&self) -> bool {
         self.refuted > 0
+    }
+
+    /// Returns whether all silences after an ACK of all data end near the ACK, however late that comes:
+    /// on a path whose delay varies, a hold may look like a near miss. That the others end like the
+    /// first by chance is as unlikely as for any other habit.
+    pub fn follows_acks(&self) -> bool {
+        let others = (self.holds + self.nearly).saturating_sub(1);
+        let others = i32::try_from(others).unwrap_or(i32::MAX);
+        !self.is_refuted()
+            && self.missed == self.nearly
+            && self.waits.chance().powi(others) * AT_ONCE_PART.pow(HABIT_MIN) as f64 <= 1.0
     }
 
     /// Returns whether the sender is known to hold segments: segments after an ACK of all data left
@@ -75,6 +121,8 @@ impl LateAcks {
 mod tests {
     use super::*;
 
+    const MS: u64 = 1_000_000;
+
     #[test]
     fn a_sender_is_known_to_hold_after_several_holds_and_fewer_misses() {
         let known = |holds, missed| {
@@ -86,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_sender_that_often_goes_on_between_acks_does_not_wait_for_them() {
-        let of = |holds, missed| NagleEvidence { holds, missed, refuted: 1, nearly: 0 };
+        let of = |holds, missed| NagleEvidence { holds, missed, refuted: 1, ..NagleEvidence::NONE };
         let leaves = |holds, missed| of(holds, missed).leaves_with_acks();
         assert!(leaves(5, 1) && !leaves(4, 1) && !leaves(2, 0));
     }
@@ -99,5 +147,20 @@ mod tests {
         assert!(acks.are_waited_for());
         (0..17).for_each(|_| acks.note(false));
         assert!(!acks.may_be_waited_for() && !acks.are_waited_for());
+    }
+
+    #[test]
+    fn segments_that_follow_acks_of_varying_delay_do_so_by_no_chance() {
+        let follows = |waits_ms: &[u64], after_ms: u64, missed: u32| {
+            let nearly = waits_ms.len() as u32;
+            let mut evidence = NagleEvidence { missed, nearly, ..NagleEvidence::NONE };
+            let mut add = |wait_ms: &u64| evidence.waits.add(wait_ms * MS, after_ms * MS);
+            waits_ms.iter().for_each(&mut add);
+            evidence.follows_acks()
+        };
+        assert!(follows(&[94, 165, 180, 236], 10, 4));
+        assert!(!follows(&[94, 165, 180, 236], 10, 5), "one pause ended at another time");
+        assert!(!follows(&[45, 46, 47], 1, 3), "a pace of its own beside a timer of its peer");
+        assert!(!follows(&[94, 236], 10, 2), "two may be chance");
     }
 }

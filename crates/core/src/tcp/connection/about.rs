@@ -193,6 +193,18 @@ impl Connection {
         of_others > 0 && of_reset != of_others
     }
 
+    /// Returns the side that ended a WebSocket connection by its FIN or RST though no Close frame had
+    /// passed (RFC 6455 §7.1.5), and the time without data before that, ns.
+    pub fn cut_web_socket(&self) -> Option<(Side, u64)> {
+        let is_read = self.senders.iter().all(|sender| sender.unseen_bytes() == 0);
+        let Ending { fin, reset, .. } = self.ended().filter(|_| is_read)?;
+        let ends = fin.iter().chain([reset]).flatten();
+        let first = ends.min_by_key(|it| (it.time_ns, it.from as usize))?;
+        let last_ns = self.senders.iter().map(|sender| sender.last.time_ns).max()?;
+        let idle_ns = first.time_ns.saturating_sub(last_ns);
+        self.framer.lacks_close_frame().then_some((first.from, idle_ns))
+    }
+
     /// Time at which the last expected segment passed, ns, if it has passed.
     pub fn over_ns(&self) -> Option<u64> {
         self.ended()?.over_ns

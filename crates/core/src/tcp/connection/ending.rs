@@ -72,13 +72,14 @@ impl Connection {
         let ends = self.ends_response(segment);
         let waiting = self.timeline.front().is_some_and(|exchange| {
             let waits = ends || !exchange.response_seen;
-            exchange.request_seen && waits && !exchange.is_complete()
+            let asked = exchange.request_seen || self.awaits_server_hello(exchange);
+            asked && waits && !exchange.is_complete()
         });
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
         if waiting && closed_ns.is_some_and(|at_ns| self.answers_fin_only(at_ns, segment.time_ns)) {
             self.timeline.expect_nothing();
         }
-        let waiting = waiting && self.timeline.front().is_some_and(|it| it.request_seen);
+        let waiting = waiting && self.timeline.front().is_some_and(Exchange::asks);
         if waiting && (closed_ns.is_none() || self.debt_at_end() == Debt::Response) {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
@@ -211,8 +212,9 @@ impl Connection {
         if !in_window || self.is_copy() {
             return;
         }
-        if !exchange.counts() {
-            if exchange.outcome == Outcome::Open && exchange.is_awaiting() {
+        if !exchange.counts() && !self.is_failed_handshake(&exchange) {
+            let awaits = exchange.is_awaiting() || self.awaits_server_hello(&exchange);
+            if exchange.outcome == Outcome::Open && awaits {
                 sink.unanswered(self, &exchange);
             }
             if exchange.outcome == Outcome::Unclear {
@@ -459,11 +461,14 @@ impl Connection {
             let debt = self.debt_at_end();
             let unanswered = debt == Debt::Response
                 && self.timeline.front().is_some_and(|exchange| {
-                    cut_short || exchange.request_seen && !exchange.response_seen
+                    cut_short
+                        || exchange.request_seen && !exchange.response_seen
+                        || self.awaits_repair_of_handshake(exchange)
+                        || self.awaits_server_hello(exchange)
                 });
             let is_stuck = self.unacknowledged_request().is_some();
             let fin = self.ending().fin[Side::Client as usize];
-            if let Some(fin) = fin.filter(|_| unanswered && !is_stuck) {
+            if let Some(fin) = fin.filter(|_| (unanswered || self.has_stopped()) && !is_stuck) {
                 self.accrue_to(Side::Server, fin.time_ns, fin);
             }
             let server_fin = self.ending().fin[Side::Server as usize];
@@ -477,6 +482,7 @@ impl Connection {
             let outcome = self.outcome(debt);
             self.left_unanswered = unanswered
                 && !cut_short
+                && self.timeline.front().is_some_and(|exchange| exchange.request_seen)
                 && self.ending().fin[Side::Client as usize].is_none()
                 && self.senders[Side::Server as usize].started()
                 && outcome == Outcome::Open;
@@ -494,6 +500,14 @@ impl Connection {
         } else {
             sink.uncounted(self);
         }
+    }
+
+    /// Returns whether the server has begun a response and not reached its announced end, though it has
+    /// not closed: its client waits for the rest.
+    fn has_stopped(&self) -> bool {
+        let has_begun = self.timeline.front().is_some_and(|it| it.request_seen && it.response_seen);
+        let server_fin = self.ending().fin_ns[Side::Server as usize];
+        has_begun && self.owes(Side::Server) && server_fin.is_none()
     }
 
     /// Creates an exchange for a connection attempt that failed or had to be repeated.

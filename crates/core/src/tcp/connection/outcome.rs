@@ -2,13 +2,13 @@
 //! never acknowledged.
 
 use crate::app::{Protocol, Side};
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
+use crate::judge::thresholds::{HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
 use crate::judge::{Gap, Recovery};
-use crate::model::Outcome;
+use crate::model::{Outcome, Owner};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::owed::{Debt, Rule};
-use crate::tcp::sender::Tail;
+use crate::tcp::sender::{Sender, Tail};
 
 impl Connection {
     /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
@@ -92,11 +92,47 @@ impl Connection {
     /// Returns the data that the client of the exchange in progress sent again and again, without
     /// any answer. A server that had closed has received a request, or will never see it.
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
-        let waits = self.timeline.front().is_some_and(|it| it.request_seen && !it.response_seen);
+        let waits = self.timeline.front().is_some_and(|it| it.asks() && !it.response_seen);
         let has_closed = self.ending().fin_ns[Side::Server as usize].is_some();
         let is_watched = self.senders[Side::Server as usize].seen();
         let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
         (waits && !has_closed && is_watched).then_some(tail)
+    }
+
+    /// Returns whether the absence of an answer in the capture shows that none was sent: it contains
+    /// packets of both sides, without holes, and no filter removed the ACKs.
+    pub fn shows_silence(&self) -> bool {
+        self.faults().missing_bytes == 0
+            && self.senders.iter().all(Sender::seen)
+            && !self.lacks_acks()
+    }
+
+    /// Returns whether the server has received the ClientHello with which `exchange` begins, and has
+    /// sent nothing since then.
+    pub fn awaits_server_hello(&self, exchange: &Exchange) -> bool {
+        let [client, server] = &self.senders;
+        self.is_in_handshake(exchange)
+            && server.nxt <= exchange.began_at[Side::Server as usize]
+            && client.nxt > exchange.began_at[Side::Client as usize]
+            && client.una_seen() >= client.nxt
+            && self.shows_silence()
+    }
+
+    /// Returns whether `exchange` is a TLS handshake that is not over, as far as it can be read.
+    fn is_in_handshake(&self, exchange: &Exchange) -> bool {
+        exchange.in_handshake && !exchange.endless && self.framer.protocol() == Protocol::Tls
+    }
+
+    /// Returns whether `exchange` is a TLS handshake that ended before it was complete, and for which
+    /// the client waited: a fault held it up, or the server gave no answer for longer than any timer
+    /// takes at first. Clients also drop handshakes that they need no more.
+    pub(super) fn is_failed_handshake(&self, exchange: &Exchange) -> bool {
+        let is_held_up = exchange.fault_ns() > 0;
+        let is_silent = || {
+            let waited_ns = exchange.ledger.of(Owner::Server);
+            self.awaits_server_hello(exchange) && waited_ns >= RTO_INITIAL_NS
+        };
+        self.is_in_handshake(exchange) && (is_held_up || is_silent())
     }
 
     /// Returns when a packet of `side` last showed that it was there, ns: its data, an ACK that

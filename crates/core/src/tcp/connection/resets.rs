@@ -10,6 +10,7 @@ use crate::capture::FrameId;
 use crate::judge::thresholds::{RTO_INITIAL_NS, RTO_MIN_NS};
 use crate::model::{Outcome, Sighting};
 use crate::tcp::connection::{Connection, is_pure_ack};
+use crate::tcp::exchange::Exchange;
 use crate::wire::{Segment, TcpFlags};
 
 /// A RST whose effect is not yet known.
@@ -176,7 +177,7 @@ impl Connection {
         let owed = self.owes(Side::Server);
         let asked = self.timeline.front().is_some_and(|exchange| {
             let unanswered = exchange.request_seen && !exchange.response_seen;
-            unanswered || owed
+            unanswered || owed || self.awaits_server_hello(exchange)
         });
         let asks = self.owes_request() || self.owes(Side::Client);
         asked && !asks && !self.unfinished() && !self.is_one_way()
@@ -186,10 +187,17 @@ impl Connection {
     /// was lost before the vantage, for longer than any timer takes at first (RFC 6298 §2.1).
     fn waits_for_repair(&self, now_ns: u64) -> bool {
         let server = &self.senders[Side::Server as usize];
-        let is_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        let front = self.timeline.front();
+        let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
         is_begun
             && server.is_awaited_before_hole()
             && now_ns >= server.last.time_ns + RTO_INITIAL_NS
+    }
+
+    /// Returns whether the client waits for a part of the server's flight that was lost before the
+    /// vantage.
+    pub(super) fn awaits_repair_of_handshake(&self, exchange: &Exchange) -> bool {
+        exchange.in_handshake && self.senders[Side::Server as usize].is_awaited_before_hole()
     }
 
     /// Returns the last data that either side has sent, other than in `frame`.

@@ -328,9 +328,14 @@ impl Connection {
         if gap.continues_after_ack() {
             let nagle = &mut sender.history_mut().nagle.evidence;
             nagle.missed += 1;
-            nagle.nearly += u32::from(gap.continues_shortly_after_ack());
+            if gap.continues_shortly_after_ack() {
+                nagle.nearly += 1;
+                nagle.waits.add(gap.len_ns(), gap.sent_after_ack_ns());
+            }
         } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
-            sender.history_mut().nagle.evidence.holds += 1;
+            let nagle = &mut sender.history_mut().nagle.evidence;
+            nagle.holds += 1;
+            nagle.waits.add(gap.len_ns(), gap.sent_after_ack_ns());
         }
         if judge::after_late_ack(gap) {
             sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
@@ -377,6 +382,8 @@ impl Connection {
         let forgotten = side == Side::Server && self.ending().forgotten;
         let mut gap = Gap::default();
         self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since, &mut gap);
+        // Nothing continues a handshake that ends here.
+        gap.protocol.in_handshake = false;
         let sender = &mut self.senders[side as usize];
         sender.keep_since(since);
         let unseen = sender.unseen_bytes().div_ceil(sender.smss()).min(u64::from(u32::MAX)) as u32;

@@ -308,11 +308,12 @@ impl Sender {
         let scale = if segment.flags.has(TcpFlags::SYN) { Some(0) } else { self.window_scale };
         let offer = Offer::of(una, segment.window, scale);
         let pure = segment.payload_len == 0;
-        // RFC 5681 §2: a duplicate ACK neither changes the window nor carries a FIN.
+        // RFC 5681 §2: a duplicate ACK neither changes the window nor carries a FIN. A host that closes
+        // takes no more data, with room for it or without.
         let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let repeated =
             una == una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
-        if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
+        if segment.window == 0 && !ends {
             self.history_mut().window.zero_advertisements += 1;
         }
         let dsack = segment.sack_count > 0 && is_dsack(segment);

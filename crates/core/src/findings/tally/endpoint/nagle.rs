@@ -34,8 +34,10 @@ impl NagleSums {
             self.refuted += 1;
             self.refuted_ns = self.refuted_ns.saturating_add(held_ns);
         }
-        self.missed += u64::from(evidence.missed);
-        self.nearly += u64::from(evidence.nearly);
+        if !evidence.follows_acks() {
+            self.missed += u64::from(evidence.missed);
+            self.nearly += u64::from(evidence.nearly);
+        }
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

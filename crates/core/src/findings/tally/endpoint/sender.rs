@@ -15,6 +15,8 @@ use crate::tcp::Connection;
 pub struct SenderTally {
     /// Bottleneck rates of the connections, bytes per second.
     pub rates: Histogram,
+    /// Bytes of the transfers with such a rate.
+    pub rated_bytes: u64,
     /// Evidence against Nagle's algorithm.
     pub nagle: NagleSums,
     /// Number of connections on which waits for late ACKs turned out to be chance.
@@ -42,6 +44,7 @@ impl SenderTally {
         let (bulk, history) = (sender.bulk.as_ref(), sender.history());
         if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.last_rate()) {
             self.rates.record(rate);
+            self.rated_bytes = self.rated_bytes.saturating_add(sender.counts().actual_data_bytes);
         }
         self.nagle.add(&connection.nagle(side), history.nagle.held.nagle_ns());
         self.late_acks_refuted += u64::from(history.nagle.waits.are_chance());
@@ -52,12 +55,13 @@ impl SenderTally {
         self.window.add(sender.window_limits());
         self.retransmissions.add(history.retransmissions());
         self.continuations.add(bulk.map_or([0; 2], |bulk| bulk.continuations));
-        self.noticed.merge(&Noticed::of(sender));
+        self.noticed.merge(&Noticed::of(connection, side));
     }
 
     /// Adds all of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
         self.rates.merge(&other.rates);
+        self.rated_bytes = self.rated_bytes.saturating_add(other.rated_bytes);
         self.nagle.merge(&other.nagle);
         self.late_acks_refuted += other.late_acks_refuted;
         self.ceilings.merge(&other.ceilings);
