@@ -1,16 +1,16 @@
-//! What a server owes for a message of its client, since when, and by which rule.
+//! Whether a server has to answer a message of its client, since when, and by which rule.
 //!
 //! Most protocols show which messages need a response. In others only the order, the lengths and the
 //! times of the messages do; the rules that read these are the variants of [`Rule`].
 
 use std::num::NonZeroU16;
 
-/// What the server owes for a message of its client.
+/// The answer that a server has to give to a message of its client, or that it has to give none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owed {
     /// Time at which the message began, ns.
     pub since_ns: u64,
-    /// What is owed.
+    /// Whether an answer is due.
     pub debt: Debt,
 }
 

@@ -16,7 +16,7 @@ const HOOKS_SHIFT: u32 = 3;
 /// 0.11). They pause long enough to stay within their part of the budget.
 const HOOKS_COST: f64 = 0.11;
 
-/// What is older than this is removed from the kernel's tables.
+/// Age at which entries are removed from the kernel's tables.
 pub const KEPT: Duration = Duration::from_secs(600);
 
 /// The kernel hooks of a watch.

@@ -1,4 +1,4 @@
-//! What a watched host drops behind the capture.
+//! Packets that a watched host drops after they were captured.
 
 use super::*;
 use socket2::{Domain, Socket, Type};
