@@ -46,6 +46,7 @@ pub mod stage;
 pub mod sys;
 pub mod tables;
 pub mod talk;
+pub mod timekeeping;
 pub mod treated;
 pub mod verify;
 

@@ -130,7 +130,7 @@ pub fn uncaptured(
         let mut stage = build(case, params, seed, variant, None)?;
         let observed = (case.act)(&mut stage, params, variant)?;
         let ran = Ran { observed, stage: stage.finish()? };
-        if is_punctual(&ran) || number == ATTEMPTS {
+        if ran.stage.is_punctual() || number == ATTEMPTS {
             return Ok(ran);
         }
         number += 1;
@@ -139,10 +139,14 @@ pub fn uncaptured(
 
 /// Time for which a load runs before it is observed.
 const UNDER_WAY: Duration = Duration::from_millis(300);
+/// Pause before an observed load is run again.
+const BETWEEN_LOADS: Duration = Duration::from_millis(50);
 
 /// Runs the load of a case and meanwhile `observe`, which gets the names of the client's and the
 /// server's namespace after the load has begun. If the load ends before `observe` does, it is run
-/// again on the same stage, unless the stage of the case can be used only once.
+/// again on the same stage, unless the stage of the case can be used only once. All of it is
+/// repeated if link or host were late; the second value is `true` if they were in the last attempt
+/// too.
 ///
 /// # Errors A step of the first load fails.
 pub fn observed<T: Send>(
@@ -150,13 +154,30 @@ pub fn observed<T: Send>(
     params: &Params,
     seed: u64,
     variant: Variant,
-    observe: impl FnOnce([&str; 2]) -> T + Send,
-) -> Result<T, LabError> {
+    observe: impl Fn([&str; 2]) -> T + Sync,
+) -> Result<(T, bool), LabError> {
+    let mut number = 1;
+    loop {
+        let (seen, is_punctual) = observed_once(case, params, seed, variant, &observe)?;
+        if is_punctual || number == ATTEMPTS {
+            return Ok((seen, !is_punctual));
+        }
+        number += 1;
+    }
+}
+
+fn observed_once<T: Send>(
+    case: &Case,
+    params: &Params,
+    seed: u64,
+    variant: Variant,
+    observe: &(impl Fn([&str; 2]) -> T + Sync),
+) -> Result<(T, bool), LabError> {
     let mut stage = build(case, params, seed, variant, None)?;
     let (load_begins, begun) = mpsc::channel();
     stage.load_begins = Some(load_begins);
     let names = [stage.client.name().to_owned(), stage.server.name().to_owned()];
-    thread::scope(|scope| {
+    let seen = thread::scope(|scope| {
         let observer = scope.spawn(move || {
             begun.recv().ok()?;
             thread::sleep(UNDER_WAY);
@@ -168,6 +189,8 @@ pub fn observed<T: Send>(
             stage.load_begins = None;
         }
         while load.is_ok() && !observer.is_finished() {
+            // Loads without a pause would keep every core busy, and the kernel's own work waiting.
+            thread::sleep(BETWEEN_LOADS);
             load = match (case.act)(&mut stage, params, variant) {
                 Ok(_) => Ok(()),
                 Err(_) => break,
@@ -176,7 +199,9 @@ pub fn observed<T: Send>(
         load?;
         let seen = observer.join().ok().flatten();
         seen.ok_or_else(|| LabError::NotReproduced("its load never began".to_owned()))
-    })
+    });
+    let is_punctual = stage.finish()?.is_punctual();
+    Ok((seen?, is_punctual))
 }
 
 /// Builds the stage of a case, starts its software, and calls `action` instead of the load.
@@ -228,7 +253,7 @@ impl Runner<'_> {
         let mut faulty = self.labels(Variant::Faulty, &bad, bad_link);
         faulty.causes = causes;
         // The measurements of a late twin are not used, and the values that need them stay unknown.
-        if is_punctual(&good) {
+        if good.stage.is_punctual() {
             lost_by_twin(&mut faulty.causes, &bad, &good)?;
             faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
             faulty.on_wire_after_fix_ns = Latency::on_wire(&good.observed.loaded.requests);
@@ -247,7 +272,7 @@ impl Runner<'_> {
         loop {
             (self.tell)(Attempt { variant, number });
             let run = self.once(variant)?;
-            if is_punctual(&run.0) || number == ATTEMPTS {
+            if run.0.stage.is_punctual() || number == ATTEMPTS {
                 return Ok(run);
             }
             number += 1;
@@ -360,11 +385,6 @@ pub(crate) fn build(
 /// Returns the congestion control of both ends.
 fn congestion_control(params: &Params) -> &'static str {
     if params.get("bbr").is_ok_and(|bbr| bbr > 0) { "bbr" } else { "cubic" }
-}
-
-/// Returns whether the link, if it was emulated, kept its delays.
-pub fn is_punctual(ran: &Ran) -> bool {
-    ran.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())
 }
 
 /// A fault that costs less than this share of the requests' time counts as not reproduced.

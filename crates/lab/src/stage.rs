@@ -19,6 +19,7 @@ use crate::relay::{Relay, RelayParams, RelayReport};
 use crate::rng::Rng;
 use crate::sockets::{Sampler, SocketSample};
 use crate::sys;
+use crate::timekeeping::{HostClock, Timekeeping};
 
 /// The link between the two ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,6 +57,8 @@ pub struct StageReport {
     pub captures: Vec<CaptureReport>,
     /// Report of the link emulator, unless the link was veth.
     pub relay: Option<RelayReport>,
+    /// How late the host was, at the CPU where it was the latest.
+    pub host_timekeeping: Option<Timekeeping>,
     /// Roles of the namespaces other than client and server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
@@ -69,6 +72,14 @@ pub struct StageReport {
     pub half_open_max: u64,
 }
 
+impl StageReport {
+    /// Returns whether the host and the link, if it was emulated, kept time.
+    pub fn is_punctual(&self) -> bool {
+        let relay = self.relay.as_ref().map(|it| &it.timekeeping);
+        relay.into_iter().chain(&self.host_timekeeping).all(Timekeeping::is_punctual)
+    }
+}
+
 /// A built stage; dropping it removes everything.
 #[derive(Debug)]
 pub struct Stage {
@@ -76,6 +87,8 @@ pub struct Stage {
     captures: Vec<Capture>,
     samplers: Vec<Sampler>,
     relay: Option<Relay>,
+    /// Measures while the load runs.
+    host_clock: Option<HostClock>,
     /// The client's namespace.
     pub client: Netns,
     /// The server's namespace.
@@ -142,6 +155,7 @@ impl Stage {
             captures: Vec::new(),
             samplers: Vec::new(),
             relay,
+            host_clock: None,
             client,
             server,
             client_addr,
@@ -195,6 +209,7 @@ impl Stage {
             }
             self.samplers.push(Sampler::start(netns, vantage)?);
         }
+        self.host_clock.get_or_insert_with(HostClock::start);
         if let Some(load_begins) = &self.load_begins {
             // The receiver has been notified by an earlier load, and may no longer exist.
             let _ = load_begins.send(());
@@ -239,6 +254,7 @@ impl Stage {
             client_address: self.client_addr.to_string(),
             captures,
             relay,
+            host_timekeeping: self.host_clock.take().and_then(|mut clock| clock.stop()),
             others: std::mem::take(&mut self.others),
             client_counters: Counters::read(&self.client)?.since(&self.before[0]),
             server_counters: Counters::read(&self.server)?.since(&self.before[1]),

@@ -160,14 +160,19 @@ pub fn wait_one_readable(fd: BorrowedFd<'_>, timeout_ns: u64) -> bool {
     unsafe { libc::poll(&mut poll, 1, (timeout_ns / 1_000_000) as libc::c_int) > 0 }
 }
 
+/// Real-time priority of the link emulator, above that of the run ([`take_precedence`]).
+pub const RELAY_PRIORITY: i32 = 10;
+/// Real-time priority of the thread that measures how late the host is.
+pub const CLOCK_PRIORITY: i32 = RELAY_PRIORITY + 1;
+
 /// Requests real-time scheduling and a timer slack of 1 ns for the calling thread. Returns whether
-/// real-time scheduling was granted; without it the relay is only less exact.
-pub fn become_punctual() -> bool {
+/// real-time scheduling was granted; without it the thread is only less exact.
+pub fn become_punctual(priority: i32) -> bool {
     // SAFETY: plain system calls on local data.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
         let mut param = std::mem::zeroed::<libc::sched_param>();
-        param.sched_priority = 10;
+        param.sched_priority = priority;
         if libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) == 0 {
             return true;
         }
@@ -190,6 +195,18 @@ pub fn take_precedence() {
             // PRIO_PROCESS with 0 is the calling thread on Linux.
             libc::setpriority(libc::PRIO_PROCESS, 0, -19);
         }
+    }
+}
+
+/// Returns the CPUs that the calling thread may use.
+pub fn cpus() -> Vec<usize> {
+    // SAFETY: the set is local and initialised; CPU_ISSET reads within it.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+            return Vec::new();
+        }
+        (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
     }
 }
 

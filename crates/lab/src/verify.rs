@@ -16,7 +16,6 @@ use crate::case::Case;
 use crate::cases::CASES;
 use crate::error::LabError;
 use crate::find;
-use crate::labels::Labels;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::run::{CaseResult, RunOptions, params, run};
@@ -189,12 +188,10 @@ pub fn params_of(task: &Task, seed: u64) -> Result<Params, LabError> {
     params(task.case, &RunOptions { out: PathBuf::new(), seed, set })
 }
 
-/// Returns whether the links of both runs kept time.
+/// Returns whether link and host kept time in both runs.
 fn is_punctual(result: &CaseResult) -> bool {
-    let punctual = |labels: &Labels| {
-        labels.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())
-    };
-    result.faulty.iter().chain([&result.healthy]).all(punctual)
+    let mut labels = result.faulty.iter().chain([&result.healthy]);
+    labels.all(|it| it.stage.is_punctual())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -17,16 +17,21 @@ use tcpwhy_lab::{CaseResult, LabError, Labels, Request, run};
 const ATTACHED: Duration = Duration::from_secs(5);
 
 /// Runs the loads of `result` again and watches each at both ends. The last line of each watch is
-/// judged by the labels in `result`, as if it were the report on the capture of that end.
+/// judged by the labels in `result`, as if it were the report on the capture of that end; it does
+/// not count if link or host were late while it was attached.
 ///
 /// # Errors A load cannot be run again, or a watch prints no report.
 pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Judged>, Error> {
     let mut reports = Vec::new();
+    let mut late = Vec::new();
     for labels in result.faulty.iter().chain([&result.healthy]) {
-        reports.extend(watched(task, out, result, labels)?);
+        let (of_both, is_late) = watched(task, out, result, labels)?;
+        reports.extend(of_both);
+        late.extend(is_late.then_some(labels.variant));
     }
     let mut judged = judge_below(out, &result.dir, Some(&read(&reports.concat())?))?;
     judged.iter_mut().for_each(keep_names);
+    judged.iter_mut().for_each(|it| it.late |= late.contains(&it.variant));
     Ok(judged)
 }
 
@@ -41,13 +46,14 @@ fn read(reports: &str) -> Result<Answers, Error> {
     answers(reports.as_bytes(), Path::new("tcpwhy watch"))
 }
 
-/// Returns the reports of both ends on one load; each names the capture of that end as its input.
+/// Returns the reports of both ends on one load, each with the capture of that end as its input, and
+/// whether link or host were late.
 fn watched(
     task: &Task,
     out: &Path,
     result: &CaseResult,
     labels: &Labels,
-) -> Result<Vec<String>, Error> {
+) -> Result<(Vec<String>, bool), Error> {
     let seed = labels.seed;
     let params = params_of(task, seed)?;
     let longest_ns = labels.requests.iter().map(Request::took_ns).max().unwrap_or(0);
@@ -62,7 +68,7 @@ fn watched(
             watches.map(|it| it.join().unwrap_or_else(|_| Err(nothing("it panicked"))))
         })
     };
-    let reports = run::observed(task.case, &params, seed, labels.variant, at_both)?;
+    let (reports, is_late) = run::observed(task.case, &params, seed, labels.variant, at_both)?;
     let mut named = Vec::new();
     for (vantage, report) in ["client", "server"].into_iter().zip(reports) {
         let capture = result.capture(labels, vantage);
@@ -72,7 +78,7 @@ fn watched(
         report["capture"] = name.display().to_string().into();
         named.push(report.to_string());
     }
-    Ok(named)
+    Ok((named, is_late))
 }
 
 /// Returns the last line of `tcpwhy watch` in the namespace `netns`.

@@ -16,13 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use path::{DropReason, PathParams};
 pub use rules::{Direction, DropRule, Kind};
 
 use crate::error::LabError;
 use crate::sys;
+use crate::timekeeping::{Lateness, Timekeeping};
 use forgetful::FlowTable;
 use packet::{Header, Transport};
 use path::Path;
@@ -113,33 +114,6 @@ pub struct MessageContext {
     pub duplicated: u64,
     /// Largest number of bytes in the queue of the bottleneck.
     pub queue_max_bytes: u64,
-}
-
-/// How late the relay delivered packets, compared with its schedule.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Timekeeping {
-    /// Number of packets measured.
-    pub packets: u64,
-    /// Median lateness, an upper bound.
-    pub late_p50_ns: u64,
-    /// 99th percentile, an upper bound.
-    pub late_p99_ns: u64,
-    /// Maximum.
-    pub late_max_ns: u64,
-    /// `true` if the relay ran with real-time scheduling.
-    pub realtime: bool,
-}
-
-/// If one packet in a hundred is later than this, ns, the relay did not keep the link's delay.
-pub const LATE_P99_MAX_NS: u64 = 300_000;
-/// A single packet that is later than this, ns, is a stall that no label names.
-const LATE_MAX_NS: u64 = 10_000_000;
-
-impl Timekeeping {
-    /// Returns whether the link's delay was kept.
-    pub fn is_punctual(&self) -> bool {
-        self.late_p99_ns <= LATE_P99_MAX_NS && self.late_max_ns <= LATE_MAX_NS
-    }
 }
 
 /// The report of the relay, which is part of the truth.
@@ -252,7 +226,7 @@ impl Worker {
     }
 
     fn run(&mut self, stop: &AtomicBool) -> RelayReport {
-        let realtime = sys::become_punctual();
+        let realtime = sys::become_punctual(sys::RELAY_PRIORITY);
         let mut buf = vec![0; 65_536];
         while !stop.load(Ordering::Relaxed) {
             for way in 0..2 {
@@ -366,46 +340,4 @@ fn describe(direction: Direction, reason: DropReason, packet: &[u8]) -> DroppedP
     dropped.source = std::net::SocketAddr::new(header.source, ports.0).to_string();
     dropped.destination = std::net::SocketAddr::new(header.destination, ports.1).to_string();
     dropped
-}
-
-/// A histogram of lateness in steps of 10 µs up to 50 ms.
-#[derive(Debug)]
-struct Lateness {
-    steps: Vec<u64>,
-    max_ns: u64,
-}
-
-const STEP_NS: u64 = 10_000;
-
-impl Default for Lateness {
-    fn default() -> Lateness {
-        Lateness { steps: vec![0; 5_000], max_ns: 0 }
-    }
-}
-
-impl Lateness {
-    fn record(&mut self, late_ns: u64) {
-        let last = self.steps.len() - 1;
-        self.steps[((late_ns / STEP_NS) as usize).min(last)] += 1;
-        self.max_ns = self.max_ns.max(late_ns);
-    }
-
-    fn report(&self, realtime: bool) -> Timekeeping {
-        let packets: u64 = self.steps.iter().sum();
-        let quantile = |percent: u64| {
-            let mut seen = 0;
-            let at = self.steps.iter().position(|&n| {
-                seen += n;
-                seen * 100 >= packets * percent
-            });
-            (at.unwrap_or(0) as u64 + 1) * STEP_NS
-        };
-        Timekeeping {
-            packets,
-            late_p50_ns: quantile(50).min(self.max_ns),
-            late_p99_ns: quantile(99).min(self.max_ns),
-            late_max_ns: self.max_ns,
-            realtime,
-        }
-    }
 }

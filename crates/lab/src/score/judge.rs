@@ -23,7 +23,7 @@ pub struct Judged {
     pub vantage: String,
     /// The class of the right finding.
     pub class: Class,
-    /// `true` if the link did not keep time, so that the answer does not count.
+    /// `true` if the host or the link did not keep time, so that the answer does not count.
     pub late: bool,
     /// `true` if there was an answer.
     pub answered: bool,

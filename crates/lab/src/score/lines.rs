@@ -20,7 +20,7 @@ const WITHIN_MIN: f64 = 0.90;
 pub struct Score {
     /// Number of captures judged.
     pub captures: u64,
-    /// Number of captures left out because their link did not keep time.
+    /// Number of captures left out because their host or link did not keep time.
     pub late: u64,
     /// Number of judged captures without an answer.
     pub unanswered: u64,

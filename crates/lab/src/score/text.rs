@@ -26,7 +26,7 @@ pub fn render(score: &Score) -> String {
     if score.late > 0 {
         let _ = writeln!(
             text,
-            "{} more are left out: their link did not keep time, the host was too busy",
+            "{} more are left out: the host was too busy to keep time",
             score.late
         );
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::error::{Doing, LabError};
 use crate::labels::{Class, FORMAT, Latency, Role, Variant};
-use crate::relay::Timekeeping;
+use crate::timekeeping::Timekeeping;
 use crate::sys::TcpInfo;
 
 /// The truth about the captures in one directory.
@@ -47,6 +47,9 @@ pub struct Truth {
     pub sockets: Vec<TcpInfo>,
     /// Report of the link emulator, if there was one.
     pub relay: Option<Relay>,
+    /// Lateness of the host, if it was measured.
+    #[serde(default)]
+    pub host_timekeeping: Option<Timekeeping>,
     /// Every request as the client measured it.
     pub requests: Vec<Asked>,
     /// The captures.
@@ -106,10 +109,11 @@ pub struct Verdict {
 }
 
 impl Truth {
-    /// Returns whether the link did not keep time: then the labels do not cover all that made
-    /// requests slow.
+    /// Returns whether the link or the host did not keep time: then the labels do not cover all that
+    /// made requests slow.
     pub fn is_late(&self) -> bool {
-        self.relay.as_ref().is_some_and(|relay| !relay.timekeeping.is_punctual())
+        let relay = self.relay.as_ref().map(|it| &it.timekeeping);
+        relay.into_iter().chain(&self.host_timekeeping).any(|it| !it.is_punctual())
     }
 
     /// Returns a sum over the sockets of both sides: from the samples, or from what the lab's own
@@ -195,6 +199,7 @@ impl Stored {
             server_tcp_info: None,
             sockets: Vec::new(),
             relay: None,
+            host_timekeeping: None,
             requests: Vec::new(),
             captures: vec![LabelledCapture {
                 file: file.display().to_string(),

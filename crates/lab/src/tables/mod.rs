@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::find;
 use crate::labels::{Latency, Variant};
 use crate::params::Params;
-use crate::run::{is_punctual, uncaptured};
+use crate::run::uncaptured;
 
 pub use all::TABLES;
 
@@ -100,7 +100,7 @@ impl Measured {
             elapsed_ns: end_ns - start_ns,
             latency_ns: Latency::of(requests),
             expected_ns,
-            is_late: !is_punctual(ran),
+            is_late: !ran.stage.is_punctual(),
             measured,
         }
     }

@@ -6,7 +6,7 @@ use tcpwhy_core::model::units;
 use tcpwhy_core::report::{Look, Page, Paint, columns_of, right};
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::params::option;
-use tcpwhy_lab::relay::LATE_P99_MAX_NS;
+use tcpwhy_lab::timekeeping::LATE_P99_MAX_NS;
 use tcpwhy_lab::{Class, Labels, Link, tables};
 
 /// Parameters of every case that are shown only if they are not 0.
