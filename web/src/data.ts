@@ -96,6 +96,7 @@ export interface Connection {
 export interface Report {
   schema_version: number;
   tool_version: string;
+  answer: string[];
   inputs: {
     path: string;
     packets: number;

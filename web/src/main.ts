@@ -60,15 +60,18 @@ function main(): void {
   const page = document.getElementById("page")!;
   const data = JSON.parse(document.getElementById("data")!.textContent ?? "") as Data;
   const boards: Graphs[] = [];
-  // Reports of earlier versions have percentiles only.
-  for (const run of data.runs) run.report.latency_histogram ??= [];
+  // Reports of earlier versions have percentiles only, and no answer.
+  for (const { report } of data.runs) {
+    report.latency_histogram ??= [];
+    report.answer ??= report.findings.slice(0, 1).map((it) => it.headline);
+  }
   const names = data.runs.length === 1 ? [""] : ["before", "after"];
   const runs: Run[] = data.runs.map((run, at) => ({
     ...run,
     id: names[at] === "" ? "" : `${names[at]}-`,
   }));
   const first = runs[0]!;
-  document.title = `tcpwhy: ${data.comparison?.sentence ?? first.report.findings[0]?.headline ?? "no fault"}`;
+  document.title = `tcpwhy: ${data.comparison?.sentence ?? first.report.answer[0] ?? "report"}`;
   const links: [string, string][] = data.comparison
     ? [
         ["comparison", "Comparison"],

@@ -20,13 +20,7 @@ export function overview(run: Run): HTMLElement {
   const { report } = run,
     { totals } = report;
   const faults = report.findings.filter((it) => it.class === "fault");
-  const first = report.findings[0];
-  const headline =
-    faults.length > 0
-      ? faults[0]!.headline
-      : first
-        ? `No fault. Most time is a cost: ${first.headline}`
-        : "No fault was found";
+  const [headline = "Report", ...also] = report.answer;
   const problems = report.inputs.flatMap((it) =>
     it.problems.map((problem) => `${it.path}: ${problem.what}`),
   );
@@ -43,6 +37,7 @@ export function overview(run: Run): HTMLElement {
       files.length > 4 && ` and ${files.length - 4} more`,
     ),
     h(run.id === "" ? "h1" : "h3", {}, headline),
+    ...also.map((it) => h("p", {}, it)),
     h(
       "p",
       {},

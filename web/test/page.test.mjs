@@ -92,7 +92,7 @@ test("numbers on the page are those of the JSON", async () => {
     const report = json(stored(name));
     const { tab } = await shown(stored(name));
     const head = await tab.locator("#overview").innerText();
-    assert.ok(head.includes(report.findings[0].headline), name);
+    assert.ok(head.includes(report.answer[0]), name);
     assert.ok(head.includes(`${report.totals.exchanges} exchange`), name);
     assert.equal(await tab.locator("article.finding").count(), report.findings.length);
     for (const [label, ns] of [

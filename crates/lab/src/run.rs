@@ -53,7 +53,7 @@ impl CaseResult {
 pub struct Attempt {
     /// The variant that is run.
     pub variant: Variant,
-    /// Number of the attempt, from 1; there are several if the link did not keep time.
+    /// Number of the attempt, from 1; there are several if the host did not keep time.
     pub number: u32,
 }
 

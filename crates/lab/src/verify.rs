@@ -1,7 +1,7 @@
 //! Runs many cases: several at once, since they mostly sleep, but one at a time if others would
 //! disturb it.
 //!
-//! A case with an emulated link records how late its link was. If a link did not keep time while
+//! A case records how late its host and its emulated link were. If they did not keep time while
 //! other cases ran, the case is run again after all others. The cases of [`ALONE`], which keep a
 //! core busy, always run then. A case that did not reproduce, by the lab's own measurements, is run
 //! again with another seed. The content of a capture never decides whether a case is run again.

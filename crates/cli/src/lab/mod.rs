@@ -121,7 +121,7 @@ fn waited(
             (_, Variant::Faulty) => "running the load with the fault",
             (_, Variant::Healthy) => "running it again, repaired",
         };
-        let again = if number > 1 { ", once more: the link came late" } else { "" };
+        let again = if number > 1 { ", once more: the host was too busy" } else { "" };
         waiting.tell(&format!("{}: {what}{again}", case.name));
     })
 }

@@ -41,7 +41,8 @@ fn labels(name: &str) -> Value {
         "latency_after_fix_ns": null, "on_wire_after_fix_ns": null, "wall_after_fix_ns": null,
         "server_endpoint": "",
         "client_address": "", "congestion_control": "cubic", "client_tcp_info": null,
-        "server_tcp_info": null, "relay": null, "client_counters": {}, "server_counters": {},
+        "server_tcp_info": null, "relay": null, "host_timekeeping": null,
+        "client_counters": {}, "server_counters": {},
         "versions": {}, "requests": [], "sockets": [], "half_open_max": 0,
         "measured": {},
         "captures": [{

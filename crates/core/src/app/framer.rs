@@ -247,9 +247,9 @@ impl Framer {
     }
 
     /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
-    /// connection open or report progress.
+    /// connection open, report progress, or are the client's goodbye.
     #[inline]
-    pub fn only_keeps_alive(&self, from: Side, bytes: &[u8]) -> bool {
+    pub fn says_nothing(&self, from: Side, bytes: &[u8]) -> bool {
         self.skip[from as usize] == 0
             && match &self.machine {
                 Machine::Frames(frames) => frames.only_keeps_alive(from, bytes),
@@ -257,6 +257,7 @@ impl Framer {
                 Machine::Postgres(postgres) => {
                     postgres.is_between(from) && only_asynchronous(bytes)
                 }
+                Machine::Tls(tls) => from == Side::Client && tls.is_goodbye(bytes),
                 _ => false,
             }
     }
@@ -445,8 +446,14 @@ impl Framer {
                     return;
                 }
                 // The first message is always checked, later ones only while a protocol is looked
-                // for.
-                Machine::Turns if may_sniff && self.last != Some(from) => {
+                // for, or if the client goes on with TLS (STARTTLS: RFC 3207, RFC 9051 §6.2.1).
+                Machine::Turns
+                    if self.last != Some(from)
+                        && (may_sniff
+                            || from == Side::Client
+                                && self.protocol == Protocol::Turns
+                                && tls::begins_with_hello(feed.rest())) =>
+                {
                     self.last = Some(from);
                     feed.anticipate(from);
                     if feed.known.identifies_http(from, feed.rest()) {

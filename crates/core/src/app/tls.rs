@@ -69,6 +69,20 @@ const GREETING_PORTS: [u16; 6] = [465, 563, 990, 992, 993, 995];
 /// Maximum number of records of a client's certificate flight.
 const CLIENT_FLIGHT_MAX: u8 = 4;
 
+/// Returns whether `bytes` begin a ClientHello that is alone in its record, or goes on in the next
+/// (RFC 8446 §4, §5.1).
+pub(super) fn begins_with_hello(bytes: &[u8]) -> bool {
+    const CLIENT_HELLO: u8 = 1;
+    const MESSAGE_HEADER_BYTES: u32 = 4;
+    match *bytes {
+        [HANDSHAKE, 3, 0..=4, high, low, CLIENT_HELLO, 0, mid, least, ..] => {
+            let record = u32::from(u16::from_be_bytes([high, low]));
+            u32::from(u16::from_be_bytes([mid, least])) + MESSAGE_HEADER_BYTES >= record
+        }
+        _ => false,
+    }
+}
+
 /// Returns whether `bytes` are a record that ends a connection, and so belongs to no exchange.
 pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
     match *bytes {
@@ -190,6 +204,19 @@ impl Tls {
     /// Returns whether the next byte of `from` is read although it is not part of a header.
     pub fn is_reading(&self, from: Side) -> bool {
         from == Side::Server && self.reading.is_some()
+    }
+
+    /// Returns whether `bytes`, the next of the client, are one record that ends the connection.
+    pub fn is_goodbye(&self, bytes: &[u8]) -> bool {
+        let [content, major, _, high, low, ..] = *bytes else { return false };
+        let length = u16::from_be_bytes([high, low]);
+        let is_alert =
+            content == ALERT || content == APPLICATION_DATA && self.tls13 && length == ALERT_RECORD;
+        self.done
+            && self.readers[Side::Client as usize].have == 0
+            && is_alert
+            && major == 3
+            && bytes.len() == HEADER_BYTES + usize::from(length)
     }
 
     /// Parses the bytes of `feed` from one side.

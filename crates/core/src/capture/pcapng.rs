@@ -20,6 +20,7 @@ const SYSDIG_EVENTS: [u32; 3] = [0x204, 0x216, 0x221];
 pub(super) const OPTION_END: u16 = 0;
 const OPTION_TSRESOL: u16 = 9;
 const OPTION_TSOFFSET: u16 = 14;
+const OPTION_IFRECV: u16 = 4;
 const OPTION_IFDROP: u16 = 5;
 
 /// Bytes of type and length, before the body.
@@ -338,15 +339,21 @@ impl Pcapng {
         Some(())
     }
 
-    /// Interface Statistics Block (§4.6): its counters are cumulative, so the last one is valid.
+    /// Interface Statistics Block (§4.6): its counters are cumulative, so the last one is valid. If more
+    /// packets were received than the file has, it is a part of that capture, and where the dropped
+    /// ones were missing is not known.
     fn count_drops(&mut self, body: Body<'_>, tally: &mut Tally) -> Option<()> {
         let order = self.order;
         let interface = self.interfaces.get_mut(order.u32(body.bytes, 0)? as usize)?;
-        for (code, value) in options(order, body.bytes, 12) {
-            if let (OPTION_IFDROP, Some(drops)) = (code, order.u64(value, 0)) {
-                tally.drops = tally.drops.saturating_add(drops.saturating_sub(interface.drops));
-                interface.drops = interface.drops.max(drops);
-            }
+        let counter = |wanted| {
+            let found = options(order, body.bytes, 12).find(|&(code, _)| code == wanted);
+            found.and_then(|(_, value)| order.u64(value, 0))
+        };
+        let drops = counter(OPTION_IFDROP).unwrap_or(0);
+        let kept = counter(OPTION_IFRECV).map_or(0, |received| received.saturating_sub(drops));
+        if kept <= tally.number {
+            tally.drops = tally.drops.saturating_add(drops.saturating_sub(interface.drops));
+            interface.drops = interface.drops.max(drops);
         }
         Some(())
     }

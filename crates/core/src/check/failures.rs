@@ -39,7 +39,14 @@ pub(super) fn of(cause: Cause, why: &str) -> Option<Checker> {
             let acked = case.flow.acked(Side::Server, chain.end + 1);
             holds(by_client && acked >= sent, "data was not acknowledged")
         },
-        (Cause::NoAnswer, "acknowledged") | (Cause::Reset, "taken") => |case, chain| {
+        (Cause::Reset, "taken") => |case, chain| {
+            let mut before = case.flow.segs.iter().take(chain.first);
+            let spoken = before.rposition(|it| it.from == Side::Server && it.len > 0);
+            let asked = spoken.map_or(0, |at| case.flow.sent(Side::Client, at));
+            let acked = case.flow.acked(Side::Client, case.flow.segs.len());
+            holds(acked > asked, "nothing acknowledged it")
+        },
+        (Cause::NoAnswer, "acknowledged") => |case, chain| {
             let acked = case.flow.acked(Side::Client, case.flow.segs.len());
             holds(acked > case.seg(chain.first)?.at, "nothing acknowledged it")
         },

@@ -240,6 +240,7 @@ const WORDS: &[&str] = &[
     "forgot",
     "forwarder",
     "fragments_of",
+    "hidden",
     "in_host",
     "incomplete",
     "initial_timer",

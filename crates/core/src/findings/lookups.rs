@@ -18,7 +18,7 @@ use crate::findings::forwarded::Forwarded;
 use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
 use crate::findings::{fallback, retries};
 use crate::judge::thresholds::ALIKE_PART;
-use crate::model::{Cause, Culprit, Ledger, Owner, Role, Window};
+use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
 use crate::wire::Endpoint;
 use std::collections::{HashMap, HashSet};
 
@@ -98,7 +98,8 @@ fn count_unmatched(lookups: &[Lookup], tally: &mut Tally) {
         {
             let endpoint = tally.endpoints.entry(tcp_lookup.server).or_default();
             endpoint.identity.protocol = Protocol::Dns;
-            endpoint.add(&tcp_lookup.kind, &tcp_lookup.ledger.ledger());
+            let answered = Ended::Answered;
+            endpoint.add(&tcp_lookup.kind, &tcp_lookup.ledger.ledger(), answered);
         }
     }
 }
@@ -304,13 +305,24 @@ fn attribute_within(lookup: &Lookup, first: &First, known: &Known, tally: &mut T
 
 fn add_as_exchange(lookup: &Lookup, known: &Known, tally: &mut Tally) {
     let wall_ns = lookup.end_ns - lookup.start_ns;
+    let outcome = match lookup.outcome {
+        // The capture ends with the query: its client may have waited for any time.
+        Outcome::Timeout if wall_ns == 0 => {
+            tally.notes.count_unanswered();
+            return;
+        }
+        Outcome::Timeout => Ended::Unacknowledged,
+        Outcome::Answered | Outcome::NxDomain | Outcome::Failure { .. } => {
+            Ended::Answered
+        }
+    };
     let resolver = lookup.queries[0].server;
     let endpoint = tally.endpoints.entry(resolver).or_default();
     endpoint.identity.protocol = Protocol::Dns;
     let kind = if lookup.is_reverse { "reverse look-up" } else { "look-up" };
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, wall_ns);
-    endpoint.add(kind, &ledger);
+    endpoint.add(kind, &ledger, outcome);
     attribute(lookup, resolver, (wall_ns, 0), 0, known, tally);
 }
 

@@ -139,6 +139,11 @@ impl Notes {
         self.unanswered = self.unanswered.saturating_sub(count);
     }
 
+    /// Records a request without a response whose capture ended with it.
+    pub fn count_unanswered(&mut self) {
+        self.unanswered += 1;
+    }
+
     /// Excludes the events that findings of these causes report.
     pub fn exclude(&mut self, mut reported: impl Iterator<Item = Cause>) {
         let of_names = |cause| matches!(cause, Cause::DnsSearch | Cause::DnsFailure);

@@ -1,5 +1,6 @@
 //! The evidence of one instance of a cause, and facts that instances have in common.
 
+use crate::app::Side;
 use crate::judge::Gap;
 use crate::model::{Cause, Evidence, Fact, Histogram, RuledOut, Sighting};
 use std::collections::BTreeMap;
@@ -23,6 +24,14 @@ impl Proof {
         if seen.known().is_some() && self.links.iter().all(|(_, link)| link.frame != seen.frame) {
             let Sighting { frame, time_ns, payload_bytes, from } = seen;
             self.links.push((time_ns, Evidence { frame, part, from, payload_bytes, after_ns: 0 }));
+        }
+    }
+
+    /// Adds the first frame of an exchange. An exchange that the server begins, with a greeting, has
+    /// no request.
+    pub fn add_request(&mut self, first: Sighting) {
+        if first.from == Side::Client {
+            self.add_frame("request", first);
         }
     }
 

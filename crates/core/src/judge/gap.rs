@@ -72,6 +72,8 @@ pub struct Gap {
     pub next_pushed: bool,
     /// Data is missing in the capture: the last data sent may not have been seen.
     pub misses_data: bool,
+    /// ACKs in the gap show that the sender sent data that is missing in the capture.
+    pub has_sent_unseen: bool,
     /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
     /// ACKs that took effect in the gap.
@@ -240,6 +242,23 @@ impl Gap {
             && self.flight.before > 0
             && !self.flight.is_free_for(self.next_segment())
             && self.released()
+    }
+
+    /// Returns whether a full segment waited for the ACK of a single small one, though nothing but the
+    /// sender's application could hold it: Nagle's algorithm holds no full segment (RFC 9293 §3.7.4),
+    /// and no congestion window holds less than two (RFC 5681 §3.1).
+    pub fn full_waits_for_ack(&self) -> bool {
+        self.turn == Turn::Continues
+            && !self.repair.is_retransmission()
+            && self.last_small
+            && !self.next_small()
+            && (1..self.smss).contains(&self.flight.before)
+            && self.acks.last.is_some_and(|ack| ack.acked_all && ack.pure)
+            && self.len_ns() >= HOST_DELAY_MAX_NS
+            && self.released()
+            && self.window.was_open(self.smss)
+            && !self.misses_data
+            && !self.losses.occurred
     }
 
     /// Returns whether the silence ended with new data of the client.

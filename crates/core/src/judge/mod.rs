@@ -132,6 +132,11 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
             break;
         }
     }
-    slices.take(application::busy(gap.sender, slices.rest_ns));
+    // The sender did not pause in a silence in which it sent what the capture lacks.
+    let rest = match gap.has_sent_unseen && gap.turn == Turn::Continues {
+        true => Slice::plain(Owner::Unknown, slices.rest_ns),
+        false => application::busy(gap.sender, slices.rest_ns),
+    };
+    slices.take(rest);
     slices
 }

@@ -19,7 +19,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     need(gap.flight.before > 0, "nothing was unacknowledged")?;
     let has_room = gap.window.may_have_room_for(gap.next_len);
     need(has_room, "the receiver's window had no room for the next segment")?;
-    let nagled = "the sender has sent a small segment while another was unacknowledged";
+    let nagled = "the sender has sent a small segment beside another, or held back a full one";
     need(!gap.nagle.is_refuted(), nagled)?;
     need(!at_ceiling(gap), "the flight had the height at which a buffer has stopped it before")?;
     need(

@@ -105,6 +105,7 @@ struct View<'a> {
     schema_version: u32,
     tool_version: &'a str,
     interrupted: bool,
+    answer: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<WatchedView>,
     inputs: Vec<InputView<'a>>,
@@ -134,6 +135,7 @@ impl<'a> View<'a> {
             schema_version: SCHEMA_VERSION,
             tool_version,
             interrupted: report.interrupted,
+            answer: super::text::answer(report),
             window: report.watched.map(|it| WatchedView {
                 first_ns: it.first_ns,
                 last_ns: it.last_ns,

@@ -1,5 +1,6 @@
 //! The report for a terminal: the findings and what to do first, then the evidence.
 
+mod answer;
 mod checked;
 mod effect;
 mod finding;
@@ -13,15 +14,10 @@ use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
 use crate::findings;
-use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::units::counted;
-use crate::model::{
-    Cause, Finding, Observation, OutcomeKind, Owner, Report, Totals, Vantage, template, units,
-};
+use crate::model::{Finding, Report, Vantage, units};
 use crate::wire::DecodeError;
-use effect::{described, prediction};
-use finding::{class, culprit, is_fault};
-use std::cmp::Reverse;
+use finding::{class, culprit};
 
 /// Findings shown in full, and in the overview, unless all are requested.
 const FINDINGS_MAX: usize = 5;
@@ -43,7 +39,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     limits(&mut page, report);
     page.gap();
     let findings = phrased(report);
-    headline(&mut page, report, &findings);
+    answer::render(&mut page, report, &findings);
     overview(&mut page, &findings);
     let shown = if look.all { findings.len() } else { FINDINGS_MAX };
     for (finding, phrases) in findings.iter().take(shown) {
@@ -71,13 +67,19 @@ pub fn render(report: &Report, look: &Look) -> String {
 pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
     let mut page = Page::new(look);
     let findings = phrased(report);
-    headline(&mut page, report, &findings);
+    answer::render(&mut page, report, &findings);
     overview(&mut page, &findings);
     for (finding, phrases) in findings.iter().take(findings_max) {
         page.gap();
         finding::render(&mut page, report, finding, phrases);
     }
     page.finish()
+}
+
+/// Returns the answer, which is the first that [`render`] writes below the names of the inputs: one
+/// text for each part.
+pub fn answer(report: &Report) -> Vec<String> {
+    answer::texts(report)
 }
 
 /// Returns the findings with their texts.
@@ -164,193 +166,6 @@ fn limits(page: &mut Page<'_>, report: &Report) {
         if let (true, text) = phrases::observation(observation) {
             page.warning(&text);
         }
-    }
-}
-
-/// Writes the answer in one sentence, and the first recommended change.
-fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
-    let fault = findings.iter().find(|(finding, _)| is_fault(finding));
-    let cost = findings.iter().find(|(finding, _)| !is_fault(finding));
-    let Some((fault, of_fault)) = fault else { return healthy(page, report, cost) };
-    let about_fault = format!("{}.{}", of_fault.headline, prediction(report, fault));
-    let leads = findings.first().is_some_and(|(first, _)| is_fault(first));
-    let outweighs = |(cost, _): &&Said<'_>| !leads || cost.lost_ns > fault.lost_ns;
-    match cost.filter(outweighs) {
-        Some((_, of_cost)) if leads => {
-            answer(page, Paint::Bold, &about_fault, of_fault);
-            let also = format!("Also: {}.", continued(&of_cost.headline));
-            answer(page, Paint::Bold, &also, of_cost);
-        }
-        Some((_, of_cost)) => {
-            answer(page, Paint::Bold, &format!("{}.", of_cost.headline), of_cost);
-            let also = format!("Also a fault, which takes less: {}", continued(&about_fault));
-            answer(page, Paint::Bold, &also, of_fault);
-        }
-        None => {
-            answer(page, Paint::Bold, &about_fault, of_fault);
-            most_of_the_time(page, report, fault, findings);
-        }
-    }
-}
-
-/// Names what takes the greatest part of the time, if that is more than the `fault` of the headline
-/// takes and not its own: a cost may be too short to be a finding. What a host takes in any case is
-/// not worth a word.
-fn most_of_the_time(page: &mut Page<'_>, report: &Report, fault: &Finding, findings: &[Said<'_>]) {
-    // A failure, and another connection that was waited for, explain time of these owners.
-    let explains = |finding: &Finding| {
-        let is_waited_for = finding.facts.iter().any(|(name, _)| *name == "waiting_ns");
-        is_fault(finding) && (finding.cause.makes_exchanges_fail() || is_waited_for)
-    };
-    if findings.iter().any(|(finding, _)| explains(finding)) {
-        return;
-    }
-    let greatest = report.ledger.iter().max_by_key(|&(owner, ns)| (ns, Reverse(owner)));
-    let least_ns = report.totals.exchanges.saturating_mul(HOST_DELAY_MAX_NS).max(fault.lost_ns);
-    let Some((owner, ns)) = greatest.filter(|&(_, ns)| ns > least_ns) else { return };
-    let owns = |cause: Cause| cause.owners().contains(&owner);
-    let is_told = owns(fault.cause) || !report.only.is_empty();
-    if let Some(what) = owner_words(owner).filter(|_| !is_told) {
-        // One server has not all of the time.
-        let has_most = |finding: &Finding| owns(finding.cause) && finding.lost_ns > ns / 2;
-        let others = findings.iter().find(|(finding, _)| has_most(finding));
-        if let Some((_, phrases)) = others {
-            let also = format!("Also: {}.", continued(&phrases.headline));
-            return answer(page, Paint::Bold, &also, phrases);
-        }
-        let share = phrases::share_of(ns, report.ledger.total_ns());
-        let text = format!("Also: the greatest part of the time, {share}, is {what}.");
-        page.paragraph(Some(Paint::Bold), &text, 0);
-    }
-}
-
-/// Describes the time of an owner that is no fault's.
-fn owner_words(owner: Owner) -> Option<&'static str> {
-    Some(match owner {
-        Owner::Dns => "name look-ups",
-        Owner::Connect => "the set-up of connections",
-        Owner::Tls => "TLS handshakes",
-        Owner::Path => "the way between client and server",
-        Owner::Bandwidth => "the rate of the link",
-        Owner::Server => "the server's own work",
-        Owner::Client => "the client's own work",
-        _ => return None,
-    })
-}
-
-/// Writes a part of the answer, and the first recommended change for it.
-fn answer(page: &mut Page<'_>, paint: Paint, text: &str, phrases: &Phrases) {
-    page.paragraph(Some(paint), text, 0);
-    if let Some(fix) = phrases.fixes.first() {
-        page.labelled("do", &format!("{}: {}", fix.place, fix.change));
-    }
-}
-
-/// Returns a sentence for use after a colon: its first word begins in lower case, unless it is a
-/// name (`Nagle's`, `TLS`, an address).
-fn continued(sentence: &str) -> String {
-    let first = sentence.split(' ').next().unwrap_or_default();
-    let mut letters = first.chars();
-    let begins = letters.next().is_some_and(|letter| letter.is_ascii_uppercase());
-    if begins && letters.all(|letter| letter.is_ascii_lowercase()) {
-        let rest = sentence.get(first.len()..).unwrap_or_default();
-        return first.to_ascii_lowercase() + rest;
-    }
-    sentence.to_owned()
-}
-
-fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
-    let totals = &report.totals;
-    if totals.exchanges == 0 {
-        let connections = counted(totals.connections, "connection", "connections");
-        let text = match totals.connections + totals.lookups {
-            0 => unread::nothing_read(report),
-            _ => format!("No fault found, but no complete exchange either in {connections}."),
-        };
-        return page.paragraph(Some(Paint::Bold), &format!("{}{text}", scans(report)), 0);
-    }
-    let exchanges = counted(totals.exchanges, "exchange", "exchanges");
-    let latency = described(&report.latency, totals.exchanges);
-    let unknown_ns = report.ledger.of(Owner::Unknown);
-    let unclear = totals.outcomes.of(OutcomeKind::Unclear);
-    // With `--only`, failures were not asked for.
-    let errors = timing::errors(&totals.outcomes, totals.exchanges);
-    let errors = errors.filter(|_| report.only.is_empty());
-    let text = if let Some((finding, phrases)) = cost
-        && let Some(not) = ruled_out(finding)
-        && report.only.is_empty()
-    {
-        let headline = continued(&phrases.headline);
-        format!("{not}: {headline} ({exchanges}: {latency}).")
-    } else if !report.only.is_empty() {
-        let asked: Vec<_> = report.only.iter().map(|cause| cause.id()).collect();
-        match cost {
-            Some(_) => format!("{exchanges}: {latency}."),
-            None => format!("No {} in {exchanges}: {latency}.", asked.join(", ")),
-        }
-    } else if unclear > 0 && unclear == totals.outcomes.total() {
-        format!("It is not known whether an answer was due in {exchanges}: {latency}.")
-    } else if findings::are_made_up(report) {
-        let without = without_answer(totals);
-        format!("No fault in {exchanges}{without}. How long they took was not measured.")
-    } else if unknown_ns > totals.wall_ns / 2 {
-        let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
-        format!("It is not known which side waited in {unknown} of the time of {exchanges}.")
-    } else {
-        // An error is a failure, if not a slow one.
-        let that = if errors.is_some() { " that costs time" } else { "" };
-        format!("No fault{that} in {exchanges}: {latency}{}.", without_answer(totals))
-    };
-    let paint = if errors.is_some() { Paint::Bold } else { Paint::Good };
-    let errors = errors.map_or_else(String::new, |errors| format!(" {errors}."));
-    let text = format!("{}{text}{errors}", scans(report));
-    let Some((finding, phrases)) = cost else {
-        return page.paragraph(Some(paint), &text, 0);
-    };
-    let named = report.only.is_empty() && ruled_out(finding).is_some();
-    let text = if named { text } else { format!("{text} {}.", phrases.headline) };
-    answer(page, paint, &text, phrases);
-}
-
-/// Returns how many exchanges had no complete answer, and how many may have had to have one.
-fn without_answer(totals: &Totals) -> String {
-    let mut text = String::new();
-    let incomplete = totals.outcomes.incomplete();
-    if incomplete > 0 {
-        text += &format!("; {} without a complete answer", units::count(incomplete));
-    }
-    let unclear = totals.outcomes.of(OutcomeKind::Unclear);
-    if unclear > 0 {
-        let unclear = units::count(unclear);
-        text +=
-            &format!("; {unclear} closed without an answer, and whether one was due is unknown");
-    }
-    text
-}
-
-/// Names the delay that a cost excludes, if the cost has most of the time and there is no fault.
-fn ruled_out(cost: &Finding) -> Option<&'static str> {
-    let either_or = ["distance_max_ns", "typed_ns"];
-    let is_either_or = cost.facts.iter().any(|(name, _)| either_or.contains(name));
-    match cost.cause {
-        _ if cost.share < 0.5 || is_either_or => None,
-        Cause::ServerThink => Some("Not the network"),
-        Cause::ClientThink => Some("Neither the network nor the server"),
-        _ => None,
-    }
-}
-
-/// Describes the scans in a capture, which come before the rest of the answer.
-fn scans(report: &Report) -> String {
-    let is_scan = |it: &&Observation| matches!(it.id, "port_scan" | "network_scan");
-    let Some(scan) = report.observations.iter().find(is_scan) else { return String::new() };
-    let fact = |name: &str| {
-        let known = scan.facts.iter().find(|(of, _)| *of == name);
-        known.map_or_else(String::new, |(_, fact)| template::show(fact))
-    };
-    match scan.id {
-        "port_scan" => format!("{} scans the ports of {}. ", fact("scanner"), fact("host")),
-        _ => format!("{} scans the network. ", fact("scanner")),
     }
 }
 

@@ -304,6 +304,10 @@ impl Timeline {
             }
             Mark::HandshakeStart => {
                 self.retire_endless(at.rtt_client_ns);
+                // The client goes on with TLS after an answer in plain text.
+                if !self.open.is_empty() {
+                    self.retire_answered(at);
+                }
                 self.open(at, setup);
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.in_handshake = true;

@@ -36,4 +36,6 @@ pub(crate) use ip::{IPV4_MAPPED, protocol};
 pub(crate) use layout::{Content, Header, HeaderKind, Layout, layout};
 pub use packet::{Datagram, IcmpError, IcmpErrorKind, Packet};
 pub use reassembler::{Reassembler, Reassembly, ReassemblyLimits};
-pub use segment::{Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags};
+pub use segment::{
+    Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags, may_be_ephemeral,
+};

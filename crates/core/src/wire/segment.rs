@@ -283,8 +283,16 @@ impl Segment {
         match (self.flags.has(TcpFlags::SYN), self.flags.has(TcpFlags::ACK)) {
             (true, false) => self.from_high(),
             (true, true) => !self.from_high(),
-            // The server usually has the lower port number.
-            _ => self.flow.high.port > self.flow.low.port,
+            // A client has a port of those that its system gives away; else the server usually has
+            // the lower number.
+            _ => {
+                let [high, low] = [self.flow.high.port, self.flow.low.port];
+                match [high, low].map(may_be_ephemeral) {
+                    [true, false] => true,
+                    [false, true] => false,
+                    _ => high > low,
+                }
+            }
         }
     }
 
@@ -294,4 +302,15 @@ impl Segment {
             u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN));
         self.payload_len.wrapping_add(control)
     }
+}
+
+/// Services whose connections last, so that a capture often begins amid them, at ports that old
+/// systems also give to clients. Source: IANA Service Name and Transport Protocol Port Number Registry
+/// (OpenVPN, SQL Server, Oracle, MQTT, NFS, iSCSI, MySQL, RDP, NATS).
+const LASTING_SERVICES: [u16; 9] = [1_194, 1_433, 1_521, 1_883, 2_049, 3_260, 3_306, 3_389, 4_222];
+
+/// Returns whether a client may have been given `port` by its system: from 32768 by Linux, from 49152
+/// by others (RFC 6335 §6), from 1025 to 5000 by Windows before Vista.
+pub fn may_be_ephemeral(port: u16) -> bool {
+    port >= 32_768 || (1_025..=5_000).contains(&port) && !LASTING_SERVICES.contains(&port)
 }

@@ -62,7 +62,7 @@ pub struct Measured {
     pub latency_ns: Latency,
     /// Computed time, ns.
     pub expected_ns: Option<u64>,
-    /// `true` if the host was so busy that the link did not keep time.
+    /// `true` if the host was too busy to keep time.
     pub is_late: bool,
     /// Other measurements of the case; each name ends in its unit.
     pub measured: BTreeMap<&'static str, u64>,
@@ -143,7 +143,7 @@ pub fn line(row: &Measured, name_width: usize) -> String {
         let _ = write!(text, "  {name} {value}");
     }
     if row.is_late {
-        text += "  (the host was busy: the link came late)";
+        text += "  (the host was too busy to keep time)";
     }
     text.push('\n');
     text

@@ -250,3 +250,28 @@ fn other_answers_to_a_client_hello_are_tls_or_unknown() {
     let told = story(443, &[tls12()[0], (S, b"", 100), (S, b"HTTP/1.1 400 Bad\r\n", 0)]);
     assert!(!told.contains("no TLS"), "{told}");
 }
+
+#[test]
+fn an_unknown_protocol_goes_on_with_tls() {
+    let plain: &[Push] = &[
+        (S, b"* OK ready\r\n", 0),
+        (C, b"a STARTTLS\r\n", 0),
+        (S, b"a OK begin\r\n", 0),
+        (C, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 508),
+    ];
+    let pushes = [plain, &tls12()[1..]].concat();
+    let told = "response, request, /request, response, handshake, /handshake full 1098, \
+                request, /request, response";
+    assert_eq!(story(143, &pushes), told);
+    let mut framer = Framer::new(143, false);
+    marks_with(&mut framer, &pushes);
+    assert_eq!(framer.protocol(), Protocol::Tls);
+}
+
+#[test]
+fn a_message_of_an_unknown_protocol_may_begin_as_a_tls_record_does() {
+    let hello = (C, &b"\x16\x03\x01\x02\x00\x01\x00\x00\x10"[..], 508);
+    let pushes: &[Push] = &[(S, b"hello", 0), (C, b"a", 0), (S, b"b", 0), hello, (S, b"c", 0)];
+    let told = "response, request, /request, response, request, /request, response";
+    assert_eq!(story(9999, pushes), told);
+}

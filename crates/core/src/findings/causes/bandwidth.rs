@@ -38,7 +38,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
 
 /// Adds the request and the last frame of its answer to the evidence.
 fn show(sample: &Sample, proof: &mut Proof) {
-    proof.add_frame("request", sample.first);
+    proof.add_request(sample.first);
     proof.add_frame("last", sample.last);
 }
 

@@ -41,7 +41,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.add_frame("alert", exchange.last);
         }
     } else {
-        proof.add_frame("request", exchange.first);
+        proof.add_request(exchange.first);
         proof.add_frame("response", exchange.last);
         proof.rule_out(Cause::Reset, "complete", exchange.is_complete());
     }

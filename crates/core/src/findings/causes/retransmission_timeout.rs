@@ -50,11 +50,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     // Whether the other side sent ACKs can be seen only if its packets were captured.
     let is_repaired = gap.next.from == gap.sender;
     let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
-    let spurious = sender.history().counts.reported_spurious() > 0;
+    // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
+    let told = scene.connection.setup.has_sack()
+        && sender.history().counts.reported_spurious() == 0;
     proof.rule_out(
         Cause::SpuriousRetransmission,
         "not_acknowledged",
-        acks_seen && !spurious && !gap.repair.deaf && is_repaired,
+        acks_seen && told && !gap.repair.deaf && is_repaired,
     );
     let reported = gap.duplicates.count > 0 || gap.duplicates.any_since(sent.time_ns);
     proof.rule_out(Cause::FastRecovery, "no_duplicate_acks", acks_seen && !reported);

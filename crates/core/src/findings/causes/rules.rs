@@ -113,7 +113,7 @@ impl Cost {
 
     /// Adds the first and the last frame of an exchange.
     pub(super) fn add_ends(sample: &Sample, proof: &mut Proof) {
-        proof.add_frame("request", sample.first);
+        proof.add_request(sample.first);
         proof.add_frame("response", sample.last);
     }
 }

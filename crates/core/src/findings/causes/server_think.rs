@@ -51,6 +51,10 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
         facts.insert("kinds", Fact::Text(kinds));
     }
     facts.extend(perhaps_distance(cause, endpoint));
+    if endpoint.round_trips.are_acknowledged_nearer(endpoint.connections) {
+        let why = "its ACKs come sooner than its SYN-ACK";
+        facts.insert("hidden", Fact::Text(why.into()));
+    }
     let left = cause.shown.count(LEFT);
     let (within, within_ns) = (cause.shown.count(WITHIN_RESPONSE), cause.shown.count(WITHIN_NS));
     if within == 0 && within_ns >= cause.lost_ns / ALIKE_PART {

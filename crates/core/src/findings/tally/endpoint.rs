@@ -177,9 +177,9 @@ impl EndpointTally {
     }
 
     /// Counts an exchange that belongs to no connection.
-    pub(in crate::findings) fn add(&mut self, kind: &str, ledger: &Ledger) {
-        self.all.add_ledger(ledger, Outcome::Answered);
-        self.kinds.at(kind.into()).add_ledger(ledger, Outcome::Answered);
+    pub(in crate::findings) fn add(&mut self, kind: &str, ledger: &Ledger, outcome: Outcome) {
+        self.all.add_ledger(ledger, outcome);
+        self.kinds.at(kind.into()).add_ledger(ledger, outcome);
     }
 
     /// Adds the sums of a shard.

@@ -6,7 +6,7 @@ use crate::judge::thresholds::{AT_ONCE_PART, CHANCE_FACTOR, HABIT_MIN};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NagleEvidence {
     /// Number of times that the sender sent a small segment while another was unacknowledged, which
-    /// Nagle's algorithm forbids.
+    /// Nagle's algorithm forbids, or held back a full one until an ACK, which it does not do.
     pub refuted: u32,
     /// Number of times that a small segment left with the ACK for which it seems to have waited.
     pub holds: u32,

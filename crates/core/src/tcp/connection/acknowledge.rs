@@ -156,6 +156,7 @@ impl Connection {
     fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
         self.faults_mut().missing_bytes += bytes;
         self.senders.iter_mut().for_each(|sender| sender.since_mut().excuse_missing());
+        self.senders[sender as usize].since_mut().has_sent_unseen = true;
         let position = self.senders[sender as usize].in_order();
         self.skip(sender, position, segment, shared);
     }

@@ -29,22 +29,23 @@ impl Connection {
     }
 
     /// Returns whether the server only sends frames that keep the connection alive, or reports of
-    /// progress, while its client waits for a response, so that the wait continues.
-    pub(super) fn only_keeps_alive(
+    /// progress, while its client waits for a response, so that the wait continues; or whether the
+    /// client gives up that wait with a TLS alert (RFC 8446 §6).
+    pub(super) fn says_nothing(
         &self,
         side: Side,
         (start, segment): (u64, &Segment),
         payload: &[u8],
     ) -> bool {
-        side == Side::Server
-            && matches!(
-                self.framer.protocol(),
-                Protocol::Http2 | Protocol::Mysql | Protocol::Postgres
-            )
+        let may_be = match side {
+            Side::Server => [Protocol::Http2, Protocol::Mysql, Protocol::Postgres].as_slice(),
+            Side::Client => [Protocol::Tls].as_slice(),
+        };
+        may_be.contains(&self.framer.protocol())
             && self.timeline.all_asked()
             && payload.len() == segment.payload_len as usize
             && self.senders[side as usize].in_order() == start
-            && self.framer.only_keeps_alive(side, payload)
+            && self.framer.says_nothing(side, payload)
     }
 
     /// Processes an ACK of the client which shows that the server sent the first data, and that

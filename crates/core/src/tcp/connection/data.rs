@@ -212,10 +212,9 @@ impl Connection {
         if data.is_new_of(Side::Client) {
             self.continues_request(segment);
         }
-        let only_keeps_alive =
-            data.is_new() && self.only_keeps_alive(side, (start, segment), payload);
+        let says_nothing = data.is_new() && self.says_nothing(side, (start, segment), payload);
         let is_awaited =
-            !only_keeps_alive && (data.deaf || self.moves_cursor(side, kind, arrived, start));
+            !says_nothing && (data.deaf || self.moves_cursor(side, kind, arrived, start));
         let waits = is_awaited && self.timeline.accrues();
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);

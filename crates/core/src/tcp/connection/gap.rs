@@ -42,6 +42,7 @@ impl Connection {
             next_len: 0,
             next_pushed: false,
             misses_data: since.misses_data,
+            has_sent_unseen: since.has_sent_unseen,
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,

@@ -92,6 +92,8 @@ impl Connection {
         let isn = self.senders[Side::Server as usize].first_number();
         side == Side::Server
             && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
+            // A SYN with one of these is damaged, or a probe.
+            && segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) == 0
             && self.setup.syn_acks > 0
             && isn.is_some_and(|isn| isn != segment.seq)
     }

@@ -36,6 +36,13 @@ impl Connection {
         (sooner && self.path.is_known(Side::Server)).then_some(beyond_ns)
     }
 
+    /// Returns whether a host nearer than the server seems to acknowledge in its name, so that nothing
+    /// shows what belongs to the way behind that host.
+    pub fn is_acknowledged_nearer(&self) -> bool {
+        let relay = self.cold.as_ref().map_or(Relay::Unknown, |cold| cold.relay);
+        relay != Relay::Refuted && self.beyond_ack_ns().is_some()
+    }
+
     /// Round trip between client and server over a proxy that acknowledges for the server, ns.
     pub fn relayed_rtt_ns(&self) -> Option<u64> {
         let relay = self.cold.as_ref().map_or(Relay::Unknown, |cold| cold.relay);

@@ -6,7 +6,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
-use crate::wire::Segment;
+use crate::wire::{Segment, may_be_ephemeral};
 
 /// What the roles of client and server of a connection follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +78,4 @@ impl Connection {
         (cold.suspended, cold.contested, cold.doubted) = (None, None, None);
         cold.fast = None;
     }
-}
-
-/// Services whose connections last, so that a capture often begins amid them, at ports that old
-/// systems also give to clients. Source: IANA Service Name and Transport Protocol Port Number Registry
-/// (OpenVPN, SQL Server, Oracle, MQTT, NFS, iSCSI, MySQL, RDP, NATS).
-const LASTING_SERVICES: [u16; 9] = [1_194, 1_433, 1_521, 1_883, 2_049, 3_260, 3_306, 3_389, 4_222];
-
-/// Returns whether a client may have been given `port` by its system: from 32768 by Linux, from 49152
-/// by others (RFC 6335 §6), from 1025 to 5000 by Windows before Vista.
-fn may_be_ephemeral(port: u16) -> bool {
-    port >= 32_768 || (1_025..=5_000).contains(&port) && !LASTING_SERVICES.contains(&port)
 }

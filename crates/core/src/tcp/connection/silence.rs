@@ -337,6 +337,9 @@ impl Connection {
             nagle.holds += 1;
             nagle.waits.add(gap.len_ns(), gap.sent_after_ack_ns());
         }
+        if gap.full_waits_for_ack() {
+            sender.history_mut().nagle.evidence.refuted += 1;
+        }
         if judge::after_late_ack(gap) {
             sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
         }

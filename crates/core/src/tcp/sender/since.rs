@@ -26,6 +26,8 @@ pub struct SinceDeparture {
     pub missing: MissingPackets,
     /// Data in between is missing in the capture.
     pub misses_data: bool,
+    /// ACKs cover data of the sender that is missing in the capture.
+    pub has_sent_unseen: bool,
     /// Time at which the timer last repeated acknowledged data, ns; 0 if it did not.
     pub repeated_ns: u64,
     /// Timestamp value of the peer's last packet at the vantage.

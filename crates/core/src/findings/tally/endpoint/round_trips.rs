@@ -1,6 +1,7 @@
 //! Round trips to an endpoint: their duration, and the number that exchanges needed.
 
 use crate::app::Side;
+use crate::judge::thresholds::HABIT_MIN;
 use crate::model::Histogram;
 use crate::tcp::{Connection, Exchange};
 
@@ -13,6 +14,10 @@ pub struct RoundTrips {
     pub leg_known: bool,
     /// Least upper bound of that round trip, ns, if connections show one.
     pub leg_max_ns: Option<u64>,
+    /// Number of connections on which a host nearer than the server seems to acknowledge in its name.
+    pub nearer: u64,
+    /// Number of these on which an answer took as long as the handshake, which no host nearer sends.
+    pub relayed: u64,
     /// Number of exchanges of which no response was seen.
     pub unanswered: u64,
     /// Number of waits for a round trip in the middle of messages.
@@ -34,6 +39,8 @@ impl RoundTrips {
         if path.has_sample(Side::Server) {
             self.bound_leg(path.rtt_ns(Side::Server));
         }
+        self.nearer += u64::from(connection.is_acknowledged_nearer());
+        self.relayed += u64::from(connection.relayed_rtt_ns().is_some());
         self.record(connection.relayed_rtt_ns().unwrap_or_else(|| path.known_base_rtt_ns()));
     }
 
@@ -41,6 +48,12 @@ impl RoundTrips {
         self.unanswered += u64::from(!exchange.response_seen);
         self.waits += u64::from(exchange.path_waits);
         self.drained += u64::from(drained);
+    }
+
+    /// Returns whether most of `connections` have ACKs of a host nearer than the server. A handshake may
+    /// be slow by itself, but not by chance on each of several connections.
+    pub fn are_acknowledged_nearer(&self, connections: u64) -> bool {
+        2 * self.nearer > connections && (self.relayed > 0 || self.nearer >= HABIT_MIN.into())
     }
 
     /// Round trip that each exchange needs, ns: the least of all connections.
@@ -64,6 +77,8 @@ impl RoundTrips {
         self.base.merge(&other.base);
         self.leg_known |= other.leg_known;
         other.leg_max_ns.into_iter().for_each(|rtt_ns| self.bound_leg(rtt_ns));
+        self.nearer += other.nearer;
+        self.relayed += other.relayed;
         self.unanswered += other.unanswered;
         self.waits += other.waits;
         self.granted += other.granted;
