@@ -108,8 +108,13 @@ fn settle_one(tally: &mut Tally, mut it: LeftWaiting) {
 
 /// Counts a ClientHello that was not answered, which a server does at once. What passed before it had
 /// arrived is no part of the wait.
-fn settle_hello(tally: &mut Tally, it: LeftWaiting) {
+fn settle_hello(tally: &mut Tally, mut it: LeftWaiting) {
     let waited_ns = waited_ns(tally, &it);
+    let handshakes = tally.endpoints.get(&it.key.server).map(|it| &it.handshakes);
+    let completed = handshakes.map_or(0, |it| it.full + it.resumed);
+    if completed > 0 {
+        it.instance.proof.add_fact("completed", Fact::Count(completed));
+    }
     if waited_ns - it.wall_ns >= APPLICATION_TIMEOUT_MIN_NS {
         count(tally, it, waited_ns, Outcome::Open, HELLOS);
     }
