@@ -176,7 +176,16 @@ impl Framer {
     /// Returns whether `side` has begun a message and has announced more bytes of it than it has
     /// sent.
     pub fn owes(&self, side: Side) -> bool {
-        (1..u64::MAX / 2).contains(&self.skip[side as usize])
+        self.lacking_bytes(side) > 0
+    }
+
+    /// Number of bytes that `side` has announced of the message in progress and not sent, as far as it
+    /// is known.
+    pub fn lacking_bytes(&self, side: Side) -> u64 {
+        match self.skip[side as usize] {
+            bytes if bytes < u64::MAX / 2 => bytes,
+            _ => 0,
+        }
     }
 
     /// Returns whether exchanges end only with the next request, as far as can be known.

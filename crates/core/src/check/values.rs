@@ -191,6 +191,7 @@ const ESTIMATES: &[&str] = &[
     "cwnd_estimate_bytes",
     "flight_bytes",
     "flight_max_bytes",
+    "lacks_bytes",
     "loss_share",
     "lost_bytes",
     "mss_bytes",

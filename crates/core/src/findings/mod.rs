@@ -14,6 +14,7 @@ mod client_isolated;
 mod confidence;
 mod costs;
 mod cross_traffic;
+mod cuts;
 mod distance;
 mod endpoints;
 mod facts;

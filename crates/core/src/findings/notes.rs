@@ -1,7 +1,7 @@
 //! Observations that limit the report, and observations of events that cost no time.
 
 use crate::app::Side;
-use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
+use crate::findings::cuts::Cuts;
 use crate::model::{Cause, Fact, Observation};
 use crate::tcp::{Connection, Sender};
 
@@ -34,8 +34,8 @@ pub struct Notes {
     pub noticed: Noticed,
     /// Number of streams without a known end that their receivers stopped by a RST.
     pub stopped: u64,
-    /// WebSocket connections that ended without a Close frame.
-    websockets: CutWebSockets,
+    /// Connections that were ended, or left, while something was still to come.
+    cuts: Cuts,
     /// Number of names that were looked up and do not exist.
     pub nxdomain: u64,
     /// Number of connection attempts that were dropped to keep memory bounded.
@@ -50,46 +50,6 @@ pub struct Notes {
     pub unlinked: u64,
     /// Number of connections that reused the addresses and ports of another.
     pub port_reuses: u64,
-}
-
-/// WebSocket connections that their server's host ended by a FIN or RST without a Close frame (RFC 6455
-/// §7.1.5). A client that leaves needs none.
-#[derive(Clone, Copy, Debug, Default)]
-struct CutWebSockets {
-    /// Number of them.
-    count: u64,
-    /// Least and greatest time without data before the end, ns.
-    idle_ns: Option<(u64, u64)>,
-}
-
-impl CutWebSockets {
-    fn connection(&mut self, connection: &Connection) {
-        if let Some((Side::Server, idle_ns)) = connection.cut_web_socket() {
-            self.count += 1;
-            self.include((idle_ns, idle_ns));
-        }
-    }
-
-    fn include(&mut self, (least_ns, most_ns): (u64, u64)) {
-        let (least, most) = self.idle_ns.unwrap_or((least_ns, most_ns));
-        self.idle_ns = Some((least.min(least_ns), most.max(most_ns)));
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        other.idle_ns.into_iter().for_each(|range| self.include(range));
-    }
-
-    /// Returns the facts, if there were such connections. A server that ends all of them only after
-    /// a pause as long as a timeout has one.
-    fn facts(&self) -> Option<Vec<(&'static str, Fact)>> {
-        let mut facts = vec![("count", Fact::Count(self.count))];
-        let idle_ns = self.idle_ns.filter(|(least, _)| *least >= APPLICATION_TIMEOUT_MIN_NS);
-        if let Some((least, most)) = idle_ns {
-            facts.extend([("idle_min_ns", Fact::Ns(least)), ("idle_max_ns", Fact::Ns(most))]);
-        }
-        (self.count > 0).then_some(facts)
-    }
 }
 
 /// Counts of events at a sender that a finding may report.
@@ -184,7 +144,7 @@ impl Notes {
         self.probes += u64::from(connection.sends_probes());
         self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
         self.ignored_resets += connection.ignored_resets();
-        self.websockets.connection(connection);
+        self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled());
         let senders = &connection.senders;
         let seen = senders.iter().all(Sender::seen);
@@ -237,7 +197,7 @@ impl Notes {
         self.other_answers += other.other_answers;
         self.ignored_resets += other.ignored_resets;
         self.stopped += other.stopped;
-        self.websockets.merge(&other.websockets);
+        self.cuts.merge(&other.cuts);
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
         self.discarded_bytes += other.discarded_bytes;
@@ -301,8 +261,8 @@ impl Notes {
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);
         }
-        if let Some(facts) = self.websockets.facts() {
-            note("cut_websockets", facts);
+        for (id, facts) in self.cuts.facts() {
+            note(id, facts);
         }
         if self.ecn_marked == 0 && self.ecn_echoed > 0 {
             // The packets were marked beyond the vantage, so only the receivers' echo is seen.

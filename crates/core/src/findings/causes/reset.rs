@@ -133,6 +133,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     if connection.ending().reset.is_none() {
         proof.add_fact("by_fin", Fact::Text("FIN".into()));
+        let lacks_bytes = connection.lacking_bytes(Side::Server);
+        if lacks_bytes > 0 && exchange.response_seen {
+            proof.add_fact("lacks_bytes", Fact::Bytes(lacks_bytes));
+        }
     }
     add_reset_ttls(scene, proof);
     proof.rule_out(Cause::Refused, "established", connection.setup.established_ns().is_some());

@@ -148,7 +148,7 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
     let unclear = totals.outcomes.of(OutcomeKind::Unclear);
     // With `--only`, failures were not asked for.
     let errors = timing::errors(&totals.outcomes, totals.exchanges);
-    let failed = [errors.map(|errors| format!(" {errors}.")), cut_websockets(report)];
+    let failed = [errors.map(|errors| format!(" {errors}.")), cut(report)];
     let failed = failed.into_iter().flatten().filter(|_| report.only.is_empty());
     let failed: String = failed.collect();
     let text = if let Some((finding, phrases)) = cost
@@ -212,18 +212,37 @@ fn ruled_out(cost: &Finding) -> Option<&'static str> {
     }
 }
 
-/// Describes the WebSocket connections that their server's host ended without a Close frame: those who
-/// used them call it a failure, though no exchange waited.
-fn cut_websockets(report: &Report) -> Option<String> {
-    let cut = report.observations.iter().find(|it| it.id == "cut_websockets")?;
-    let fact = |name: &str| cut.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
-    let count = match fact("count") {
-        Some(Fact::Count(count)) => counted(*count, "WebSocket connection", "WebSocket connections"),
-        _ => return None,
+/// Describes what programs report as failures, though no exchange waited.
+fn cut(report: &Report) -> Option<String> {
+    let says = |observation: &Observation| {
+        let fact = |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|it| &it.1);
+        let Some(Fact::Count(count)) = fact("count") else { return None };
+        let counted = |one: &str, many: &str| counted(*count, one, many);
+        let idle = fact("idle_min_ns").map(template::show);
+        let after = idle.as_ref().map_or_else(String::new, |it| format!(" after {it} without data"));
+        Some(match observation.id {
+            "cut_websockets" => {
+                let cut = counted("WebSocket connection", "WebSocket connections");
+                format!(" The server's host cut {cut}{after}.")
+            }
+            "ended_sessions" => {
+                let ended = counted("idle session", "idle sessions");
+                format!(" The server's host ended {ended}{after}.")
+            }
+            "cut_readers" => {
+                let cut = counted("client that did not read", "clients that did not read");
+                format!(" The server's host cut off {cut}.")
+            }
+            "unsent_bodies" => {
+                let sent = counted("request", "requests");
+                let idle = idle.unwrap_or_default();
+                format!(" The client sent only a part of {sent}, and then nothing for {idle}.")
+            }
+            _ => return None,
+        })
     };
-    let idle = fact("idle_min_ns").map(template::show);
-    let idle = idle.map_or_else(String::new, |idle| format!(" after {idle} or more without data"));
-    Some(format!(" The server's host cut {count}{idle}."))
+    let text: String = report.observations.iter().filter_map(says).collect();
+    (!text.is_empty()).then_some(text)
 }
 
 /// Describes the scans in a capture, which come before the rest of the answer.

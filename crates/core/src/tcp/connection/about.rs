@@ -86,6 +86,11 @@ impl Connection {
         self.framer.owes(side)
     }
 
+    /// Number of bytes that `side` has announced of its last message and not sent.
+    pub fn lacking_bytes(&self, side: Side) -> u64 {
+        self.framer.lacking_bytes(side)
+    }
+
     /// Returns whether the protocol shows where messages end.
     pub fn delimits_messages(&self) -> bool {
         !self.framer.is_open_ended()
@@ -193,16 +198,42 @@ impl Connection {
         of_others > 0 && of_reset != of_others
     }
 
-    /// Returns the side that ended a WebSocket connection by its FIN or RST though no Close frame had
-    /// passed (RFC 6455 §7.1.5), and the time without data before that, ns.
-    pub fn cut_web_socket(&self) -> Option<(Side, u64)> {
+    /// Returns the side that ended the connection, by its FIN or RST, and the time without data before
+    /// that, ns; `None` if the capture lacks data.
+    pub fn ended_first(&self) -> Option<(Side, u64)> {
         let is_read = self.senders.iter().all(|sender| sender.unseen_bytes() == 0);
         let Ending { fin, reset, .. } = self.ended().filter(|_| is_read)?;
         let ends = fin.iter().chain([reset]).flatten();
         let first = ends.min_by_key(|it| (it.time_ns, it.from as usize))?;
-        let last_ns = self.senders.iter().map(|sender| sender.last.time_ns).max()?;
-        let idle_ns = first.time_ns.saturating_sub(last_ns);
-        self.framer.lacks_close_frame().then_some((first.from, idle_ns))
+        Some((first.from, first.time_ns.saturating_sub(self.last_data_ns())))
+    }
+
+    /// Time at which data last passed, ns.
+    fn last_data_ns(&self) -> u64 {
+        self.senders[0].last.time_ns.max(self.senders[1].last.time_ns)
+    }
+
+    /// Returns whether this is a WebSocket connection on which no Close frame has passed.
+    pub fn lacks_close_frame(&self) -> bool {
+        self.framer.lacks_close_frame()
+    }
+
+    /// Time for which the client had sent only a part of a request, and then nothing, until it left or
+    /// was seen last, ns; `None` if it owes nothing, or if not all that it sent was acknowledged.
+    pub fn silent_amid_request_ns(&self) -> Option<u64> {
+        let client = &self.senders[Side::Client as usize];
+        let is_received = client.una_seen() >= client.nxt && client.unseen_bytes() == 0;
+        let ends = self.ended().map(|it| it.fin.iter().chain([&it.reset]).flatten());
+        let ended_ns = ends.and_then(|ends| ends.map(|it| it.time_ns).min());
+        let until_ns = ended_ns.unwrap_or(self.last.time_ns);
+        let is_left = self.owes_request() && is_received;
+        is_left.then(|| until_ns.saturating_sub(self.last_data_ns()))
+    }
+
+    /// Returns whether the server sent the last data.
+    pub fn has_answered_last(&self) -> bool {
+        let [client, server] = &self.senders;
+        server.last.time_ns >= client.last.time_ns
     }
 
     /// Time at which the last expected segment passed, ns, if it has passed.

@@ -86,7 +86,7 @@ impl Connection {
             let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
             let left = self.ending().fin[Side::Client as usize].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
-            self.accrue_to(Side::Server, end.time_ns, end);
+            self.accrue_to(self.waited_for(), end.time_ns, end);
             self.server_closed_early = true;
         }
     }
@@ -436,6 +436,11 @@ impl Connection {
         }
     }
 
+    /// Returns the side that has to go on: a server waits for the rest of a request that was announced.
+    fn waited_for(&self) -> Side {
+        if self.owes_request() { Side::Client } else { Side::Server }
+    }
+
     /// Ends the exchange in progress at the end of the connection or capture, and reports the
     /// connection.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
@@ -469,7 +474,7 @@ impl Connection {
             let is_stuck = self.unacknowledged_request().is_some();
             let fin = self.ending().fin[Side::Client as usize];
             if let Some(fin) = fin.filter(|_| (unanswered || self.has_stopped()) && !is_stuck) {
-                self.accrue_to(Side::Server, fin.time_ns, fin);
+                self.accrue_to(self.waited_for(), fin.time_ns, fin);
             }
             let server_fin = self.ending().fin[Side::Server as usize];
             let begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);

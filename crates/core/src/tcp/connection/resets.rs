@@ -129,6 +129,10 @@ impl Connection {
         if side == Side::Client {
             self.drop_unanswered_last_message(reset.time_ns);
         }
+        if side == Side::Server && self.has_left(reset.time_ns) && self.waits_for_answer() {
+            // The client gave up with its FIN, which the server's host knew: its RST ends nothing more.
+            return;
+        }
         if self.timeline.front().is_some() {
             self.apply_pending_acks(reset.time_ns);
             let has_fin = self.ending().fin_ns.iter().any(Option::is_some);
@@ -169,6 +173,13 @@ impl Connection {
             self.timeline.settle_pauses(self.first_close_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
         }
+    }
+
+    /// Returns whether the server's host had received the client's FIN when it sent a packet that passes
+    /// at `now_ns`.
+    fn has_left(&self, now_ns: u64) -> bool {
+        let left_ns = self.ending().fin_ns[Side::Client as usize];
+        left_ns.is_some_and(|left_ns| left_ns + self.path.rtt_ns(Side::Server) < now_ns)
     }
 
     /// Returns whether the client has sent its whole request, the response is incomplete, and no
