@@ -115,7 +115,10 @@ impl Connection {
         // A SYN that the client sent before the RST reached it may follow.
         let heard_ns = self.path.rtt_ns(Side::Client) + HOST_DELAY_MAX_NS;
         let again = reset.is_some_and(|reset| segment.time_ns > reset.time_ns + heard_ns);
-        let another = over || self.setup.established_ns().is_some() || self.mid_stream;
+        // A client that rejected the answer of an older connection repeats its SYN.
+        let rejected = self.setup.other_connection_segments() > 0;
+        let established = self.setup.established_ns().is_some();
+        let another = over || established || self.mid_stream || rejected;
         again || !repeated && another
     }
 
