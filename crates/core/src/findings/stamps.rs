@@ -3,7 +3,7 @@
 
 use crate::findings::thresholds::{EVEN_FRAMES_MIN, EVEN_SHORT_FRAMES_MIN};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
-use crate::model::{Fact, Ledger, Observation, Owner, Report};
+use crate::model::{Cause, Fact, Ledger, Observation, Owner, Report};
 
 /// Id of the observation.
 const ID: &str = "made_up_times";
@@ -70,10 +70,11 @@ impl Stamps {
     }
 
     /// Removes what depends on times from `report` if they were made up, and says so. Failures that
-    /// a protocol shows stay.
+    /// a protocol shows stay, and floods, whose SYNs are counted.
     pub fn settle(&self, report: &mut Report) {
         let Some(distance_ns) = self.made_up_ns() else { return };
-        report.findings.retain(|finding| finding.cause.makes_exchanges_fail());
+        let is_counted = |cause: Cause| cause.makes_exchanges_fail() || cause == Cause::SynFlood;
+        report.findings.retain(|finding| is_counted(finding.cause));
         report.slowest.iter_mut().for_each(|exchange| exchange.cause = None);
         report.connections.iter_mut().for_each(|connection| connection.lost_ns = 0);
         let of_servers = report.endpoints.iter_mut().map(|endpoint| &mut endpoint.ledger);
