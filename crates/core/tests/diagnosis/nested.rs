@@ -20,7 +20,10 @@ struct Talk {
 
 impl Talk {
     fn new(client: ([u8; 4], u16), server: ([u8; 4], u16)) -> Self {
-        Self { ends: [client.into(), server.into()], next: [500 + u32::from(server.1), 9_000 + u32::from(server.1)] }
+        Self {
+            ends: [client.into(), server.into()],
+            next: [500 + u32::from(server.1), 9_000 + u32::from(server.1)],
+        }
     }
 
     fn say(&mut self, traffic: &mut Traffic, after_ns: u64, by: usize, flags: &str, bytes: &[u8]) {
