@@ -6,6 +6,7 @@
 //! in order. A connection always belongs to the same shard. [`Analysis::run`] takes these steps on
 //! the calling thread, [`Pass`] on as many threads as call it.
 
+mod addresses;
 mod batch;
 mod found;
 mod fragments;
@@ -21,6 +22,7 @@ use found::Found;
 pub(crate) use fragments::FragmentJoiner;
 pub use sliding::Sliding;
 
+use addresses::Addresses;
 use batch::Aside;
 pub(crate) use batch::Event;
 use names::Names;
@@ -252,6 +254,7 @@ pub struct Control {
     /// `None` if captures of several places are known to have other addresses.
     translated: Option<Translated>,
     joiner: FragmentJoiner,
+    addresses: Addresses,
     counts: DecodeCounts,
     stamps: Stamps,
     first_ns: Option<u64>,
@@ -271,6 +274,7 @@ impl Control {
             settled: Settled::new(window),
             datagrams: Datagrams::default(),
             joiner: FragmentJoiner::new(decoder),
+            addresses: Addresses::default(),
             counts: DecodeCounts::default(),
             stamps: Stamps::default(),
             first_ns: None,
@@ -285,6 +289,9 @@ impl Control {
         self.joiner.join(block, batch);
         if let Some(translated) = &mut self.translated {
             translated.examine(batch);
+        }
+        if batch.counts.non_ip > 0 {
+            self.addresses.take(block);
         }
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
@@ -368,6 +375,7 @@ impl Analysis {
         found.lookups = control.take_lookups();
         found.take_control(&mut control);
         let mut report = found.report(&self.options, control.joiner, control.translated, inputs);
+        report.observations.extend(control.addresses.observations(&report.findings));
         if let (Some(joint), Some(other)) = (joint, other) {
             let mut others = Report::default();
             findings::assemble(other, &self.options.floors, &mut others);

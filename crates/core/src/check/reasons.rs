@@ -101,6 +101,12 @@ pub(super) fn of(cause: Cause, other: Cause, why: &str) -> Option<Checker> {
             let acks = |it: &Seg| it.from == Side::Client && it.has(TcpFlags::ACK);
             holds(case.flow.segs.iter().any(acks), "no final ACK is there")
         },
+        (_, _, "first_answered") => |case, _| {
+            let is_syn = |it: &&Seg| it.has(TcpFlags::SYN);
+            let mut syns = case.flow.segs.iter().filter(is_syn).map(|it| it.from);
+            let first = [syns.next(), syns.next()] == [Some(Side::Client), Some(Side::Server)];
+            holds(first, "no SYN-ACK follows the first SYN")
+        },
         (_, _, "established" | "completes") => established,
         (_, _, "before_established") => |case, _| {
             let said = |it: &Seg| it.len > 0 && it.from == Side::Server;

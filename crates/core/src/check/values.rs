@@ -71,7 +71,7 @@ const DURATIONS: &[&str] = &[
 
 /// Latencies of exchanges, which include the way between the capture and the client.
 const LATENCIES: &[&str] =
-    &["all_p50_ns", "all_p99_ns", "p50_ns", "p99_ns", "slow_p50_ns", "usual_ns"];
+    &["all_p50_ns", "all_p99_ns", "p50_ns", "p99_ns", "slow_p50_ns", "timer_ns", "usual_ns"];
 
 /// Durations that are computed, and shown by no pair of packets.
 const COMPUTED: &[&str] =
@@ -124,6 +124,7 @@ const COUNTS: &[&str] = &[
     "full",
     "further",
     "granted",
+    "had_room",
     "half_closed",
     "handshakes",
     "hellos",
@@ -170,11 +171,16 @@ const COUNTS: &[&str] = &[
     "syn_ack_repeats",
     "syns",
     "tail",
+    "timed_out",
     "told",
     "tried_again",
     "tries",
     "tries_per_name",
+    "taken_at_once",
     "unanswered",
+    "unheard",
+    "unheard_answers",
+    "unheard_behind",
     "too_late",
     "unended",
     "victims",
@@ -247,7 +253,6 @@ const WORDS: &[&str] = &[
     "initial_timer",
     "kind",
     "kinds",
-    "late_answer",
     "least_timeout",
     "meaning",
     "median",

@@ -11,7 +11,7 @@ use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
-    client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt,
+    client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt, nested,
     prediction, refusals, scans, settling, upstream_wait,
 };
 use crate::model::{
@@ -35,12 +35,13 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults.major));
-    upstream_wait::settle(&mut findings, &tally, floors);
-    held_by_attempt::settle(&mut findings, &tally, floors);
+    let mut nested = upstream_wait::settle(&mut findings, &tally, floors);
+    held_by_attempt::settle(&mut findings, &tally, floors, &mut nested);
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&faults.minor, wall_ns));
     let blamed: Vec<_> = faults.all().collect();
     report.observations.extend(harmless_waits::observe(&tally, floors, wall_ns, &blamed));
+    nested::count_once(&nested, &mut findings, &mut tally, report);
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();

@@ -7,6 +7,8 @@ use crate::model::{EndpointReport, Histogram, KindReport, Report, Vantage};
 /// Adds up the ledgers, latencies and counts of all endpoints.
 pub(super) fn add_up(tally: &Tally, report: &mut Report) {
     let mut latency = Histogram::default();
+    (report.ledger, report.totals.outcomes) = Default::default();
+    report.totals.exchanges = 0;
     for endpoint in tally.endpoints.values() {
         report.ledger.merge(&endpoint.all.ledger);
         report.totals.exchanges += endpoint.all.exchanges;

@@ -7,10 +7,11 @@ use crate::capture::FrameId;
 use crate::dns::Lookup;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{First, Instance, Key, Tally};
-use crate::judge::thresholds::RTO_INITIAL_NS;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN, RTO_INITIAL_NS};
 use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
+use hashbrown::HashMap;
 
 /// Number of SYNs kept. These are the earliest; delays by later ones are not reported.
 const KEPT_MAX: usize = 1 << 10;
@@ -58,16 +59,22 @@ impl Unanswered {
 
     /// Returns whether the client of this attempt opened the connection of `first` instead. That
     /// both clients are one host is known if the capture was taken there. If the client has tried
-    /// for long, a look-up must show that both addresses have one name.
-    fn leads_to(&self, first: &First, lookups: &[Lookup]) -> bool {
+    /// for long, or both addresses are of one family, a look-up must show that they have one name,
+    /// or the client must go from one to the other again and again.
+    fn leads_to(&self, first: &First, lookups: &[Lookup], habits: &Habits) -> bool {
         let is_other_family = first.server.ip().is_ipv4() != self.server.ip().is_ipv4();
         let is_soon = first.start_ns < self.syn.time_ns + RTO_INITIAL_NS;
         let is_same_client = first.client == self.client.address;
-        first.server.port == self.server.port
-            && first.server.address != self.server.address
+        self.is_beside(first)
             && (is_same_client || is_other_family && first.was_seen_at_client())
             && (is_other_family && is_soon && first.was_seen_at_client()
-                || first.established && self.is_named_with(first, lookups))
+                || first.established && self.is_named_with(first, lookups)
+                || is_same_client && first.established && habits.has(self, first))
+    }
+
+    /// Returns whether `first` is with the same service at another address.
+    fn is_beside(&self, first: &First) -> bool {
+        first.server.port == self.server.port && first.server.address != self.server.address
     }
 
     /// Returns whether the client, from one of its addresses, has looked up a name that has both
@@ -92,6 +99,47 @@ impl Unanswered {
         let clients = [self.client.address, first.client];
         let mut dead = of(self.server.address).filter(|it| clients.contains(&it.client));
         dead.any(|one| of(first.server.address).any(|it| it.digest == one.digest))
+    }
+}
+
+/// Clients that go from an address without an answer to another one, by their own timer: they do so
+/// again and again, each time after as long.
+struct Habits(HashMap<Change, Vec<u64>>);
+
+/// A client, the server that does not answer it, and that to which it goes then.
+type Change = ([u8; 16], Endpoint, Endpoint);
+
+impl Habits {
+    /// Finds the habits among `attempts`; `firsts` are sorted by time.
+    fn of(attempts: &[Unanswered], firsts: &[First]) -> Self {
+        let mut delays_ns: HashMap<Change, Vec<u64>> = HashMap::new();
+        for attempt in attempts {
+            let (from_ns, to_ns) = (attempt.syn.time_ns, attempt.until_ns);
+            let from = firsts.partition_point(|first| first.start_ns <= from_ns);
+            let mut soon = firsts[from..].iter().take_while(|first| first.start_ns < to_ns);
+            let is_next = |first: &&First| {
+                first.client == attempt.client.address
+                    && first.established
+                    && attempt.is_beside(first)
+            };
+            if let Some(first) = soon.find(is_next) {
+                let change = (first.client, attempt.server, first.server);
+                delays_ns.entry(change).or_default().push(first.start_ns - from_ns);
+            }
+        }
+        delays_ns.retain(|_, delays_ns| {
+            let (least_ns, most_ns) = (delays_ns.iter().min(), delays_ns.iter().max());
+            let alike = least_ns
+                .zip(most_ns)
+                .is_some_and(|(&least_ns, &most_ns)| most_ns - least_ns < most_ns / ALIKE_PART);
+            delays_ns.len() >= HABIT_MIN as usize && alike
+        });
+        Self(delays_ns)
+    }
+
+    /// Returns whether the client of `attempt` usually goes on to the server of `first`.
+    fn has(&self, attempt: &Unanswered, first: &First) -> bool {
+        self.0.contains_key(&(attempt.client.address, attempt.server, first.server))
     }
 }
 
@@ -121,13 +169,14 @@ pub(super) fn settle(tally: &mut Tally, lookups: &[Lookup]) {
     let mut firsts = tally.take_firsts();
     // An exchange that had to wait begins earlier, and is the next of no other SYN.
     let starts_ns: Vec<_> = firsts.iter().map(|first| first.start_ns).collect();
+    let habits = Habits::of(&attempts, &firsts);
     for (at, attempt) in attempts.iter().enumerate() {
         let (from_ns, to_ns) = (attempt.syn.time_ns, attempt.until_ns);
         let from = starts_ns.partition_point(|&start_ns| start_ns <= from_ns);
         let to = starts_ns.partition_point(|&start_ns| start_ns < to_ns);
         let next = firsts[from..to]
             .iter_mut()
-            .find(|first| first.start_ns > from_ns && attempt.leads_to(first, lookups));
+            .find(|first| first.start_ns > from_ns && attempt.leads_to(first, lookups, &habits));
         match next {
             Some(first) if attempt.is_repeated() => {
                 // Another address that did not answer either may have been tried before.
@@ -146,8 +195,8 @@ pub(super) fn settle(tally: &mut Tally, lookups: &[Lookup]) {
     tally.firsts = firsts;
 }
 
-/// Adds to the cost of `attempt`, which is counted by itself, the time until the client went on at
-/// `went_on_ns`, at last with `first`.
+/// Makes the time until the client went on at `went_on_ns`, at last with `first`, the cost of
+/// `attempt`, which is counted by itself. Nothing waits for SYNs that are repeated after that.
 fn add_to_attempt(attempt: &Unanswered, first: &First, went_on_ns: u64, tally: &mut Tally) {
     let server = tally.row_of(attempt.server);
     let is_of = |key: &&Key| key.cause == Cause::SynRetransmit && key.culprit.endpoint == server;
@@ -155,13 +204,17 @@ fn add_to_attempt(attempt: &Unanswered, first: &First, went_on_ns: u64, tally: &
         return;
     };
     let counted_ns = attempt.last_ns - attempt.syn.time_ns;
-    let waited_ns = went_on_ns.saturating_sub(attempt.syn.time_ns).max(counted_ns);
+    let waited_ns = went_on_ns.saturating_sub(attempt.syn.time_ns);
     if let Some(endpoint) = tally.endpoints.get_mut(&server) {
         let kind: Label = "connect".into();
         endpoint.set_wall(kind.digest(), (counted_ns, waited_ns), Owner::SynRetransmit);
     }
+    let next = tally.row_of(first.server);
+    tally.led_to.push((server, next));
+    let endpoint = tally.endpoints.entry(next).or_default();
+    endpoint.waits.begin_earlier(first, attempt.syn.time_ns);
     let cause = tally.causes.at(&key);
-    cause.lost_ns += waited_ns - counted_ns;
+    cause.lost_ns = (cause.lost_ns + waited_ns).saturating_sub(counted_ns);
     cause.now.replace(counted_ns, waited_ns);
     cause.note_share(waited_ns, waited_ns);
     cause.shown.add(FALLBACKS, 1);
@@ -184,6 +237,7 @@ fn add_wait(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
     let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
+    endpoint.waits.begin_earlier(first, attempt.syn.time_ns);
     first.wall_ns += waited_ns;
     first.start_ns = attempt.syn.time_ns;
     let mut proof = Proof::default();

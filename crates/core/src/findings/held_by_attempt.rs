@@ -6,10 +6,11 @@
 
 use crate::findings::Floors;
 use crate::findings::attempts::Unanswered;
+use crate::findings::nested::Nested;
 use crate::findings::tally::{First, Tally};
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::judge::thresholds::AT_ONCE_PART;
-use crate::model::{Cause, Fact, Finding, Role};
+use crate::model::{Cause, Fact, Finding, Owner, Role};
 use crate::wire::Endpoint;
 
 /// The end of a connection that makes the attempt.
@@ -57,9 +58,14 @@ fn waits(tally: &Tally, server: Endpoint, (end, target): (End, Endpoint)) -> (u6
 }
 
 /// Moves the time that exchanges waited for attempts from the finding about these exchanges to that
-/// about the attempts. Each wait has to have its attempt: work that only happens at the same time
-/// leaves others without one.
-pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) {
+/// about the attempts, and adds it to `nested`, which has servers whose waits are explained. Each wait
+/// has to have its attempt: work that only happens at the same time leaves others without one.
+pub(super) fn settle(
+    findings: &mut Vec<Finding>,
+    tally: &Tally,
+    floors: &Floors,
+    nested: &mut Vec<Nested>,
+) {
     let targets: Vec<_> = findings.iter().filter(|it| it.cause == Cause::SynRetransmit).collect();
     let targets: Vec<_> =
         targets.into_iter().filter_map(|it| it.evidence_flow.map(|flow| flow.1)).collect();
@@ -75,10 +81,15 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
                 _ => finding.culprit.endpoint,
             };
             let (held_ns, other_ns) = waits(tally, server, (end, target));
-            let is_link = held_ns > 0 && other_ns <= held_ns / AT_ONCE_PART;
+            let is_explained = nested.iter().any(|it| it.server == server);
+            let is_link = !is_explained && held_ns > 0 && other_ns <= held_ns / AT_ONCE_PART;
             is_link.then_some((place, name, server, held_ns.min(finding.lost_ns)))
         });
         let Some((place, name, server, held_ns)) = held else { continue };
+        let owner = match findings[place].cause {
+            Cause::TlsHandshake => Owner::Tls,
+            _ => Owner::Server,
+        };
         let finding = &mut findings[place];
         let share = finding.share * held_ns as f64 / finding.lost_ns.max(1) as f64;
         finding.lost_ns -= held_ns;
@@ -89,6 +100,9 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
             it.cause == Cause::SynRetransmit && it.evidence_flow.is_some_and(|it| it.1 == target)
         };
         if let Some(attempt) = findings.iter_mut().find(about) {
+            let ns = attempt.lost_ns.min(held_ns);
+            let shown = (Owner::SynRetransmit, held_ns - ns);
+            nested.push(Nested { server, owner, ns, shown: Some(shown) });
             attempt.facts.push((name, Fact::Text(server.to_string())));
             attempt.facts.push(("waiting_ns", Fact::Ns(held_ns)));
             (attempt.lost_ns, attempt.share) = (held_ns, share);

@@ -1,13 +1,17 @@
 //! Requests whose client waited in vain for a response, until it left or the capture ended. A long
 //! poll ends in this way by design, and nothing distinguishes a single one from a server that
-//! hangs. It is a failure if other requests of its kind are answered far sooner.
+//! hangs. It is a failure if other requests of its kind are answered far sooner, or if none is answered
+//! and their clients leave again and again after as long, by a timer.
 
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::{Instance, Key, Tally};
 use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
-use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
+use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Fact, Ledger, Outcome, OutcomeKind, Owner};
+use crate::wire::Endpoint;
+use hashbrown::{HashMap, HashSet};
+use std::hash::Hash;
 
 /// Number of such requests kept. These are the earliest; the others remain costs.
 pub(super) const KEPT_MAX: usize = 1 << 10;
@@ -86,13 +90,76 @@ pub(super) fn settle(tally: &mut Tally) {
     let mut left = std::mem::take(&mut tally.left_waiting);
     keep_earliest(&mut left, KEPT_MAX);
     left.sort_unstable_by_key(LeftWaiting::rank);
+    let timers = Timers::of(tally, &left);
     for it in left {
         match it.ended {
+            Ended::Left if timers.ended(&it) => settle_timed_out(tally, it),
             Ended::HalfClosed { waited_ns } => settle_half_closed(tally, it, waited_ns),
             Ended::OpenHello => settle_hello(tally, it),
             _ => settle_one(tally, it),
         }
     }
+}
+
+/// Requests that were never answered, and whose clients gave up each time after as long: by a timer.
+struct Timers {
+    /// Servers and kinds of requests of which none was answered.
+    unanswered: HashSet<(Endpoint, u64)>,
+    /// Those of them that were given up after as long.
+    kinds: HashSet<(Endpoint, u64)>,
+    /// Servers and clients that gave up after as long, whatever they asked for.
+    clients: HashSet<(Endpoint, [u8; 16])>,
+}
+
+impl Timers {
+    fn of(tally: &mut Tally, left: &[LeftWaiting]) -> Self {
+        let left = || left.iter().filter(|it| it.ended == Ended::Left);
+        let mut unanswered: HashSet<_> = left().map(|it| (it.key.server, it.kind)).collect();
+        unanswered.retain(|&(server, kind)| {
+            let endpoint = tally.endpoints.get_mut(&server);
+            let group = endpoint.and_then(|endpoint| endpoint.kind_with_digest(kind));
+            group.is_none_or(|group| {
+                let complete = [OutcomeKind::Answered, OutcomeKind::Error];
+                complete.iter().all(|&kind| group.outcomes.of(kind) == 0)
+            })
+        });
+        let left = || left().filter(|it| unanswered.contains(&(it.key.server, it.kind)));
+        let kinds = always_as_long(left().map(|it| ((it.key.server, it.kind), it.wall_ns)));
+        let of_client = |it: &LeftWaiting| (it.key.server, it.instance.client.address);
+        let clients = always_as_long(left().map(|it| (of_client(it), it.wall_ns)));
+        Self { unanswered, kinds, clients }
+    }
+
+    /// Returns whether a timer of its client ended the request.
+    fn ended(&self, it: &LeftWaiting) -> bool {
+        let kind = (it.key.server, it.kind);
+        let client = (it.key.server, it.instance.client.address);
+        self.unanswered.contains(&kind)
+            && (self.kinds.contains(&kind) || self.clients.contains(&client))
+    }
+}
+
+/// Returns those that waited again and again for as long as a timer, and each time for as long.
+fn always_as_long<K: Hash + Eq>(waits_ns: impl Iterator<Item = (K, u64)>) -> HashSet<K> {
+    let mut ranges: HashMap<K, (u32, u64, u64)> = HashMap::new();
+    for (key, ns) in waits_ns {
+        let (count, least_ns, most_ns) = ranges.entry(key).or_insert((0, ns, ns));
+        (*count, *least_ns, *most_ns) = (*count + 1, ns.min(*least_ns), ns.max(*most_ns));
+    }
+    ranges.retain(|_, (count, least_ns, most_ns)| {
+        *count >= HABIT_MIN
+            && *least_ns >= APPLICATION_TIMEOUT_MIN_NS
+            && *most_ns - *least_ns < *most_ns / ALIKE_PART
+    });
+    ranges.into_keys().collect()
+}
+
+/// Counts a request that its client gave up by a timer.
+fn settle_timed_out(tally: &mut Tally, mut it: LeftWaiting) {
+    let waited_ns = it.wall_ns;
+    it.instance.proof.add_fact("timer_ns", Fact::Ns(waited_ns));
+    tally.causes.at(&it.key).shown.add("timed_out", 1);
+    count(tally, it, waited_ns, Outcome::Open, "silent");
 }
 
 fn settle_one(tally: &mut Tally, mut it: LeftWaiting) {

@@ -287,6 +287,7 @@ fn add_to_first(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally
     let server = tally.row_of(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
+    endpoint.waits.begin_earlier(first, lookup.start_ns);
     // The leg of an answer to the client, which the vantage did not see, is part of the pause after
     // it.
     let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);

@@ -26,6 +26,7 @@ mod held_by_attempt;
 mod left_waiting;
 mod legs;
 mod lookups;
+mod nested;
 mod notes;
 mod overflow;
 pub mod prediction;

@@ -29,6 +29,8 @@ pub struct Notes {
     unanswered: u64,
     probes: u64,
     other_answers: u64,
+    /// Number of attempts whose client neither acknowledged repeated SYN-ACKs nor repeated its SYN.
+    unacknowledged_syn_acks: u64,
     ignored_resets: u64,
     /// Events that no finding reports; known when all findings are.
     pub noticed: Noticed,
@@ -93,6 +95,18 @@ impl Noticed {
     }
 }
 
+/// Returns whether the server repeated its SYN-ACK and never heard of the client again: that has given
+/// up, does not exist, or neither gets what the server sends nor tries again.
+fn is_left_half_open(connection: &Connection) -> bool {
+    let setup = &connection.setup;
+    setup.half_open()
+        && setup.syns == 1
+        && setup.syn_acks > 1
+        && !setup.confirmed
+        && !connection.sends_probes()
+        && connection.ending().reset.is_none()
+}
+
 impl Notes {
     /// Records that a finding reports `count` requests without a response when the capture ended.
     pub fn count_answerless(&mut self, count: u64) {
@@ -105,10 +119,13 @@ impl Notes {
     }
 
     /// Excludes the events that findings of these causes report.
-    pub fn exclude(&mut self, mut reported: impl Iterator<Item = Cause>) {
-        let of_names = |cause| matches!(cause, Cause::DnsSearch | Cause::DnsFailure);
-        if reported.any(of_names) {
-            self.nxdomain = 0;
+    pub fn exclude(&mut self, reported: impl Iterator<Item = Cause>) {
+        for cause in reported {
+            match cause {
+                Cause::DnsSearch | Cause::DnsFailure => self.nxdomain = 0,
+                Cause::SynFlood => self.unacknowledged_syn_acks = 0,
+                _ => {}
+            }
         }
     }
 
@@ -143,6 +160,7 @@ impl Notes {
         self.unanswered += u64::from(connection.left_unanswered);
         self.probes += u64::from(connection.sends_probes());
         self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
+        self.unacknowledged_syn_acks += u64::from(is_left_half_open(connection));
         self.ignored_resets += connection.ignored_resets();
         self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled());
@@ -195,6 +213,7 @@ impl Notes {
         self.unanswered += other.unanswered;
         self.probes += other.probes;
         self.other_answers += other.other_answers;
+        self.unacknowledged_syn_acks += other.unacknowledged_syn_acks;
         self.ignored_resets += other.ignored_resets;
         self.stopped += other.stopped;
         self.cuts.merge(&other.cuts);
@@ -255,6 +274,7 @@ impl Notes {
             ("unanswered_requests", "count", self.unanswered),
             ("probes", "count", self.probes),
             ("two_servers", "count", self.other_answers),
+            ("unacknowledged_syn_acks", "count", self.unacknowledged_syn_acks),
             ("ignored_resets", "count", self.ignored_resets),
             ("dns_nxdomain", "count", self.nxdomain),
         ];

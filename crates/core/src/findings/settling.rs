@@ -2,8 +2,9 @@
 //! shows.
 
 use crate::app::Side;
+use crate::findings::causes::set_up::TAKEN_AT_ONCE;
 use crate::findings::causes::{delayed_ack, nagle_delayed_ack, reset, send_buffer};
-use crate::findings::tally::{Key, Tally};
+use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::{
     app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
     route_change, shared_link, unheard,
@@ -110,10 +111,13 @@ pub(super) fn think(sender: Side) -> (Cause, Owner) {
 
 /// Attributes dropped SYNs to the listener's queue if that overflows.
 fn set_up(tally: &mut Tally) {
-    let repeated = tally
-        .causes
-        .iter()
-        .filter(|(key, cause)| key.cause == Cause::SynRetransmit && !attempts::is_told(cause));
+    // A listener that answers the first SYN has room; then its SYN-ACKs were lost.
+    let had_room = |cause: &CauseTally| {
+        cause.exchanges > 0 && cause.shown.count(TAKEN_AT_ONCE) == cause.exchanges
+    };
+    let repeated = tally.causes.iter().filter(|(key, cause)| {
+        key.cause == Cause::SynRetransmit && !attempts::is_told(cause) && !had_room(cause)
+    });
     let repeated: Vec<_> = repeated.map(|(key, _)| key.clone()).collect();
     if !repeated.is_empty() {
         overflow::by_server(&mut tally.firsts);

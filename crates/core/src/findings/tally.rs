@@ -173,6 +173,8 @@ pub struct Tally {
     pub(super) syns: Syns,
     /// SYNs that were never answered, for the connections after them.
     pub(super) unanswered: Vec<Unanswered>,
+    /// Servers that did not answer a client, and those to which it went then.
+    pub(super) led_to: Vec<(Endpoint, Endpoint)>,
     /// Requests that failed on a connection closed for idleness, for their retries.
     pub(super) failed_requests: Vec<FailedRequest>,
     /// Requests that were never acknowledged.
@@ -363,6 +365,7 @@ impl Tally {
     /// Keeps the first exchange of a connection.
     #[inline(never)]
     fn first(&mut self, connection: &Connection, exchange: &Exchange) {
+        let syn = connection.setup.frames().syn.filter(|syn| syn.time_ns == exchange.start_ns);
         self.keep_first(First {
             client: connection.client().address,
             server: connection.server(),
@@ -383,7 +386,7 @@ impl Tally {
             answered_ns: exchange.answered_ns,
             is_syn_answered_late: connection.setup.is_syn_answered_late()
                 && exchange.set_up_again_ns() > 0,
-            frame: exchange.first.frame,
+            frame: syn.map_or(exchange.first.frame, |syn| syn.frame),
         });
     }
 

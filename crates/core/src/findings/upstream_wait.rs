@@ -6,12 +6,15 @@
 //! one connection and the client of the other, perhaps with another address. Connections that one
 //! client has to several servers are no such pair.
 
-use crate::findings::Floors;
-use crate::findings::tally::{Tally, Wait, Waits};
+use crate::findings::nested::Nested;
+use crate::findings::tally::{Key, Tally, Wait, Waits};
 use crate::findings::thresholds::{COST_MIN_NS, UPSTREAM_FITS_MAX, UPSTREAM_MISSED_PART};
+use crate::findings::{Floors, refusals};
 use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
-use crate::model::{Cause, Fact, Finding};
+use crate::model::{Cause, Class, Fact, Finding, Owner};
 use crate::wire::Endpoint;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Counts of the waits that two servers have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,61 +98,208 @@ impl Wait {
     }
 }
 
-/// The server for which another waits, and the part of its time.
+impl Wait {
+    /// Returns whether both were in progress at a time.
+    fn overlaps(&self, other: &Self) -> bool {
+        self.asked_ns < other.answered_ns && other.asked_ns < self.answered_ns
+    }
+
+    /// Returns the servers of those of `inner`, sorted by their begin, that lie within this wait, and
+    /// the time of each that no earlier one has, ns.
+    fn row(&self, inner: &[(Self, Endpoint)]) -> Vec<(Endpoint, u64)> {
+        let from = inner.partition_point(|(it, _)| it.began_ns < self.asked_ns);
+        let mut until_ns = self.asked_ns;
+        let begun = inner[from..].iter().take_while(|(it, _)| it.began_ns <= self.answered_ns);
+        let row = begun.filter_map(|&(it, server)| {
+            let end_ns = if it.ended_ns <= self.answered_ns { it.ended_ns } else { it.answered_ns };
+            let from_ns = it.began_ns.max(until_ns);
+            if it.client == self.client || end_ns > self.answered_ns || end_ns <= from_ns {
+                return None;
+            }
+            until_ns = end_ns;
+            Some((server, end_ns - from_ns))
+        });
+        row.collect()
+    }
+}
+
+/// The servers for which another waits, and the part of its time.
 struct Behind {
     inner: Endpoint,
+    /// Others for which it waits one after the other, in the same exchanges.
+    others: Vec<Endpoint>,
     share: f64,
 }
 
 impl Behind {
-    /// Finds the innermost of several servers that wait for each other: its waits are the shortest.
+    /// Finds the server for which `outer` waits. Of several that wait for each other it is the
+    /// outermost, which has most of the time.
     fn find(outer: Endpoint, tally: &Tally) -> Option<Self> {
         let waits = &tally.endpoints.get(&outer)?.waits;
         let others = tally.endpoints.iter().filter(|(server, _)| **server != outer);
         let pairs = others.map(|(&inner, it)| (inner, Pairs::of(outer, waits, &it.waits)));
         let links = pairs.filter(|(_, pairs)| pairs.is_link());
-        let links = links.map(|(inner, pairs)| Self { inner, share: pairs.share() });
-        links.min_by(|one, other| {
-            one.share.total_cmp(&other.share).then(one.inner.cmp(&other.inner))
-        })
+        let links = links.map(|(inner, pairs)| {
+            let (others, share) = (Vec::new(), pairs.share());
+            Self { inner, others, share }
+        });
+        let most = links.max_by(|one, other| {
+            one.share.total_cmp(&other.share).then(other.inner.cmp(&one.inner))
+        });
+        most.or_else(|| Self::find_rows(outer, tally))
+    }
+
+    /// Finds the servers that `outer` asks one after the other, by its address: their answers take
+    /// most of each of its exchanges. Exchanges at the same time do not show for which of them it asks.
+    fn find_rows(outer: Endpoint, tally: &Tally) -> Option<Self> {
+        let waits = tally.endpoints.get(&outer)?.waits.all();
+        let of_host = |it: &&Wait| it.at_client && it.client == outer.address;
+        let others = tally.endpoints.iter().filter(|(server, _)| **server != outer);
+        let inner = others.flat_map(|(&server, it)| {
+            it.waits.all().iter().filter(of_host).map(move |&wait| (wait, server))
+        });
+        let mut inner: Vec<_> = inner.collect();
+        inner.sort_unstable();
+        let (mut rows, mut outer_ns, mut unmatched) = (0, 0, 0);
+        let mut parts: BTreeMap<Endpoint, u64> = BTreeMap::new();
+        for (at, wait) in waits.iter().enumerate().filter(|(_, wait)| wait.is_outer()) {
+            let is_other = |(place, it): (usize, &Wait)| place != at && it.overlaps(wait);
+            if waits.iter().enumerate().any(is_other) {
+                continue;
+            }
+            let row = wait.row(&inner);
+            let wait_ns = wait.answered_ns - wait.asked_ns;
+            if row.iter().map(|(_, ns)| ns).sum::<u64>() < wait_ns - wait_ns / AT_ONCE_PART {
+                unmatched += 1;
+                continue;
+            }
+            rows += 1;
+            outer_ns += wait_ns;
+            row.into_iter().for_each(|(server, ns)| *parts.entry(server).or_default() += ns);
+        }
+        let inner_ns: u64 = parts.values().sum();
+        let mut servers: Vec<_> = parts.into_iter().collect();
+        servers.sort_by_key(|&(server, ns)| (Reverse(ns), server));
+        let mut servers = servers.into_iter().map(|(server, _)| server);
+        let is_habit = rows >= HABIT_MIN && rows >= UPSTREAM_MISSED_PART as u32 * unmatched;
+        let inner = servers.next().filter(|_| rows > 0 && unmatched == 0 || is_habit)?;
+        let share = inner_ns as f64 / outer_ns.max(1) as f64;
+        Some(Self { inner, others: servers.collect(), share })
     }
 }
 
-/// Subtracts from each server's time the time for which it waited for another, and names the
-/// waiting server in the other's finding. The rest is reported if it is still a cost, and the whole
-/// time if nothing is reported about the other server.
-pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) {
-    let thinks = |finding: &Finding| finding.cause == Cause::ServerThink;
-    let outer = findings.iter().filter(|it| thinks(it)).map(|it| it.culprit.endpoint);
-    let links = outer.filter_map(|outer| Some((outer, Behind::find(outer, tally)?)));
-    let links: Vec<_> = links.collect();
-    for (outer, behind) in links {
-        let of = |it: &Finding| thinks(it) && it.culprit.endpoint == outer;
-        let Some(place) = findings.iter().position(of) else { continue };
-        let waited_ns = (findings[place].lost_ns as f64 * behind.share) as u64;
-        let about = |it: &&mut Finding| it.evidence_flow.map(|it| it.1) == Some(behind.inner);
-        let told = findings.iter_mut().filter(about).max_by_key(|it| it.lost_ns);
-        let is_told = told.is_some_and(|finding| {
-            let explains = finding.lost_ns >= waited_ns / 2;
-            if explains {
-                name_waiting_server(finding, outer);
-            }
-            explains
+/// A server's wait for another one.
+struct Link {
+    outer: Endpoint,
+    inner: Endpoint,
+    /// See [`Behind::others`].
+    others: Vec<Endpoint>,
+    /// Place of the finding about the outer server.
+    place: usize,
+    waited_ns: u64,
+    /// The findings about the inner server explain the wait.
+    is_told: bool,
+}
+
+/// Returns the time of `finding` in exchanges with `server`, ns.
+fn part_ns(finding: &Finding, server: Endpoint, tally: &Tally) -> u64 {
+    if finding.cause.class() == Class::Cost {
+        let is_of_server = finding.evidence_flow.is_some_and(|(_, it)| it == server);
+        return if is_of_server { finding.lost_ns } else { 0 };
+    }
+    let is_part = |key: &Key| {
+        (key.cause, key.sender) == (finding.cause, finding.sender)
+            && (key.culprit == finding.culprit || refusals::culprit(key) == finding.culprit)
+    };
+    let parts = tally.causes.of(server).filter(|(key, _)| is_part(key));
+    parts.map(|(_, cause)| cause.lost_ns).sum()
+}
+
+/// Returns the times of each of `findings` for which exchanges with `server` had to wait, ns: in
+/// these exchanges themselves, and in attempts to connect elsewhere before them.
+fn times_ns(findings: &[Finding], server: Endpoint, tally: &Tally) -> Vec<u64> {
+    let mut dead: Vec<_> = tally.led_to.iter().filter(|it| it.1 == server).map(|it| it.0).collect();
+    dead.sort_unstable();
+    dead.dedup();
+    let times_ns = findings.iter().map(|finding| {
+        let before_ns = dead.iter().map(|&dead| match finding.cause {
+            Cause::SynRetransmit => part_ns(finding, dead, tally),
+            _ => 0,
         });
-        let finding = &mut findings[place];
-        if !is_told {
-            finding.facts.push(("behind", Fact::Text(behind.inner.to_string())));
-            finding.facts.push(("behind_ns", Fact::Ns(waited_ns)));
+        part_ns(finding, server, tally) + before_ns.sum::<u64>()
+    });
+    times_ns.collect()
+}
+
+/// Finds the servers that wait for others.
+fn links(findings: &[Finding], tally: &Tally) -> Vec<Link> {
+    let thinks = findings.iter().enumerate().filter(|(_, it)| it.cause == Cause::ServerThink);
+    let links = thinks.filter_map(|(place, finding)| {
+        let outer = finding.culprit.endpoint;
+        let Behind { inner, others, share } = Behind::find(outer, tally)?;
+        let waited_ns = (finding.lost_ns as f64 * share) as u64;
+        let servers = std::iter::once(inner).chain(others.iter().copied());
+        let told_ns: u64 = servers.flat_map(|it| times_ns(findings, it, tally)).sum();
+        let is_told = told_ns >= waited_ns / 2;
+        Some(Link { outer, inner, others, place, waited_ns, is_told })
+    });
+    let mut links: Vec<_> = links.collect();
+    links.sort_unstable_by_key(|link| link.outer);
+    links
+}
+
+/// Subtracts from each server's time the time for which it waited for another, and names the
+/// waiting server in the finding that explains most of the wait: of servers that wait for each
+/// other, in that of the innermost. The rest is reported if it is still a cost, and the whole time
+/// if nothing is reported about the other server. Returns the time that was subtracted.
+pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) -> Vec<Nested> {
+    let links = links(findings, tally);
+    let mut nested = Vec::new();
+    for link in &links {
+        if !link.is_told {
+            let facts = &mut findings[link.place].facts;
+            facts.push(("behind", Fact::Text(link.inner.to_string())));
+            facts.push(("behind_ns", Fact::Ns(link.waited_ns)));
             continue;
         }
-        let own_ns = finding.lost_ns - waited_ns;
+        for server in [innermost(link, &links)].iter().chain(&link.others) {
+            let times_ns = times_ns(findings, *server, tally);
+            let most = (0..findings.len()).rev().max_by_key(|&at| times_ns[at]);
+            if let Some(at) = most.filter(|&at| times_ns[at] > 0) {
+                name_waiting_server(&mut findings[at], link.outer);
+            }
+        }
+        nested.push(Nested {
+            server: link.outer,
+            owner: Owner::Server,
+            ns: link.waited_ns,
+            shown: None,
+        });
+    }
+    let mut is_small = vec![false; findings.len()];
+    for link in links.iter().filter(|link| link.is_told) {
+        let finding = &mut findings[link.place];
+        let own_ns = finding.lost_ns - link.waited_ns;
         finding.share *= own_ns as f64 / finding.lost_ns.max(1) as f64;
         finding.lost_ns = own_ns;
-        let all_ns = tally.endpoints.get(&outer).map_or(0, |it| it.all.ledger.total_ns());
-        if (own_ns as f64) < floors.cost_share * all_ns as f64 {
-            findings.remove(place);
+        let all_ns = tally.endpoints.get(&link.outer).map_or(0, |it| it.all.ledger.total_ns());
+        is_small[link.place] = (own_ns as f64) < floors.cost_share * all_ns as f64;
+    }
+    let mut is_small = is_small.into_iter();
+    findings.retain(|_| !is_small.next().unwrap_or(false));
+    nested
+}
+
+/// Returns the last server in the chain of those that wait for each other.
+fn innermost(link: &Link, links: &[Link]) -> Endpoint {
+    let mut inner = link.inner;
+    for _ in links {
+        match links.iter().find(|it| it.outer == inner && it.is_told) {
+            Some(next) if next.inner != link.outer => inner = next.inner,
+            _ => break,
         }
     }
+    inner
 }
 
 /// Adds to `finding` that requests to `outer` wait for its server.

@@ -25,6 +25,8 @@ vocabulary! {
         Unacknowledged = "unacknowledged",
         /// The exchange was in progress when the capture ended.
         Open = "open",
+        /// The capture has no packet of the direction in which the response would be.
+        Unseen = "unseen",
     }
 }
 
@@ -57,6 +59,8 @@ pub enum Outcome {
     Unacknowledged,
     /// See [`OutcomeKind::Open`].
     Open,
+    /// See [`OutcomeKind::Unseen`].
+    Unseen,
 }
 
 impl Outcome {
@@ -72,6 +76,7 @@ impl Outcome {
             Self::Reset { .. } => OutcomeKind::Reset,
             Self::Unacknowledged => OutcomeKind::Unacknowledged,
             Self::Open => OutcomeKind::Open,
+            Self::Unseen => OutcomeKind::Unseen,
         }
     }
 
@@ -111,6 +116,7 @@ impl fmt::Display for Outcome {
             Self::Reset { by } => write!(f, "reset by the {}", by.name()),
             Self::Unacknowledged => f.write_str("never acknowledged"),
             Self::Open => f.write_str("still open"),
+            Self::Unseen => f.write_str("in a direction that was not captured"),
         }
     }
 }
@@ -160,10 +166,11 @@ impl Outcomes {
         self.counts.iter().sum()
     }
 
-    /// Number of exchanges whose response was due and is not complete.
+    /// Number of exchanges whose response was due and is known not to be complete.
     pub fn incomplete(&self) -> u64 {
-        let complete = [OutcomeKind::Answered, OutcomeKind::Error, OutcomeKind::Unclear];
-        let kinds = OutcomeKind::ALL.iter().filter(|kind| !complete.contains(kind));
+        use OutcomeKind as Kind;
+        let others = [Kind::Answered, Kind::Error, Kind::Unclear, Kind::Unseen];
+        let kinds = OutcomeKind::ALL.iter().filter(|kind| !others.contains(kind));
         kinds.map(|&kind| self.of(kind)).sum()
     }
 

@@ -140,6 +140,7 @@ impl Sliding {
         };
         let (joiner, translated) = (control.joiner.clone(), control.translated.clone());
         let mut report = found.report(options, joiner, translated, inputs);
+        report.observations.extend(control.addresses.observations(&report.findings));
         options.narrow(&mut report);
         report.watched = Some(watched);
         report

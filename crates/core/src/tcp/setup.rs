@@ -60,6 +60,8 @@ struct Repeated {
     syn: Sighting,
     /// SYNs repeated before the first SYN-ACK.
     syns: Vec<Syn>,
+    /// Time of the last SYN after the first SYN-ACK, ns; 0 if there was none.
+    syn_after_answer_ns: u64,
     /// The timestamp echo of the first SYN-ACK shows that it answers the last SYN.
     answers_last: bool,
     /// The second SYN-ACK.
@@ -105,6 +107,8 @@ impl Setup {
                 if unanswered {
                     let Sighting { time_ns, frame, .. } = here;
                     keep(&mut repeated.syns, Syn { time_ns, frame, marks });
+                } else {
+                    repeated.syn_after_answer_ns = here.time_ns;
                 }
             }
         } else if self.steps.has(Step::SynAck) && segment.flags.has(TcpFlags::ACK) {
@@ -297,9 +301,28 @@ impl Setup {
             Some(ack) => {
                 answered_by(Step::SynAck, &repeated.syn_acks_ns, ack.time_ns, Side::Client)
             }
-            None => self.syn_ack_last_ns().saturating_sub(self.steps.time_ns(Step::SynAck)),
+            None => {
+                let last_ns = self.unheard_until_ns().unwrap_or(0).max(self.syn_ack_last_ns());
+                last_ns.saturating_sub(self.steps.time_ns(Step::SynAck))
+            }
         };
         syns_ns + syn_acks_ns
+    }
+
+    /// Returns the time of the client's last SYN, ns, if it repeated that after the SYN-ACK and never
+    /// answered: no SYN-ACK reached it, since it would have been the answer to its SYN (RFC 9293
+    /// §3.10.7.3).
+    pub fn unheard_until_ns(&self) -> Option<u64> {
+        let after_ns = self.repeated.as_ref()?.syn_after_answer_ns;
+        let is_unheard = self.steps.has(Step::SynAck) && !self.is_established() && !self.confirmed;
+        (after_ns > 0 && is_unheard && !self.refused).then_some(after_ns)
+    }
+
+    /// Returns whether the server answered the first SYN, so that its listener had room for the
+    /// connection then.
+    pub fn is_first_syn_answered(&self) -> bool {
+        let before = self.repeated.as_ref().map_or(0, |repeated| repeated.syns.len());
+        self.steps.has(Step::Syn) && self.steps.has(Step::SynAck) && before == 0
     }
 
     /// Returns whether the client was late with its ACK.
@@ -337,6 +360,7 @@ impl Setup {
         repeated.syn_acks_ns.clear();
         repeated.syn_ack_tsvals.clear();
         repeated.after_ack_ns.clear();
+        repeated.syn_after_answer_ns = 0;
         repeated.syn_ack = Sighting::default();
         (repeated.acks_earlier, repeated.acks_first) = (false, false);
     }
@@ -467,7 +491,10 @@ impl Setup {
         let acked_ns = self.established_ns().unwrap_or(until_ns).min(until_ns);
         let last_answer_ns = match self.is_answered_late(acked_ns, rtt_client_ns) {
             true => answered_ns,
-            false => self.syn_ack_last_ns().clamp(answered_ns, until_ns),
+            false => self
+                .syn_ack_last_ns()
+                .max(self.unheard_until_ns().unwrap_or(0))
+                .clamp(answered_ns, until_ns),
         };
         let repeated_ns = repeated_syn_ns + (last_answer_ns - answered_ns);
         let rested_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
@@ -481,20 +508,21 @@ impl Setup {
         if self.ignored_ack(path) { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
     }
 
-    /// Returns the time from the last SYN to its answer, ns, if that is longer than the timer which
-    /// repeated the first SYN: the answer to an earlier SYN may have been as slow, and then nothing
-    /// was lost. What comes sooner after a SYN than its timer is a copy of it.
+    /// Returns the time from the last SYN to its answer, ns, if a timer repeats a SYN as soon as that:
+    /// the answer to an earlier SYN may have been as slow, and then nothing was lost.
     pub fn late_answer_ns(&self) -> Option<u64> {
-        let SetupFrames { syn, syn_again, syn_ack, .. } = self.frames();
-        let timer_ns = syn_again?.time_ns.saturating_sub(syn?.time_ns);
-        let late_ns = syn_ack?.time_ns.checked_sub(self.syn_last_ns())?;
-        (late_ns > timer_ns.max(RTO_INITIAL_NS)).then_some(late_ns)
+        let late_ns = self.frames().syn_ack?.time_ns.checked_sub(self.syn_last_ns())?;
+        (self.syns > 0 && late_ns >= RTO_INITIAL_NS).then_some(late_ns)
     }
 
     /// Returns whether the SYN was answered only after it was repeated: the SYN or its answer was
-    /// lost, or the listener had no room.
+    /// lost, or the listener had no room. A client that repeats its SYN after the answer has not
+    /// received that.
     pub fn is_syn_answered_late(&self) -> bool {
-        self.syns > 1 && self.syn_acks <= 1
+        self.syns > 1
+            && self.syn_acks <= 1
+            && !self.is_first_syn_answered()
+            && self.unheard_until_ns().is_none()
     }
 }
 

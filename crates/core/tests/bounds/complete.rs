@@ -74,7 +74,7 @@ const FILLED: [(&str, &str); 61] = [
 ];
 
 /// More of these.
-const FILLED_BY_PACKETS: [(&str, &str); 12] = [
+const FILLED_BY_PACKETS: [(&str, &str); 13] = [
     ("findings/asked.rs", "answered look-ups without end"),
     ("findings/client_isolated.rs", "SYNs to many servers"),
     ("findings/distance.rs", "closed at many servers"),
@@ -82,6 +82,7 @@ const FILLED_BY_PACKETS: [(&str, &str); 12] = [
     ("findings/left_waiting.rs", "left waiting"),
     ("findings/slow.rs", "closed at many servers"),
     ("findings/unheard.rs", "never acknowledged"),
+    ("pipeline/addresses.rs", "ARP requests and replies"),
     ("wire/dns_message.rs", "many answers in a message"),
     ("wire/ip.rs", "stacked IPv6 extensions"),
     ("wire/link.rs", "stacked VLANs"),

@@ -23,11 +23,14 @@
 //! IPv4 header states), `number N` (the IPv4 identification), `without_payload` (a tool has removed it from the capture), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
 //! before; `numbers file`: one count for both sides, `numbers none`: one number for all), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
-//! sender that has reduced its window). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
+//! sender that has reduced its window). `>2` is a second connection, of the same two hosts unless
+//! `flow 2 CLIENT SERVER` gives its addresses and ports: what neither comes from the host at the
+//! vantage nor goes to it is captured there within a host only. `clock MS` steps the capture's clock. In place of flags,
 //! `icmp host|port|prohibited|ttl|mtu=N` is an ICMP error about the last packet that came the other
 //! way, `by ADDRESS` where its sender is not the end itself.
 
 use crate::expect::Expectation;
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Nanoseconds in a millisecond.
@@ -129,6 +132,8 @@ pub struct Trace {
     pub vantages: Vec<Place>,
     pub client: SocketAddr,
     pub server: SocketAddr,
+    /// Client and server of connections between other hosts.
+    pub flows: HashMap<u16, [SocketAddr; 2]>,
     pub isn: [u32; 2],
     pub vlan: bool,
     pub timestamps: bool,
@@ -141,6 +146,17 @@ pub struct Trace {
     pub only: Option<Side>,
     pub lines: Vec<Line>,
     pub expectations: Vec<Expectation>,
+}
+
+impl Trace {
+    /// Returns client and server of a connection.
+    pub fn ends(&self, connection: u16) -> [SocketAddr; 2] {
+        self.flows.get(&connection).copied().unwrap_or_else(|| {
+            let mut client = self.client;
+            client.set_port(client.port() + connection - 1);
+            [client, self.server]
+        })
+    }
 }
 
 /// Reads a trace; panics with the line that is wrong.
@@ -187,6 +203,7 @@ impl Default for Parser {
             vantages: vec![Place::Client, Place::Server],
             client: "10.0.0.1:40000".parse().expect("address"),
             server: "10.0.0.2:80".parse().expect("address"),
+            flows: HashMap::new(),
             isn: [1_000_000, 2_000_000],
             vlan: false,
             timestamps: true,
@@ -225,6 +242,12 @@ impl Parser {
             }
             "client" => trace.client = rest.parse().ok()?,
             "server" => trace.server = rest.parse().ok()?,
+            "flow" => {
+                let mut words = rest.split_whitespace();
+                let number = words.next()?.parse().ok()?;
+                let ends = [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
+                trace.flows.insert(number, ends);
+            }
             "isn" => {
                 let (client, server) = rest.split_once(' ')?;
                 trace.isn = [client.parse().ok()?, server.parse().ok()?];

@@ -3,6 +3,7 @@
 //! `traces` holds traffic written by hand, `simulator` lets two TCP stacks talk over a link,
 //! `invariants` states what must hold for every capture.
 
+mod addresses;
 mod attempts;
 mod claims;
 mod diagnosis;
@@ -17,6 +18,7 @@ mod language;
 mod many;
 mod memory;
 mod names;
+mod nested;
 mod network;
 mod parts;
 mod predictions;

@@ -3,7 +3,7 @@
 use crate::frames::{Packet, pcap};
 use crate::language::{Line, Numbers, Place, Side, Trace};
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Capture time of a trace's 0, ns since the epoch.
 pub const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
@@ -42,8 +42,20 @@ pub fn packets(trace: &Trace, place: Place) -> Vec<(u64, Packet)> {
 
 /// Returns the time at which a packet sent at `at_ns` passes `place`, if it gets there.
 fn passes(trace: &Trace, line: &Line, place: Place, at_ns: u64) -> Option<u64> {
-    let near =
-        matches!((place, line.side), (Place::Client, Side::Client) | (Place::Server, Side::Server));
+    let near_end = match place {
+        Place::Client => Some(trace.client.ip()),
+        Place::Server => Some(trace.server.ip()),
+        Place::Middle | Place::Gateway => None,
+    };
+    let ends = trace.ends(line.connection).map(|end| end.ip());
+    let is_within = ends.iter().all(IpAddr::is_loopback);
+    if near_end.is_some_and(|host| !is_within && !ends.contains(&host)) {
+        return None;
+    }
+    let near = match (place, line.side) {
+        (Place::Client, Side::Client) | (Place::Server, Side::Server) if ends[0] == ends[1] => true,
+        _ => ends[0] != ends[1] && near_end == Some(ends[line.side as usize]),
+    };
     match place {
         _ if near => Some(at_ns),
         Place::Middle => Some(at_ns + trace.one_way_ns / 2),
@@ -110,7 +122,7 @@ impl Connection {
     fn send(&mut self, trace: &Trace, line: &Line) -> Vec<(u64, Packet)> {
         if let Some((kind, mtu, by)) = line.icmp {
             let about = self.last[1 - line.side as usize].as_ref().expect("a packet before");
-            let end = if line.side == Side::Client { trace.client } else { trace.server };
+            let end = trace.ends(line.connection)[line.side as usize];
             let by = by.map_or(end, |by| SocketAddr::from((by, 0)));
             return vec![(line.at_ns, about.error(kind, mtu, by))];
         }
@@ -201,8 +213,7 @@ impl Connection {
             Numbers::File => self.ipid = [ipid.wrapping_add(packets); 2],
             _ => self.ipid[side] = self.ipid[side].wrapping_add(packets),
         }
-        let mut ends = [trace.client, trace.server];
-        ends[0].set_port(ends[0].port() + self.number - 1);
+        let ends = trace.ends(self.number);
         Packet {
             source: ends[side],
             destination: ends[1 - side],

@@ -24,11 +24,8 @@ pub fn render(score: &Score) -> String {
         score.captures, score.healthy, score.unanswered
     );
     if score.late > 0 {
-        let _ = writeln!(
-            text,
-            "{} more are left out: the host was too busy to keep time",
-            score.late
-        );
+        let _ =
+            writeln!(text, "{} more are left out: the host was too busy to keep time", score.late);
     }
     if let Some(unknown) = score.unknown_share {
         let _ = writeln!(text, "{:.2} % of the time is unexplained", unknown * 100.0);

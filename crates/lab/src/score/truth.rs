@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use crate::error::{Doing, LabError};
 use crate::labels::{Class, FORMAT, Latency, Role, Variant};
-use crate::timekeeping::Timekeeping;
 use crate::sys::TcpInfo;
+use crate::timekeeping::Timekeeping;
 
 /// The truth about the captures in one directory.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -51,16 +51,21 @@ pub(super) fn add_reset_ttls(scene: &Scene<'_>, proof: &mut Proof) {
     }
 }
 
-/// Name of the number of requests that the server had received, and answered by a RST.
+/// Name of the number of requests that the server answered by a RST, though it had received them, or
+/// had closed before it ever sent data.
 const UNANSWERED: &str = "unanswered";
 
-/// Counts the requests that the server answered by a RST.
+/// Counts the requests that the server answered by a RST. One that follows its FIN is of the same
+/// end: what comes for a socket that was closed is answered so, without an ACK where it is gone (RFC
+/// 9293 §3.10.7.1).
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (connection, exchange) = (scene.connection, scene.exchange);
+    let has_closed = connection.ending().fin_ns[Side::Server as usize].is_some()
+        && connection.senders[Side::Server as usize].counts().actual_data_bytes == 0;
     let is_unanswered = exchange.outcome == Outcome::Reset { by: Side::Server }
         && exchange.request_seen
         && !exchange.response_seen
-        && was_taken(connection, exchange);
+        && (has_closed || was_taken(connection, exchange));
     shown.add(UNANSWERED, is_unanswered.into());
 }
 

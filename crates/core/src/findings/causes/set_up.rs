@@ -14,6 +14,16 @@ use crate::wire::IcmpErrorKind;
 /// connection.
 pub(in crate::findings) const OLDER_CONNECTIONS: &str = "others";
 
+/// Name of the number of attempts whose first SYN was answered: the listener had room for them.
+pub(in crate::findings) const TAKEN_AT_ONCE: &str = "taken_at_once";
+
+/// Name of the number of attempts whose SYN-ACKs left the server and did not arrive.
+pub(in crate::findings) const UNHEARD_ANSWERS: &str = "unheard_answers";
+
+/// Name of the number of attempts whose SYN-ACKs passed the capture and did not reach the client's
+/// TCP.
+const UNHEARD_BEHIND: &str = "unheard_behind";
+
 /// Returns the host on the path that rejected the SYN by an ICMP error.
 pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Culprit> {
     let endpoint = connection.rejecting_host()?;
@@ -78,7 +88,13 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
     let ttl = scene.connection.senders[Side::Server as usize].ttl();
-    shown.add(IGNORED_ANSWERS, u64::from(setup.is_answer_ignored(ttl)));
+    let is_ignored = setup.is_answer_ignored(ttl);
+    shown.add(IGNORED_ANSWERS, u64::from(is_ignored));
+    shown.add(TAKEN_AT_ONCE, u64::from(setup.is_first_syn_answered()));
+    if !is_ignored && setup.unheard_until_ns().is_some() {
+        let is_here = path.ends_here(Side::Server);
+        shown.add(if is_here { UNHEARD_ANSWERS } else { UNHEARD_BEHIND }, 1);
+    }
     let is_away = setup.ignored_ack(path) && !path.ends_here(Side::Server);
     shown.add("seen_away", u64::from(is_away));
 }

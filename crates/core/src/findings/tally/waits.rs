@@ -2,6 +2,7 @@
 //! for another.
 
 use crate::app::Side;
+use crate::findings::tally::First;
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::model::{Cause, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Path, SimpleExchange};
@@ -98,6 +99,28 @@ impl Waits {
             at_server: matches!(vantage, Vantage::Server | Vantage::Local),
             at_client: matches!(vantage, Vantage::Client | Vantage::Local),
         });
+    }
+
+    /// Lets the wait of `first` begin at `from_ns`: its client had to look up a name, or to try
+    /// another address, before it.
+    pub fn begin_earlier(&mut self, first: &First, from_ns: u64) {
+        let is_of = |it: &&mut Wait| {
+            it.client == first.client && (it.began_ns..=it.asked_ns).contains(&first.start_ns)
+        };
+        if let Some(wait) = self.0.iter_mut().find(is_of) {
+            wait.began_ns = wait.began_ns.min(from_ns);
+            self.0.sort_unstable();
+        } else if first.answered_ns > 0 && self.wants(from_ns) {
+            self.insert(Wait {
+                began_ns: from_ns,
+                asked_ns: first.start_ns,
+                answered_ns: first.answered_ns,
+                ended_ns: first.end_ns(),
+                client: first.client,
+                at_server: matches!(first.vantage, Vantage::Server | Vantage::Local),
+                at_client: first.was_seen_at_client(),
+            });
+        }
     }
 
     /// Records `wait`, if it is one of the earliest.

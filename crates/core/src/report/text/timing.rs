@@ -224,6 +224,13 @@ fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
     if apart > 0 {
         write_unclear(format!("{} more", units::count(apart)));
     }
+    let unseen = at.outcomes.of(OutcomeKind::Unseen);
+    if unseen > 0 {
+        let unseen = units::count(unseen);
+        let text =
+            format!("{unseen} of {whole} were answered, if at all, in the direction not captured");
+        page.paragraph(None, &text, 4);
+    }
     let lines = [credentials(&at.outcomes, at.exchanges), errors(&at.outcomes, at.exchanges)];
     for line in lines.iter().flatten() {
         page.paragraph(None, line, 4);
@@ -268,7 +275,8 @@ fn counted_codes(
 /// Returns the words for an outcome without a complete answer.
 fn incomplete_words(kind: OutcomeKind) -> Option<&'static str> {
     match kind {
-        OutcomeKind::Answered | OutcomeKind::Error | OutcomeKind::Unclear => None,
+        OutcomeKind::Answered | OutcomeKind::Error => None,
+        OutcomeKind::Unclear | OutcomeKind::Unseen => None,
         OutcomeKind::CutShort => Some("cut short"),
         OutcomeKind::Closed => Some("closed before it began"),
         OutcomeKind::Reset => Some("reset"),

@@ -530,8 +530,11 @@ impl Connection {
         let end_ns = match (setup.refused, setup.established_ns()) {
             (_, Some(established_ns)) => established_ns,
             (true, None) => self.ending().reset.map_or(self.last.time_ns, |reset| reset.time_ns),
-            // A client that does not answer the SYN-ACK waits for nothing.
-            (false, None) => setup.syn_last_ns().max(setup.syn_ack_first_ns().unwrap_or(0)),
+            // A client that neither answers the SYN-ACK nor repeats its SYN waits for nothing.
+            (false, None) => {
+                let answered_ns = setup.syn_last_ns().max(setup.syn_ack_first_ns().unwrap_or(0));
+                setup.unheard_until_ns().map_or(answered_ns, |until_ns| answered_ns.max(until_ns))
+            }
         };
         let mut exchange = Exchange {
             kind: "connect".into(),

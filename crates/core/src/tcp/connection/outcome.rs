@@ -17,6 +17,7 @@ impl Connection {
         let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
         let ends_with_it = by == Some(Side::Server) && self.framer.ends_with_connection();
         match by {
+            _ if self.lacks_answers() => Outcome::Unseen,
             // A handshake without a request is complete.
             _ if self.timeline.may_be_over() || self.timeline.is_ready() => Outcome::Answered,
             _ if has_begun && ends_with_it => Outcome::Answered,
@@ -27,6 +28,13 @@ impl Connection {
             Some(by) => Outcome::Closed { by },
             None => Outcome::Open,
         }
+    }
+
+    /// Returns whether the response to the request in progress would be in a direction of which the
+    /// capture has no packet.
+    pub(super) fn lacks_answers(&self) -> bool {
+        let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        !has_begun && !self.senders[Side::Server as usize].seen()
     }
 
     /// Returns what the server owes for the client's last message, when a side closes or the capture

@@ -152,6 +152,7 @@ impl Connection {
             }
             let unacknowledged = side == Side::Client && self.unacknowledged_request().is_some();
             let outcome = match () {
+                () if self.lacks_answers() => Outcome::Unseen,
                 () if over => Outcome::Answered,
                 () if unacknowledged => Outcome::Unacknowledged,
                 () => Outcome::Reset { by: side },

@@ -85,8 +85,9 @@ pub struct LastPacket {
     pub ttl: u8,
 }
 
-/// Unit of `time`, ns. It is a power of two because it is used for every packet.
-const TICK_NS: u64 = 1 << 10;
+/// Unit of `time`, ns: that of most captures, so that a time between two packets does not depend on when
+/// the first of them was captured.
+const TICK_NS: u64 = 1_000;
 
 fn ticks(segment: &Segment) -> u32 {
     (segment.time_ns / TICK_NS) as u32
@@ -169,6 +170,16 @@ mod tests {
     #[test]
     fn a_copy_comes_sooner_than_a_repetition() {
         assert!(is_copy_after(3 * MS / 2, 0, 64) && !is_copy_after(3 * MS, 0, 64));
+    }
+
+    #[test]
+    fn age_of_a_packet_does_not_depend_on_the_time_of_day() {
+        let age_ns = |at_ms: u64| {
+            let first = Segment { time_ns: at_ms * MS, ..Segment::default() };
+            let again = Segment { time_ns: first.time_ns + 2_000_578, ..first };
+            LastPacket::default().after(&first).age_ns(&again)
+        };
+        assert!((1..=1_024).all(|at_ms| age_ns(at_ms) == 2_000_000));
     }
 
     #[test]

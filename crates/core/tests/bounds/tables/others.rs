@@ -58,6 +58,21 @@ pub fn others() -> Vec<Hostile> {
             pcap
         })
         .open(|size| size * MANY),
+        Hostile::one("ARP requests and replies", |size| {
+            let mut pcap = Pcap::of_link(1);
+            for n in 0..(MANY * size) as u32 {
+                let (asking, about) = (SERVER.to_be_bytes(), host(n).to_be_bytes());
+                let ethernet = [&[2; 12][..], &[8, 6]].concat();
+                for (operation, mac) in
+                    [(1, [2; 6]), (2, [4; 6]), (2, [6, 6, about[0], 6, about[2], about[3]])]
+                {
+                    let (from, to) = if operation == 1 { (asking, about) } else { (about, asking) };
+                    let head = [0, 1, 8, 0, 6, 4, 0, operation];
+                    pcap.frame(&[&ethernet[..], &head, &mac, &from, &[2; 6], &to].concat());
+                }
+            }
+            pcap
+        }),
     ];
     // Each protocol of IP, and each link type, with bytes that may begin anything.
     all.push(Hostile::one("every protocol of IP", |size| {
