@@ -6,6 +6,8 @@ use crate::app::{LINE_TOKENS, METHODS, is_method_byte, known_products, status_li
 
 /// Fields whose values determine where messages end, and what their senders wait for.
 const FRAMING_FIELDS: [&str; 4] = ["Transfer-Encoding", "Expect", "Upgrade", "Connection"];
+/// Fields whose value is a number.
+const NUMBERS: [&str; 2] = ["Content-Length", "Retry-After"];
 /// Fields that name the software of a side.
 const SOFTWARE_FIELDS: [&str; 2] = ["Server", "User-Agent"];
 /// Field names that do not identify their users (RFC 9110, RFC 6265).
@@ -100,7 +102,7 @@ fn field(line: &mut [u8], colon: usize, names: &Names) {
     let (name, value) = line.split_at_mut(colon);
     let value = &mut value[1..];
     let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-    if is(&"Content-Length") {
+    if NUMBERS.iter().any(is) {
         if !value.trim_ascii().iter().all(u8::is_ascii_digit) {
             fill(value);
         }

@@ -17,6 +17,7 @@
 //! time and in any order, if at all; methods with no-wait; and what the server asks of the client.
 //! Channels are independent of each other, so that a request is followed only while no other waits.
 
+use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
@@ -49,6 +50,10 @@ const CONNECTION_SECURE: Method = (10, 20);
 const CONNECTION_TUNE: Method = (10, 30);
 const CONNECTION_CLOSE: Method = (10, 50);
 const CHANNEL_CLOSE: Method = (20, 40);
+/// Bytes of a reply code.
+const REPLY_CODE_BYTES: usize = 2;
+/// The least reply code that is an error (§1.2): 200 is success.
+const ERROR_MIN: u16 = 300;
 const BASIC_GET_OK: Method = (60, 71);
 const BASIC_GET_EMPTY: Method = (60, 72);
 
@@ -156,8 +161,13 @@ pub(crate) fn skeleton(side: Side, framing: &[u8], head: &mut [u8]) {
     let request = REQUESTS.iter().find(|it| side == Side::Client && Ok(it.method) == asked);
     let mut at = 4.min(head.len());
     let Some(&Request { no_wait: Some((before, strings, _)), .. }) = request else {
-        // A content header has the size of its body.
-        let kept = if kind == frame::CONTENT_HEADER { CONTENT_PEEK.min(head.len()) } else { at };
+        // A content header has the size of its body, a close of the server a reply code.
+        let is_close = matches!(asked, Ok(CONNECTION_CLOSE | CHANNEL_CLOSE));
+        let kept = match (kind, side) {
+            (frame::CONTENT_HEADER, _) => CONTENT_PEEK.min(head.len()),
+            (_, Side::Server) if is_close => (at + REPLY_CODE_BYTES).min(head.len()),
+            _ => at,
+        };
         return head[kept..].fill(0);
     };
     let mut blank = |from: usize, to: usize| {
@@ -209,7 +219,7 @@ impl Amqp {
     }
 
     fn server_method(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
-        let (reply, _) = method(head)?;
+        let (reply, arguments) = method(head)?;
         let frame = &mut self.frames[1];
         let answers = self.waiting.is_some_and(|(channel, asked)| match reply {
             CONNECTION_CLOSE => true,
@@ -222,6 +232,12 @@ impl Amqp {
         }
         self.waiting = None;
         feed.response_start();
+        if matches!(reply, CONNECTION_CLOSE | CHANNEL_CLOSE)
+            && let Some(code) = arguments.first_chunk().map(|it| u16::from_be_bytes(*it))
+            && code >= ERROR_MIN
+        {
+            feed.error(ErrorCode::Amqp(code));
+        }
         if reply == BASIC_GET_OK {
             self.content = Some(Content { channel: frame.channel, left: None });
         } else {

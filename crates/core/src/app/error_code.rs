@@ -1,5 +1,6 @@
 //! The codes with which responses report errors.
 
+use super::dialogue::Service;
 use super::mark::Side;
 use std::fmt;
 
@@ -37,6 +38,10 @@ const REDIS_CODES: [&[u8]; 22] = [
     b"NOTBUSY",
 ];
 
+/// Text of the error with which Redis refuses a connection beyond `maxclients`, after its `-`
+/// (`src/networking.c`).
+const REDIS_CLIENTS: &[u8] = b"ERR max number of clients reached";
+
 /// Returns the code at the beginning of a Redis error, after its `-`, if it is one of Redis itself.
 pub(crate) fn redis_code(message: &[u8]) -> Option<&[u8]> {
     let is_space = |byte: &u8| byte.is_ascii_whitespace();
@@ -61,6 +66,16 @@ pub enum ErrorCode {
     Mysql(u16),
     /// First word of a Redis error (`ERR`, `WRONGTYPE`), padded with zeros.
     Redis([u8; WORD_BYTES]),
+    /// The error with which Redis refuses a connection beyond `maxclients`.
+    RedisClients,
+    /// Error code of an RST_STREAM or GOAWAY frame of HTTP/2, below 256 (RFC 9113 §7).
+    Http2(u8),
+    /// Return code of MQTT 3.1.1 (§3.2.2.3), 1 to 5, or reason code of MQTT 5.0 (§2.4), 128 or more.
+    Mqtt(u8),
+    /// Reply code of AMQP 0-9-1 (§1.2), 300 or more.
+    Amqp(u16),
+    /// A reply to a command of SMTP, FTP, POP3 or IMAP.
+    Reply(Service, u16),
     /// A fatal TLS alert (RFC 8446 §6): the side that sent it refuses the handshake.
     TlsAlert {
         /// The side that sent it.
@@ -102,6 +117,9 @@ impl ErrorCode {
 
     /// Returns the error of a Redis reply, after its `-`; `None` for a redirection.
     pub(super) fn of_redis(message: &[u8]) -> Option<Self> {
+        if message.starts_with(REDIS_CLIENTS) {
+            return Some(Self::RedisClients);
+        }
         let word = redis_code(message).unwrap_or(b"ERR");
         if REDIRECTIONS.contains(&word) {
             return None;
@@ -154,35 +172,6 @@ impl ErrorCode {
         })
     }
 
-    /// Returns whether the error is the server's own, as it states, and not the request's.
-    pub fn is_of_server(self) -> bool {
-        match self {
-            Self::Http(status) => status >= 500,
-            // UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE,
-            // DATA_LOSS (grpc.io, "Status codes").
-            Self::Grpc(status) => matches!(status, 2 | 4 | 8 | 12..=15),
-            // A failed handshake leaves nothing to ask for.
-            Self::TlsAlert { .. } | Self::NoTls => true,
-            // Insufficient resources, operator intervention, system error, internal error
-            // (PostgreSQL, appendix A).
-            Self::SqlState([b'5', b'3' | b'7' | b'8', ..] | [b'X', b'X', ..]) => true,
-            // ER_CON_COUNT_ERROR, ER_OUT_OF_RESOURCES, ER_SERVER_SHUTDOWN, ER_HOST_IS_BLOCKED,
-            // ER_TOO_MANY_USER_CONNECTIONS, ER_LOCK_WAIT_TIMEOUT (MySQL, "Server Error Message Reference").
-            Self::Mysql(1040 | 1041 | 1053 | 1129 | 1203 | 1205) => true,
-            _ => false,
-        }
-    }
-
-    /// Returns whether a service that works would have answered the same request without it: even
-    /// one such answer is a failure. A status that says that the server does not know what it is
-    /// asked for is none.
-    pub fn is_failure(self) -> bool {
-        match self {
-            Self::Http(501 | 505) | Self::Grpc(12) | Self::TlsAlert { .. } => false,
-            _ => self.is_of_server(),
-        }
-    }
-
     /// Returns whether the response asks for credentials, with which the client repeats the
     /// request (RFC 9110 §11).
     pub fn is_challenge(self) -> bool {
@@ -201,6 +190,17 @@ impl fmt::Display for ErrorCode {
                 let end = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
                 f.write_str(&String::from_utf8_lossy(word.get(..end).unwrap_or_default()))
             }
+            Self::RedisClients => f.write_str("ERR max number of clients reached"),
+            Self::Http2(code) => match http2_name(*code) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "HTTP/2 error {code}"),
+            },
+            Self::Mqtt(code) => match mqtt_name(*code) {
+                Some(name) => write!(f, "MQTT {code}, {name}"),
+                None => write!(f, "MQTT {code}"),
+            },
+            Self::Amqp(code) => write!(f, "AMQP {code}"),
+            Self::Reply(service, code) => service.write(*code, f),
             Self::TlsAlert { description, .. } => match alert_name(*description) {
                 Some(name) => write!(f, "alert {name}"),
                 None => write!(f, "alert {description}"),
@@ -208,6 +208,55 @@ impl fmt::Display for ErrorCode {
             Self::NoTls => f.write_str("no TLS"),
         }
     }
+}
+
+/// Returns the name of an error code of HTTP/2 (RFC 9113 §7).
+fn http2_name(code: u8) -> Option<&'static str> {
+    Some(match code {
+        1 => "PROTOCOL_ERROR",
+        2 => "INTERNAL_ERROR",
+        3 => "FLOW_CONTROL_ERROR",
+        4 => "SETTINGS_TIMEOUT",
+        5 => "STREAM_CLOSED",
+        6 => "FRAME_SIZE_ERROR",
+        7 => "REFUSED_STREAM",
+        8 => "CANCEL",
+        9 => "COMPRESSION_ERROR",
+        10 => "CONNECT_ERROR",
+        11 => "ENHANCE_YOUR_CALM",
+        12 => "INADEQUATE_SECURITY",
+        13 => "HTTP_1_1_REQUIRED",
+        _ => return None,
+    })
+}
+
+/// Returns the meaning of the most frequent codes of MQTT (3.1.1 §3.2.2.3, 5.0 §2.4).
+fn mqtt_name(code: u8) -> Option<&'static str> {
+    Some(match code {
+        1 | 0x84 => "protocol version not supported",
+        2 | 0x85 => "client identifier rejected",
+        3 | 0x88 => "server unavailable",
+        4 | 0x86 => "bad user name or password",
+        5 | 0x87 => "not authorized",
+        0x80 => "unspecified error",
+        0x81 => "malformed packet",
+        0x82 => "protocol error",
+        0x83 => "implementation specific error",
+        0x89 => "server busy",
+        0x8a => "banned",
+        0x8b => "server shutting down",
+        0x8c => "bad authentication method",
+        0x8d => "keep alive timeout",
+        0x8e => "session taken over",
+        0x8f => "topic filter invalid",
+        0x90 => "topic name invalid",
+        0x95 => "packet too large",
+        0x97 => "quota exceeded",
+        0x9c => "use another server",
+        0x9d => "server moved",
+        0x9f => "connection rate exceeded",
+        _ => return None,
+    })
 }
 
 /// Returns the name of a TLS alert (RFC 8446 §6).
@@ -275,16 +324,6 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_the_servers_if_its_code_says_so() {
-        let of = |code: &[u8; 5]| ErrorCode::SqlState(*code).is_of_server();
-        assert!(of(b"53300") && of(b"57P03") && of(b"XX000"));
-        assert!(!of(b"28P01") && !of(b"42601") && !of(b"23505"));
-        assert!(ErrorCode::Mysql(1040).is_of_server() && !ErrorCode::Mysql(1045).is_of_server());
-        assert!(ErrorCode::Http(503).is_failure() && !ErrorCode::Http(501).is_failure());
-        assert!(!ErrorCode::Http(404).is_failure() && !ErrorCode::Grpc(12).is_failure());
-    }
-
-    #[test]
     fn a_fatal_error_of_postgres_ends_its_session() {
         assert!(ErrorCode::ends_postgres(b"SFATAL\0VFATAL\0C53300\0Mtoo many\0"));
         assert!(ErrorCode::ends_postgres(b"SSCHWERWIEGEND\0VFATAL\0C28P01\0"));
@@ -303,6 +342,8 @@ mod tests {
             assert_eq!(shown(ErrorCode::of_redis(text)).as_deref(), Some("ERR"));
         }
         assert_eq!(shown(ErrorCode::of_redis(b"")).as_deref(), Some("ERR"));
+        let full = ErrorCode::of_redis(b"ERR max number of clients reached");
+        assert_eq!(full, Some(ErrorCode::RedisClients));
         let cut = ErrorCode::of_postgres(b"SERROR\0C42<p\0");
         assert_eq!(cut.to_string(), "SQLSTATE XX000");
     }

@@ -357,6 +357,13 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// Marks the delay, seconds, after which the response in progress asks the client to try again.
+    pub fn retry_after(&mut self, seconds: u32) {
+        if self.exchanges.responding {
+            self.mark(Mark::RetryAfter { seconds });
+        }
+    }
+
     /// Marks an error that ends the TLS handshake.
     pub fn handshake_error(&mut self, code: ErrorCode) {
         if self.exchanges.handshake == Handshake::Started {

@@ -1,5 +1,8 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
+mod spoken;
+
+use super::dialogue::Dialogue;
 use super::exchanges::{Exchanges, Feed, Lost};
 use super::frames::{Frames, is_keepalive};
 use super::http::Http;
@@ -67,21 +70,10 @@ pub struct Framer {
     hunting: bool,
     /// The side that sent the last bytes, while no protocol is known.
     last: Option<Side>,
-    replies: Replies,
-}
-
-/// Replies that begin with a number (RFC 959 §4.2), as far as the server has sent any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Replies {
-    /// The server has sent nothing.
-    #[default]
-    Unseen,
-    /// The server greets otherwise.
-    Other,
-    /// The server greets with 120 or 220, and its last reply ended a command.
-    Final,
-    /// The server's last reply was a preliminary one: the final one follows.
-    Preliminary,
+    /// Commands and replies, if the server greets like a server of them.
+    dialogue: Option<Box<Dialogue>>,
+    /// Either side has sent something.
+    begun: bool,
 }
 
 impl Framer {
@@ -96,7 +88,8 @@ impl Framer {
             protocol: Protocol::Turns,
             hunting: mid_stream,
             last: None,
-            replies: Replies::default(),
+            dialogue: None,
+            begun: false,
         }
     }
 
@@ -122,7 +115,8 @@ impl Framer {
     /// Returns the bytes of heap memory in use, without parts of messages that are being assembled,
     /// whose size is bounded.
     pub fn heap_bytes(&self) -> usize {
-        self.machine.heap_bytes() + self.exchanges.heap_bytes()
+        let dialogue = self.dialogue.as_ref().map_or(0, |it| size_of_val(&**it));
+        self.machine.heap_bytes() + self.exchanges.heap_bytes() + dialogue
     }
 
     /// Records that `from` is in the middle of a message that began before the capture.
@@ -222,31 +216,6 @@ impl Framer {
     #[inline]
     pub fn set_late(&mut self, late: bool) {
         self.exchanges.late = late;
-    }
-
-    /// Returns whether the server has sent only a preliminary reply to the last command of FTP (RFC
-    /// 959 §4.2): the client waits for the final one, and the data goes over another connection.
-    pub fn owes_final_reply(&self) -> bool {
-        self.replies == Replies::Preliminary && self.protocol == Protocol::Turns
-    }
-
-    /// Follows the replies of a server whose protocol is not known.
-    fn follow_replies(&mut self, from: Side, bytes: &[u8]) {
-        let text = bytes.strip_suffix(b"\r\n").unwrap_or(bytes);
-        let last = text.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
-        self.replies = match (from, self.replies, last) {
-            (_, Replies::Other, _) => Replies::Other,
-            (Side::Client, Replies::Preliminary, _) => Replies::Final,
-            (Side::Client, replies, _) => replies,
-            (Side::Server, Replies::Unseen, [b'1' | b'2', b'2', b'0', b' ' | b'-', ..]) => {
-                Replies::Final
-            }
-            (Side::Server, Replies::Unseen, _) => Replies::Other,
-            (Side::Server, _, [b'1', b'0'..=b'5', b'0'..=b'9', b' ' | b'-', ..]) => {
-                Replies::Preliminary
-            }
-            (Side::Server, ..) => Replies::Final,
-        };
     }
 
     /// Returns whether the last push belongs to no exchange: nothing requested it and nothing waits
@@ -391,12 +360,20 @@ impl Framer {
             *skip -= total;
             return;
         }
-        if self.protocol == Protocol::Turns && self.replies != Replies::Other {
-            self.follow_replies(from, bytes);
+        if total == 0 {
+            return;
         }
-        if total > 0 {
-            self.run(from, bytes, missing, None, known, on);
+        if self.begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
+            return self.run(from, bytes, missing, None, known, on);
         }
+        let ends_unasked = self.dialogue.as_ref().is_some_and(|it| it.ends_unasked(bytes));
+        if from == Side::Server && ends_unasked {
+            self.exchanges.set_aside = true;
+            return;
+        }
+        let said = self.listen(from, bytes, missing);
+        self.run(from, bytes, missing, None, known, on);
+        self.mark_said(bytes, said, known, on);
     }
 
     fn run(

@@ -9,7 +9,7 @@ use super::error_code::ErrorCode;
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
-use super::streams::{Frame, Streams};
+use super::streams::{Frame, GOAWAY, Streams};
 
 /// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n` (RFC 9113 §3.4).
 const PREFACE_BYTES: u64 = 24;
@@ -52,7 +52,7 @@ pub(super) struct Frames {
     reading: Option<Reading>,
 }
 
-/// An HTTP/2 frame whose first bytes have to be read.
+/// An HTTP/2 frame, or a packet of MQTT, whose first bytes have to be read.
 #[derive(Clone)]
 struct Reading {
     frame: Frame,
@@ -249,7 +249,13 @@ impl Frames {
         if taken.len() < lacks {
             return None;
         }
-        self.finish_reading(true, &mut |code| feed.error(code))
+        let ends_all = self.format == Format::Http2 && reading.frame.kind == GOAWAY;
+        self.finish_reading(true, &mut |code| {
+            if ends_all {
+                feed.turn(Side::Server);
+            }
+            feed.error(code);
+        })
     }
 
     /// Evaluates the gathered bytes, if they are complete. Returns the number of bytes of the frame
@@ -261,6 +267,10 @@ impl Frames {
     ) -> Option<u64> {
         let Reading { frame, bytes, wanted } = self.reading.take()?;
         let payload = Some(&bytes[..]).filter(|_| is_whole);
+        if self.format == Format::Mqtt {
+            payload.and_then(|payload| mqtt_error(frame.kind, payload)).map(on_error);
+            return Some(u64::from(frame.payload_bytes) - wanted as u64);
+        }
         self.readers[Side::Server as usize].ends_response |=
             self.streams.read(&frame, payload, on_error);
         Some(u64::from(frame.payload_bytes) - wanted as u64)
@@ -284,6 +294,37 @@ const PUBLISH: u8 = 3;
 /// Control packet types of a broker that answer requests: CONNACK, PUBACK, PUBREC, SUBACK,
 /// UNSUBACK, PINGRESP.
 const ANSWERS: [u8; 6] = [2, 4, 5, 9, 11, 13];
+
+/// Packets of a broker that state a code (MQTT 3.1.1 §3.2.2.3, §3.9.3; MQTT 5.0 §3.2.2.2, §3.4.2.1,
+/// §3.5.2.1, §3.9.3, §3.14.2.1).
+const CONNACK: u8 = 2;
+const PUBACK: u8 = 4;
+const PUBREC: u8 = 5;
+const SUBACK: u8 = 9;
+const DISCONNECT: u8 = 14;
+/// The least reason code that is an error (MQTT 5.0 §2.4), and the only one of a SUBACK of 3.1.1.
+const ERROR_MIN: u8 = 0x80;
+
+/// Returns the number of bytes up to the code that a packet of a broker states, after its header; 0 if
+/// it states none. A SUBACK is read if it is about one subscription: then the code is its last byte, in
+/// either version.
+fn mqtt_wanted(kind: u8, payload_bytes: u32) -> usize {
+    match (kind, payload_bytes) {
+        (CONNACK, 2..) => 2,
+        (PUBACK | PUBREC, 3..) => 3,
+        (SUBACK, 3) => 3,
+        (SUBACK, 4) => 4,
+        (DISCONNECT, 1..) => 1,
+        _ => 0,
+    }
+}
+
+/// Returns the error that a packet of a broker reports, of which `payload` is the part up to the code.
+fn mqtt_error(kind: u8, payload: &[u8]) -> Option<ErrorCode> {
+    let code = *payload.last()?;
+    let is_error = if kind == CONNACK { code != 0 } else { code >= ERROR_MIN };
+    is_error.then_some(ErrorCode::Mqtt(code))
+}
 
 /// Returns whether `bytes` are a ping or a pong of WebSocket (RFC 6455 §5.5) that keeps a
 /// connection open: complete, without payload, and masked if a client sent it.
@@ -337,7 +378,9 @@ impl Frames {
                 feed.kind(&(*name).into());
                 self.readers[from as usize].ends_request = true;
             }
-            (Side::Server, _) if ANSWERS.contains(&kind) => {
+            (Side::Server, _)
+                if ANSWERS.contains(&kind) || kind == DISCONNECT && feed.is_waiting() =>
+            {
                 feed.request_end();
                 feed.response_start();
                 self.readers[from as usize].ends_response = true;
@@ -346,7 +389,13 @@ impl Frames {
             _ => feed.aside(),
         }
         let parts = length.iter().rev();
-        Ok(parts.fold(0, |sum, byte| sum << 7 | u64::from(byte & 0x7f)))
+        let payload_bytes = parts.fold(0, |sum, byte| sum << 7 | u32::from(byte & 0x7f));
+        let wanted = mqtt_wanted(kind, payload_bytes);
+        if self.readers[from as usize].ends_response && wanted > 0 {
+            let frame = Frame { kind, payload_bytes, ..Frame::default() };
+            self.reading = Some(Reading { frame, bytes: Vec::new(), wanted });
+        }
+        Ok(payload_bytes.into())
     }
 }
 

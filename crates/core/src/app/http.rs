@@ -370,6 +370,12 @@ impl MessageReader {
                     return Next::More;
                 }
                 feed.response_header_end(header.status);
+                // RFC 9110 §15.6.4, RFC 6585 §4: other statuses with this field are no refusals.
+                if let Some(seconds) = header.retry_after_s
+                    && matches!(header.status, 429 | 503)
+                {
+                    feed.retry_after(seconds);
+                }
                 let tunnel = feed.answering() == RequestFlags::CONNECT && header.status < 300;
                 if tunnel || header.status == 101 {
                     feed.response_end();

@@ -21,6 +21,8 @@ pub(super) struct Header {
     pub is_web_socket: bool,
     /// `true` for `Upgrade: h2c` (RFC 7540 §3.2).
     pub is_h2c: bool,
+    /// The delay that `Retry-After` states, seconds; one that is stated as a date is not read.
+    pub retry_after_s: Option<u32>,
 }
 
 /// An optional length in the space of a `u64`: there are two for every open connection.
@@ -72,7 +74,8 @@ impl Header {
             || self.chunked
             || self.other_coding
             || self.expects_continue
-            || self.is_event_stream;
+            || self.is_event_stream
+            || self.retry_after_s.is_some();
         if special {
             return None;
         }
@@ -106,6 +109,11 @@ impl Header {
             Some(b'u') if is(line, b"Upgrade") => {
                 self.is_web_socket = value(7).eq_ignore_ascii_case(b"websocket");
                 self.is_h2c = value(7).eq_ignore_ascii_case(b"h2c");
+                Field::Other
+            }
+            // RFC 9110 §10.2.3.
+            Some(b'r') if is(line, b"Retry-After") => {
+                self.retry_after_s = decimal(value(11)).and_then(|it| u32::try_from(it).ok());
                 Field::Other
             }
             Some(b't') if is(line, b"Transfer-Encoding") => {

@@ -131,6 +131,12 @@ pub enum Mark<'a> {
     /// The response in progress, or a message of the TLS handshake in progress, reports an error.
     /// The codes of HTTP/1 are those of `ResponseHeaderEnd` and `Response`.
     Error(ErrorCode),
+    /// The response in progress, which refuses the request for now, states when the client may try
+    /// again (RFC 9110 §10.2.3).
+    RetryAfter {
+        /// The delay, seconds.
+        seconds: u32,
+    },
     /// The response is complete. It is never marked if the protocol does not show it (turns): the
     /// response then ends with its last byte before the next request.
     ResponseEnd,

@@ -16,7 +16,7 @@
 //!    then `RequestEnd`. Requests do not overlap: before the next `RequestStart` comes the
 //!    `RequestEnd` of the one before. Only at the end of the capture may a request lack its end.
 //! 2. A response is `ResponseStart`, at most one `ResponseHeaderEnd`, at most one `ResponseEnd`;
-//!    `Error` may come between them. (That of a TLS handshake comes without a response.)
+//!    `Error` and `RetryAfter` may come between them. (That of a TLS handshake comes without a response.)
 //!    Responses do not overlap: `ResponseStart` answers the oldest unanswered request, and a
 //!    response without `ResponseEnd` ends with the last server byte before the next one's start.
 //!    A `ResponseStart` with no unanswered request begins an unsolicited message of the server.
@@ -35,8 +35,11 @@
 //!    is that of a pipelined request: the ends of both are known.
 
 mod amqp;
+mod commands;
+mod dialogue;
 mod dns;
 mod error_code;
+mod error_subject;
 mod exchanges;
 mod framer;
 mod frames;
@@ -69,8 +72,11 @@ mod tls;
 mod words;
 
 pub(crate) use amqp::skeleton as amqp_skeleton;
+pub(crate) use commands::LOGINS;
+pub use dialogue::{Refused, Service};
 pub use error_code::ErrorCode;
 pub(crate) use error_code::redis_code;
+pub use error_subject::Subject;
 pub use framer::Framer;
 pub(crate) use framer::Part;
 pub(crate) use hello::skeleton as hello_skeleton;

@@ -57,6 +57,7 @@ const SERVER_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Http1, http_response),
     (Protocol::Tls, tls_record),
     (Protocol::Mysql, mysql_greeting),
+    (Protocol::Mysql, mysql_refusal),
     (Protocol::Amqp, amqp_frame),
     (Protocol::Http2, http2_settings),
 ];
@@ -382,6 +383,27 @@ pub(super) fn mysql_greeting(prefix: &[u8], hint: Hint) -> Verdict {
         [_, _, _, _, version, ..] if version != 10 => Verdict::No,
         [_, _, _, _, _, digit, ..] if digit.is_ascii_digit() => Verdict::Yes,
         [_, _, _, _, _, _, ..] => Verdict::No,
+        _ => Verdict::Maybe,
+    }
+}
+
+/// Recognises an ERR packet in place of the greeting, with the number of an error of the server and a
+/// text (MySQL, "Connection Phase", "ERR_Packet"; "Error Message Components").
+pub(super) fn mysql_refusal(prefix: &[u8], hint: Hint) -> Verdict {
+    const NUMBERS: std::ops::Range<u16> = 1000..5000;
+    match *prefix {
+        _ if hint.mid_stream => Verdict::No,
+        [_, high, ..] if high > 1 => Verdict::No,
+        [_, _, high, ..] if high > 0 => Verdict::No,
+        [_, _, _, sequence, ..] if sequence > 0 => Verdict::No,
+        [_, _, _, _, kind, ..] if kind != 0xff => Verdict::No,
+        [_, _, _, _, _, low, high, ..] if !NUMBERS.contains(&u16::from_le_bytes([low, high])) => {
+            Verdict::No
+        }
+        [_, _, _, _, _, _, _, text, ..] => match text == b'#' || text.is_ascii_alphabetic() {
+            true => Verdict::Yes,
+            false => Verdict::No,
+        },
         _ => Verdict::Maybe,
     }
 }

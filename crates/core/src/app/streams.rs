@@ -8,6 +8,7 @@
 //! ```text
 //! idle ── HEADERS of the client, odd number ─► waited for ─┬─ END_STREAM of the server ──► closed
 //!                                                          ├─ RST_STREAM of either side ─► closed
+//!                                                          ├─ GOAWAY with an error ──────► closed
 //!                                                          └─ first message or event ────► streaming
 //! streaming ── DATA of the client: the next message ─► waited for
 //! ```
@@ -23,6 +24,7 @@ pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const PUSH_PROMISE: u8 = 5;
+pub(super) const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 
 const END_STREAM: u8 = 1;
@@ -31,6 +33,12 @@ const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
 /// Bytes of the priority before a header block (RFC 9113 §6.2).
 const PRIORITY_BYTES: usize = 5;
+
+/// Bytes of an error code, and those of GOAWAY up to its end (RFC 9113 §6.4, §6.8).
+const RST_STREAM_BYTES: u32 = 4;
+const GOAWAY_BYTES: u32 = 8;
+/// Code of an error without a known code (RFC 9113 §7).
+const INTERNAL_ERROR: u8 = 2;
 
 /// Bytes before each gRPC message: a compression flag and the length.
 const PREFIX_BYTES: u32 = 5;
@@ -140,14 +148,23 @@ impl Streams {
     pub fn take_server_frame(&mut self, frame: &Frame, feed: &mut Feed<'_>) -> bool {
         match frame.kind {
             DATA | HEADERS | CONTINUATION if self.is_awaited(frame) => feed.turn(Side::Server),
+            // The code follows: `read` ends the stream.
+            RST_STREAM if self.is_waited(frame.stream) => {
+                feed.turn(Side::Server);
+                return false;
+            }
             _ => feed.aside(),
         }
         (frame.ends_stream() || frame.kind == RST_STREAM) && self.end(frame.stream)
     }
 
+    fn is_waited(&self, stream: u32) -> bool {
+        self.waited.binary_search(&stream).is_ok()
+    }
+
     /// Returns whether the server's `frame` carries data for which the client waits.
     fn is_awaited(&mut self, frame: &Frame) -> bool {
-        if self.waited.binary_search(&frame.stream).is_err() {
+        if !self.is_waited(frame.stream) {
             return false;
         }
         let Some(piece) = self.answer(frame.stream) else { return true };
@@ -209,13 +226,15 @@ impl Streams {
                 0
             }
             DATA if begins_message => frame.payload_bytes.min(PREFIX_BYTES),
+            RST_STREAM if self.is_waited(frame.stream) => frame.payload_bytes.min(RST_STREAM_BYTES),
+            GOAWAY if !self.waited.is_empty() => frame.payload_bytes.min(GOAWAY_BYTES),
             _ => 0,
         }
     }
 
     /// Reads the wanted bytes of `frame`; `payload` is `None` if they were not captured. Returns
     /// whether the response for which the client waits ends with the frame. `on_error` receives the
-    /// error of a turn with one stream.
+    /// error of a turn with one stream, or of all streams.
     pub fn read(
         &mut self,
         frame: &Frame,
@@ -231,6 +250,22 @@ impl Streams {
                 return self.announce(frame, announced.content);
             }
             (HEADERS, None) => self.headers.lose(),
+            (RST_STREAM, payload) => {
+                if let Some(code) = payload.and_then(error_code).filter(|_| self.is_alone) {
+                    on_error(code);
+                }
+                return self.end(frame.stream);
+            }
+            // Without an error this is a graceful end: the streams below the last one go on (§6.8).
+            (GOAWAY, payload) => {
+                let Some(code) = payload.and_then(|it| error_code(it.get(4..)?)) else {
+                    return false;
+                };
+                on_error(code);
+                self.answers.clear();
+                self.waited.clear();
+                return true;
+            }
             (_, Some(&[0 | 1, l1, l2, l3, l4])) if !frame.has(PADDED) => {
                 let message = u64::from(u32::from_be_bytes([l1, l2, l3, l4]));
                 let all = message + u64::from(PREFIX_BYTES);
@@ -260,6 +295,12 @@ impl Streams {
         self.answers.push((frame.stream, piece));
         piece == Piece::Later && self.close(frame.stream)
     }
+}
+
+/// Returns the error at the beginning of `payload`, unless it is NO_ERROR.
+fn error_code(payload: &[u8]) -> Option<ErrorCode> {
+    let code = payload.first_chunk().map(|it| u32::from_be_bytes(*it))?;
+    (code != 0).then(|| ErrorCode::Http2(u8::try_from(code).unwrap_or(INTERNAL_ERROR)))
 }
 
 /// Returns the header block in the payload of `frame`.

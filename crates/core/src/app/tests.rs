@@ -4,6 +4,7 @@ use super::{Framer, KnownHeaders, Mark, Protocol, Side, Stated};
 
 mod brokers;
 mod databases;
+mod dialogues;
 mod frames;
 mod http;
 mod order;
@@ -91,6 +92,7 @@ fn show(mark: Mark<'_>) -> String {
         Mark::RequestHeaderEnd { .. } => "header".into(),
         Mark::ResponseHeaderEnd { status } => format!("header {status}"),
         Mark::Error(code) => format!("error {code}"),
+        Mark::RetryAfter { seconds } => format!("retry after {seconds}"),
         Mark::Interim { status } => format!("interim {status}"),
         Mark::HandshakeStart => "handshake".into(),
         Mark::HandshakeEnd { resumed, certificate_bytes, .. } => {
@@ -126,5 +128,5 @@ fn turns_are_changes_of_direction() {
 #[test]
 fn a_server_that_greets_answers_no_request() {
     let pushes: &[Push] = &[(S, b"220 ready\r\n", 0), (C, b"EHLO x\r\n", 0), (S, b"250 x\r\n", 0)];
-    assert_eq!(story(25, pushes), "response, request, /request, response");
+    assert_eq!(story(25, pushes), "response, request, [EHLO], /request, response");
 }

@@ -37,7 +37,7 @@ use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::{DNS_PORT, Lookup};
 use crate::findings::attempts::Syns;
-use crate::findings::causes::rules;
+use crate::findings::causes::{error_responses, rules};
 use crate::findings::fallback::Unanswered;
 use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
@@ -318,7 +318,13 @@ impl Sink for Tally {
             let mut left = connection.totals.causes[side as usize];
             while let Some(&cause) = Cause::ALL.get(left.trailing_zeros() as usize) {
                 let key = Key::of(cause, side, connection).within(place);
-                self.causes.at(&key).connections += 1;
+                let tally = self.causes.at(&key);
+                tally.connections += 1;
+                if cause == Cause::ErrorResponses
+                    && let Some(refused) = connection.refused()
+                {
+                    error_responses::add_refused(refused, &mut tally.shown);
+                }
                 left &= left - 1;
             }
         }

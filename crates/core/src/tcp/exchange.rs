@@ -105,6 +105,8 @@ pub struct Exchange {
     pub outcome: Outcome,
     /// The error that the response, or an alert in the TLS handshake, reports.
     pub(super) error: Option<ErrorCode>,
+    /// Delay after which the response asks the client to try again, seconds.
+    pub retry_after_s: Option<u32>,
     /// Time for which the connection was idle before the exchange, ns; 0 for the first exchange.
     pub idle_ns: u64,
     /// The exchange includes the connection's set-up.

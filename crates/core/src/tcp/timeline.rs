@@ -325,6 +325,11 @@ impl Timeline {
             }
             Mark::ResponseHeaderEnd { status } => self.error(ErrorCode::of_http(status)),
             Mark::Error(code) => self.error(Some(code)),
+            Mark::RetryAfter { seconds } => {
+                if let Some(exchange) = self.oldest_incomplete() {
+                    exchange.retry_after_s = Some(seconds);
+                }
+            }
             Mark::Software(_) => {}
         }
     }

@@ -61,6 +61,31 @@ fn conversations() -> Vec<(u16, Vec<Push<'static>>)> {
                 (C, b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08", 0),
             ],
         ),
+        (
+            21,
+            vec![
+                (S, b"220-a\r\n220 b\r\n", 0),
+                (C, b"USER u\r\n", 0),
+                (S, b"331 p\r\n", 0),
+                (C, b"PASS p\r\n", 0),
+                (S, b"530-no\r\n530 no\r\n", 0),
+                (C, b"RETR a\r\nRETR b\r\n", 0),
+                (S, b"150 a\r\n", 0),
+                (S, b"226 a\r\n150 b\r\n426 b\r\n", 0),
+            ],
+        ),
+        (
+            143,
+            vec![
+                (S, b"* OK a\r\n", 0),
+                (C, b"a1 LOGIN {1}\r\n", 0),
+                (S, b"+ a\r\n", 0),
+                (C, b"u {1}\r\n", 0),
+                (S, b"+ a\r\n", 0),
+                (C, b"p\r\n", 0),
+                (S, b"* 1 a\r\na1 NO\r\n", 0),
+            ],
+        ),
         (9999, vec![(S, b"hello", 0), (C, b"GETTING", 0), (S, b"\x16\x03", 3), (C, b"GET", 0)]),
     ]
 }
@@ -137,6 +162,7 @@ impl Rules {
                 assert!(self.responding && !self.response_header);
                 self.response_header = true;
             }
+            Mark::RetryAfter { .. } => assert!(self.responding),
             Mark::Error(_) => assert!(self.responding || self.handshake == 1),
             Mark::ResponseEnd => assert!(std::mem::take(&mut self.responding)),
             Mark::Desync => self.waiting = self.waiting.min(1),

@@ -3,7 +3,7 @@
 //!
 //! Counted in `findings/tally/failures.rs`, where an exchange ends.
 
-use crate::app::{ErrorCode, Protocol, Side};
+use crate::app::{ErrorCode, LOGINS, Protocol, Refused, Service, Side, Subject};
 use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
@@ -30,8 +30,12 @@ const CODES_MAX: usize = 3;
 /// ClientHello and the alert. An alert of the client is no answer.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let exchange = scene.exchange;
-    let refuser = exchange.outcome.error().and_then(ErrorCode::refuser);
-    proof.rule_out(Cause::NoAnswer, "answered", refuser != Some(Side::Client));
+    let error = exchange.outcome.error();
+    let refuser = error.and_then(ErrorCode::refuser);
+    // A greeting that refuses the session answers nothing.
+    let is_greeting = exchange.first.from == Side::Server;
+    let is_answer = !is_greeting && refuser != Some(Side::Client);
+    proof.rule_out(Cause::NoAnswer, "answered", is_answer);
     if let Some(refuser) = refuser {
         let is_data = |seen: &Sighting, from| seen.from == from && seen.payload_bytes > 0;
         if is_data(&exchange.first, Side::Client) {
@@ -43,39 +47,93 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     } else {
         proof.add_request(exchange.first);
         proof.add_frame("response", exchange.last);
-        proof.rule_out(Cause::Reset, "complete", exchange.is_complete());
+        // A stream may end in the midst of its answer.
+        let is_whole = exchange.is_complete() && is_answer && !error.is_some_and(ends_stream);
+        proof.rule_out(Cause::Reset, "complete", is_whole);
+    }
+    if let Some(seconds) = exchange.retry_after_s {
+        proof.add_fact("retry_after", Fact::Text(format!("{seconds} s")));
     }
     let is_loss = |cause: Cause| cause.family() == Family::Loss;
     let lost = exchange.chains.iter().any(|chain| is_loss(chain.cause));
     proof.rule_out(Cause::RetransmissionTimeout, "none_lost", !lost);
 }
 
-/// Name of the number of logins that an error answered.
-const LOGINS: &str = "logins";
-
-/// Counts the errors for which the server states that they are its own, and those that answer a
-/// login.
-pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    let code = scene.exchange.outcome.error();
-    shown.add("of_server", code.is_some_and(ErrorCode::is_of_server).into());
-    shown.add(FAILURES, code.is_some_and(ErrorCode::is_failure).into());
-    shown.add(LOGINS, is_login(scene).into());
+/// Returns whether the error is that of a frame which ends a stream of HTTP/2.
+fn ends_stream(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Http2(_))
 }
 
-/// Returns whether the exchange is a login of a database, whose error ends the connection
-/// (PostgreSQL, "Message Flow"; MySQL, "Connection Phase").
+/// Name of the number of errors that answer a login.
+const LOGIN_ERRORS: &str = "login_errors";
+
+/// Name of the number of sessions that an error refused as a whole.
+const SESSIONS: &str = "refused_sessions";
+
+/// Name of the number of errors about credentials.
+const CREDENTIALS: &str = "credentials";
+
+/// Name of the number of sessions of which no mail was accepted.
+const MAILS: &str = "refused_mails";
+
+/// Counts the errors for which the server states that they are its own, those that answer a login,
+/// and those that state when to try again.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let code = scene.exchange.outcome.error();
+    // A limit of requests is the server's, and a client does not ask for it.
+    let is_limit = |code: ErrorCode| code.is_of_server() || code.subject() == Subject::Rate;
+    shown.add("of_server", code.is_some_and(is_limit).into());
+    shown.add(FAILURES, code.is_some_and(ErrorCode::is_failure).into());
+    shown.add(LOGIN_ERRORS, is_login(scene).into());
+    shown.add(SESSIONS, ends_session(scene).into());
+    let is_about_credentials = |code: ErrorCode| code.subject() == Subject::Credentials;
+    shown.add(CREDENTIALS, code.is_some_and(is_about_credentials).into());
+    shown.add("later", scene.exchange.retry_after_s.is_some().into());
+}
+
+/// Counts a session whose replies show that it did not get what it was begun for: it may have tried
+/// several times.
+pub fn add_refused(refused: Refused, shown: &mut Shown) {
+    shown.add(SESSIONS, 1);
+    shown.add(MAILS, (refused == Refused::Mail).into());
+}
+
+/// Returns whether the exchange is a login, or a greeting that refuses one.
 fn is_login(scene: &Scene<'_>) -> bool {
+    let kind = &*scene.exchange.kind;
+    match scene.exchange.outcome.error() {
+        Some(ErrorCode::Reply(Service::Smtp, _)) => kind == "AUTH",
+        Some(ErrorCode::Reply(..)) => LOGINS.contains(&kind) || kind == GREETING,
+        _ => ends_session(scene),
+    }
+}
+
+/// Kind of the exchange in which the server speaks first.
+const GREETING: &str = "greeting";
+
+/// Returns whether an error in the exchange ends the session: a login of a database or a broker
+/// (PostgreSQL, "Message Flow"; MySQL, "Connection Phase"; MQTT 3.1.1 §3.2.2.3; AMQP 0-9-1 §2.2.4), or a
+/// greeting.
+fn ends_session(scene: &Scene<'_>) -> bool {
+    let kind = &*scene.exchange.kind;
     match scene.connection.protocol() {
-        Protocol::Postgres => &*scene.exchange.kind == "startup",
-        Protocol::Mysql => &*scene.exchange.kind == "connect",
+        Protocol::Postgres => kind == "startup",
+        Protocol::Mysql => matches!(kind, "connect" | GREETING),
+        Protocol::Mqtt => kind == "CONNECT",
+        Protocol::Amqp => {
+            matches!(kind, "connection.start-ok" | "connection.secure-ok" | "connection.open")
+        }
+        Protocol::Turns => kind == GREETING,
+        Protocol::Redis => scene.exchange.outcome.error() == Some(ErrorCode::RedisClients),
         _ => false,
     }
 }
 
 /// Returns whether so many requests met errors that someone has to change something: failures of the
 /// service that are no slight part of all, a few other errors of its own, or most of all; or most
-/// logins, each of which ends a connection. A client may ask for what does not exist. A request without credentials that is repeated with them has not
-/// failed, nor has a client that logs in on another connection.
+/// sessions, by a refused login or mail; or nobody was accepted. A client may ask for what does not
+/// exist. A request without credentials that is repeated with them has not failed, nor has a client
+/// that logs in on another connection.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     let (all, errors) = (endpoint.all.exchanges, case.cause.exchanges);
@@ -90,10 +148,13 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
         let of_kind = count(group, ErrorCode::is_of_server);
         dominate(of_kind, group.exchanges)
     };
-    let are_refused = 2 * case.cause.shown.count(LOGINS) > endpoint.connections;
+    let none_is_accepted = case.cause.shown.count(CREDENTIALS) > 0
+        && endpoint.all.outcomes.of(OutcomeKind::Answered) == 0;
+    let are_refused = 2 * case.cause.shown.count(SESSIONS) > endpoint.connections;
     let failures = case.cause.shown.count(FAILURES);
     are_many(errors, [of_server, failures], all)
         || are_refused
+        || none_is_accepted
         || endpoint.kinds.iter().any(most_of_kind)
 }
 
@@ -139,15 +200,45 @@ pub fn facts_of(codes: &[(ErrorCode, u64)], errors: u64, all: u64) -> Vec<(&'sta
             ErrorCode::Http(502..=504) => "of_proxy",
             ErrorCode::TlsAlert { .. } => "tls",
             ErrorCode::NoTls => "no_tls",
-            code if code.is_of_server() => "of_application",
-            _ => "of_request",
+            code => match code.subject() {
+                Subject::Credentials => "of_credentials",
+                Subject::Connections => "of_connections",
+                Subject::Rate => "of_rate",
+                Subject::Streams => "of_streams",
+                Subject::Quota => "of_quota",
+                Subject::RedisState => "of_state",
+                Subject::Unavailable => "of_unavailable",
+                Subject::DataConnection => "of_transfer",
+                Subject::TakeOver => "of_take_over",
+                Subject::MailForNow => "of_mail_later",
+                Subject::Mail => "of_mail",
+                Subject::Other if code.is_of_server() => "of_application",
+                Subject::Other => "of_request",
+            },
         };
         (class, Fact::Text(most.to_string()))
     }));
+    let explained = codes.first().filter(|(most, _)| most.subject() != Subject::Other);
+    facts.extend(explained.map(|(most, _)| ("explained", Fact::Text(most.to_string()))));
+    let limit = |code: ErrorCode| match code.subject() {
+        Subject::Connections => Some("limit of connections"),
+        Subject::Rate => Some("rate limit"),
+        Subject::Streams => Some("limit of concurrent streams"),
+        _ => None,
+    };
+    let limits: BTreeSet<_> = codes.iter().map(|(code, _)| limit(*code)).collect();
+    if let &[Some(limit)] = limits.into_iter().collect::<Vec<_>>().as_slice() {
+        facts.push(("limit", Fact::Text(limit.into())));
+    }
     let refusers: BTreeSet<_> = codes.iter().map(|(code, _)| code.refuser()).collect();
     match refusers.into_iter().collect::<Vec<_>>().as_slice() {
         [Some(refuser)] => facts.extend(of_alerts(codes, *refuser)),
-        [None] => facts.push(("replies", Fact::Text("answers".into()))),
+        [None] if codes.iter().all(|(code, _)| ends_stream(*code)) => {
+            facts.push(("streams", Fact::Text("streams".into())));
+        }
+        [None] if !codes.iter().any(|(code, _)| ends_stream(*code)) => {
+            facts.push(("replies", Fact::Text("answers".into())));
+        }
         _ => {}
     }
     facts
@@ -176,7 +267,7 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     codes.retain(|(code, _)| is_of_key(*code));
     let all = endpoint.all.exchanges.max(1);
     let mut facts = Facts::from_iter(facts_of(&codes, cause.exchanges, all));
-    let logins = cause.shown.count(LOGINS);
+    let logins = cause.shown.count(LOGIN_ERRORS);
     if logins > 0 && logins == cause.exchanges {
         facts.insert("refused_logins", Fact::Count(logins));
         facts.insert("opened", Fact::Count(endpoint.connections));

@@ -1,7 +1,7 @@
 //! Exchanges that failed without a RST: their server reported an error or closed without an answer,
 //! or the request was never answered or not even acknowledged.
 
-use crate::app::{Protocol, Side};
+use crate::app::{ErrorCode, Protocol, Side};
 use crate::findings::causes::no_answer::CLOSED;
 use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
 use crate::findings::scene::Scene;
@@ -115,7 +115,7 @@ impl Tally {
             Outcome::Closed { .. } if is_closed_unanswered(connection, exchange) => {
                 self.closed_unanswered(connection, exchange);
             }
-            Outcome::Error(_) if is_offer(connection, exchange) => {}
+            Outcome::Error(code) if is_offer(connection, exchange, code) => {}
             Outcome::Error(code) => {
                 // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
@@ -280,10 +280,13 @@ impl Tally {
 }
 
 /// Returns whether the client only offered what an older server does not know (redis.io, "CLIENT
-/// SETINFO", "HELLO"): its library goes on without it.
-fn is_offer(connection: &Connection, exchange: &Exchange) -> bool {
+/// SETINFO", "HELLO"): its library goes on without it. A server that is full, cannot serve or does not
+/// accept the password of HELLO has refused the session.
+fn is_offer(connection: &Connection, exchange: &Exchange, code: ErrorCode) -> bool {
     let offers = ["CLIENT SETINFO", "HELLO"];
     connection.protocol() == Protocol::Redis
+        && !code.is_of_server()
+        && !code.is_redis(b"WRONGPASS")
         && offers.iter().any(|it| exchange.kind.eq_ignore_ascii_case(it))
 }
 

@@ -1,6 +1,6 @@
 //! Properties of a connection: its ends, its progress, how it ended, and the memory that it takes.
 
-use crate::app::{Protocol, Side};
+use crate::app::{Protocol, Refused, Side};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::{Sighting, Vantage};
 use crate::tcp::connection::Connection;
@@ -79,6 +79,11 @@ impl Connection {
     /// Returns whether the response under way announces its end.
     pub fn announces_end(&self) -> bool {
         self.framer.announces_end()
+    }
+
+    /// Returns what the session was for and did not get, as far as commands and replies show it.
+    pub fn refused(&self) -> Option<Refused> {
+        self.framer.refused()
     }
 
     /// Returns whether `side` has begun a message whose announced length it has not yet sent.
