@@ -43,7 +43,11 @@ impl Cuts {
         let Some((Side::Server, idle_ns)) = connection.ended_first() else { return };
         let is_session = matches!(
             connection.protocol(),
-            Protocol::Mysql | Protocol::Postgres | Protocol::Redis | Protocol::Amqp | Protocol::Mqtt
+            Protocol::Mysql
+                | Protocol::Postgres
+                | Protocol::Redis
+                | Protocol::Amqp
+                | Protocol::Mqtt
         );
         let window = &connection.senders[Side::Server as usize].history().window;
         if connection.lacks_close_frame() {

@@ -313,9 +313,7 @@ fn add_as_exchange(lookup: &Lookup, known: &Known, tally: &mut Tally) {
             return;
         }
         Outcome::Timeout => Ended::Unacknowledged,
-        Outcome::Answered | Outcome::NxDomain | Outcome::Failure { .. } => {
-            Ended::Answered
-        }
+        Outcome::Answered | Outcome::NxDomain | Outcome::Failure { .. } => Ended::Answered,
     };
     let resolver = lookup.queries[0].server;
     let endpoint = tally.endpoints.entry(resolver).or_default();

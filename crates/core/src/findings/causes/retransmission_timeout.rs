@@ -51,8 +51,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let is_repaired = gap.next.from == gap.sender;
     let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
-    let told = scene.connection.setup.has_sack()
-        && sender.history().counts.reported_spurious() == 0;
+    let told =
+        scene.connection.setup.has_sack() && sender.history().counts.reported_spurious() == 0;
     proof.rule_out(
         Cause::SpuriousRetransmission,
         "not_acknowledged",

@@ -6,7 +6,9 @@ use super::{Page, Paint, Phrases, Said, phrased, timing, unread};
 use crate::findings;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::units::{self, counted};
-use crate::model::{Cause, Fact, Finding, Observation, OutcomeKind, Owner, Report, Totals, template};
+use crate::model::{
+    Cause, Fact, Finding, Observation, OutcomeKind, Owner, Report, Totals, template,
+};
 use crate::report::phrases;
 use std::cmp::Reverse;
 
@@ -54,10 +56,7 @@ fn parts(report: &Report, findings: &[Said<'_>]) -> Vec<Part> {
     match cost.filter(outweighs) {
         Some((_, of_cost)) if leads => {
             let also = format!("Also: {}.", continued(&of_cost.headline));
-            vec![
-                Part::of(Paint::Bold, about_fault, of_fault),
-                Part::of(Paint::Bold, also, of_cost),
-            ]
+            vec![Part::of(Paint::Bold, about_fault, of_fault), Part::of(Paint::Bold, also, of_cost)]
         }
         Some((_, of_cost)) => {
             let also = format!("Also a fault, which takes less: {}", continued(&about_fault));
@@ -215,11 +214,13 @@ fn ruled_out(cost: &Finding) -> Option<&'static str> {
 /// Describes what programs report as failures, though no exchange waited.
 fn cut(report: &Report) -> Option<String> {
     let says = |observation: &Observation| {
-        let fact = |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|it| &it.1);
+        let fact =
+            |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|it| &it.1);
         let Some(Fact::Count(count)) = fact("count") else { return None };
         let counted = |one: &str, many: &str| counted(*count, one, many);
         let idle = fact("idle_min_ns").map(template::show);
-        let after = idle.as_ref().map_or_else(String::new, |it| format!(" after {it} without data"));
+        let after =
+            idle.as_ref().map_or_else(String::new, |it| format!(" after {it} without data"));
         Some(match observation.id {
             "cut_websockets" => {
                 let cut = counted("WebSocket connection", "WebSocket connections");
