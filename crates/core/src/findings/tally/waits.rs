@@ -71,12 +71,13 @@ impl Waits {
     #[inline]
     fn add(&mut self, times: [u64; 4], client: Endpoint, path: &Path) {
         let [began_ns, asked_ns, _, ended_ns] = times;
-        // Most exchanges do not wait, however far their server is.
-        let taken_ns = ended_ns.saturating_sub(asked_ns);
-        if taken_ns >= COST_MIN_NS
-            && taken_ns >= COST_MIN_NS + path.rtt_ns(Side::Server)
-            && self.wants(began_ns)
-        {
+        if ended_ns.saturating_sub(began_ns) < COST_MIN_NS || !self.wants(began_ns) {
+            return;
+        }
+        // Most exchanges do not wait for their server, however far it is. A host that asks others
+        // waits for the way too.
+        let works = ended_ns.saturating_sub(asked_ns) >= COST_MIN_NS + path.rtt_ns(Side::Server);
+        if works || is_at_client(path) {
             self.keep(client, path, times);
         }
     }
@@ -97,7 +98,7 @@ impl Waits {
             ended_ns,
             client: client.address,
             at_server: matches!(vantage, Vantage::Server | Vantage::Local),
-            at_client: matches!(vantage, Vantage::Client | Vantage::Local),
+            at_client: is_at_client(path),
         });
     }
 
@@ -136,4 +137,9 @@ impl Waits {
         self.0.sort_unstable();
         self.0.truncate(WAITS_MAX);
     }
+}
+
+/// Returns whether the capture is known to be at the client.
+fn is_at_client(path: &Path) -> bool {
+    matches!(path.vantage(), Vantage::Client | Vantage::Local)
 }
