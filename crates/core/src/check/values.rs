@@ -65,6 +65,7 @@ const DURATIONS: &[&str] = &[
     "typed_ns",
     "wait_p50_ns",
     "trip_mean_ns",
+    "turn_ns",
     "waited_ns",
     "went_on_ns",
 ];
@@ -131,8 +132,10 @@ const COUNTS: &[&str] = &[
     "ignored",
     "ignored_answers",
     "in_row",
+    "in_turn",
     "kind_all",
     "kind_errors",
+    "limited",
     "losses",
     "lost_between",
     "moved",

@@ -12,7 +12,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
     client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt,
-    prediction, refusals, scans, settling, upstream_wait,
+    prediction, refusals, scans, serial, settling, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
@@ -35,7 +35,8 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults.major));
-    upstream_wait::settle(&mut findings, &tally, floors);
+    let proxies = upstream_wait::settle(&mut findings, &tally, floors);
+    serial::settle(&mut findings, &tally, &proxies);
     held_by_attempt::settle(&mut findings, &tally, floors);
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&faults.minor, wall_ns));

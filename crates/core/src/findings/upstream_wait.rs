@@ -117,12 +117,13 @@ impl Behind {
 
 /// Subtracts from each server's time the time for which it waited for another, and names the
 /// waiting server in the other's finding. The rest is reported if it is still a cost, and the whole
-/// time if nothing is reported about the other server.
-pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) {
+/// time if nothing is reported about the other server. Returns the servers that wait for another.
+pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors) -> Vec<Endpoint> {
     let thinks = |finding: &Finding| finding.cause == Cause::ServerThink;
     let outer = findings.iter().filter(|it| thinks(it)).map(|it| it.culprit.endpoint);
     let links = outer.filter_map(|outer| Some((outer, Behind::find(outer, tally)?)));
     let links: Vec<_> = links.collect();
+    let proxies = links.iter().map(|(outer, _)| *outer).collect();
     for (outer, behind) in links {
         let of = |it: &Finding| thinks(it) && it.culprit.endpoint == outer;
         let Some(place) = findings.iter().position(of) else { continue };
@@ -150,6 +151,7 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally, floors: &Floors
             findings.remove(place);
         }
     }
+    proxies
 }
 
 /// Adds to `finding` that requests to `outer` wait for its server.
