@@ -243,6 +243,7 @@ const WORDS: &[&str] = &[
     "forgot",
     "forwarder",
     "fragments_of",
+    "granter",
     "hidden",
     "in_host",
     "incomplete",
