@@ -12,7 +12,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
     client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt, nested,
-    prediction, refusals, scans, settling, upstream_wait,
+    prediction, refusals, scans, serial, settling, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
@@ -36,6 +36,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults.major));
     let mut nested = upstream_wait::settle(&mut findings, &tally, floors);
+    serial::settle(&mut findings, &tally, &nested);
     held_by_attempt::settle(&mut findings, &tally, floors, &mut nested);
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&faults.minor, wall_ns));

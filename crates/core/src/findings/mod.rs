@@ -36,6 +36,7 @@ mod retries;
 mod route_change;
 mod scans;
 mod scene;
+mod serial;
 mod settling;
 mod shared_link;
 mod slow;

@@ -40,6 +40,34 @@ fn a_listener_in_whose_queue_nobody_waited_needs_no_longer_queue() {
 }
 
 #[test]
+fn requests_that_wait_for_their_turn_need_more_workers_and_work_alone_a_profile() {
+    let first = |name| fixes_of_trace(name, Cause::ServerThink).lines().next().map(String::from);
+    let in_turn = first("burst_at_a_server_that_answers_one_after_the_other").expect("a fix");
+    assert!(in_turn.contains("more workers or threads"), "{in_turn}");
+    for name in [
+        "burst_at_a_server_with_two_workers",
+        "burst_of_requests_that_take_times_of_their_own",
+        "requests_at_equal_distances_at_a_server_that_works_on_many",
+    ] {
+        let alone = first(name).expect("a fix");
+        assert!(alone.contains("profile the slowest kinds"), "{name}: {alone}");
+    }
+}
+
+#[test]
+fn a_longer_queue_gains_nothing_before_a_server_that_answers_in_turn_without_a_pause() {
+    let name = "overflow_at_a_server_that_answers_one_after_the_other";
+    let (_, trace) = traces().into_iter().find(|(of, _)| of == name).expect("the trace");
+    let report = diagnose(&capture(&trace, trace.vantages[0]));
+    let finding = report.findings.iter().find(|it| it.cause == Cause::AcceptQueueOverflow);
+    let finding = finding.expect("the finding");
+    assert_eq!(finding.counterfactual.likely, finding.latency);
+    let text = text::render(&report, &Look::default());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!text.contains("would be") && text.contains("gains nothing"), "{text}");
+}
+
+#[test]
 fn a_small_window_without_scaling_is_that_of_its_buffer() {
     let name = "server_without_window_scaling_and_a_small_window";
     let fixes = fixes_of_trace(name, Cause::ReceiveWindow);

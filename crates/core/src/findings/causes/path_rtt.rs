@@ -39,7 +39,7 @@ fn show(sample: &Sample, proof: &mut Proof) {
 
 /// Returns the number of round trips, how many of them reused connections would save, and whether a
 /// client connected or asked more than once.
-fn facts(finding: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
+fn facts(finding: &mut Finding, server: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
     let mut facts = Facts::new();
     let exchanges = endpoint.all.exchanges.max(1);
     let ledger = &endpoint.all.ledger;
@@ -58,6 +58,7 @@ fn facts(finding: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally
     }
     if trips.granted > 0 {
         facts.insert("granted", Fact::Count(trips.granted));
+        facts.extend(granter(server, finding.lost_ns, trips.granted_ns));
     }
     // Most exchanges ask for the next rows of one result.
     let fetches = endpoint.kinds.iter().filter(|(kind, _)| &***kind == FETCH);
@@ -81,16 +82,28 @@ fn facts(finding: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally
     facts
 }
 
+/// Names the receiver whose application grants too little, if most of `cost_ns` is the waits for it.
+fn granter(server: Endpoint, cost_ns: u64, granted_ns: [u64; 2]) -> Option<(&'static str, Fact)> {
+    let [of_client_ns, of_server_ns] = granted_ns;
+    let name = if of_client_ns >= of_server_ns {
+        server.to_string()
+    } else {
+        format!("the clients of {server}")
+    };
+    (2 * of_client_ns.max(of_server_ns) > cost_ns).then_some(("granter", Fact::Text(name)))
+}
+
 /// Returns the number of round trips that took `cost_ns`, and their mean where it differs from the
-/// usual round trip by more than measurements do. Exchanges without an answer take a part of the
-/// cost, and an unknown number of round trips.
+/// usual round trip by more than measurements do. A mean that no connection's round trip is alike to
+/// shows that the number is another: some were not counted, or several waits shared one. Exchanges
+/// without an answer take a part of the cost, and an unknown number of round trips.
 fn of_trips(cost_ns: u64, count: u64, trips: &RoundTrips) -> Facts {
     let sum_ns = count.saturating_mul(trips.base.quantile_ns(0.5));
     let is_cost = sum_ns.abs_diff(cost_ns) <= sum_ns / ALIKE_PART;
     match count {
         0 => Facts::new(),
         _ if is_cost => Facts::from([("round_trips", Fact::Count(count))]),
-        _ if trips.unanswered == 0 => Facts::from([
+        _ if trips.unanswered == 0 && trips.may_take(cost_ns / count) => Facts::from([
             ("round_trips", Fact::Count(count)),
             ("trip_mean_ns", Fact::Ns(cost_ns / count)),
         ]),

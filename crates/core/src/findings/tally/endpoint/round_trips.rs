@@ -1,7 +1,7 @@
 //! Round trips to an endpoint: their duration, and the number that exchanges needed.
 
 use crate::app::Side;
-use crate::judge::thresholds::HABIT_MIN;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
 use crate::model::Histogram;
 use crate::tcp::{Connection, Exchange};
 
@@ -25,6 +25,8 @@ pub struct RoundTrips {
     /// Number of waits for a peer's application to grant more data, which looked like a small
     /// buffer.
     pub granted: u64,
+    /// Time of these waits by the side of the sender that waited, ns.
+    pub granted_ns: [u64; 2],
     /// Number of exchanges without a queueing delay after another on their connection that had one.
     pub drained: u64,
     /// Time by which the path became permanently longer than its base, ns: the sum over all
@@ -61,6 +63,14 @@ impl RoundTrips {
         self.base.points().next().map_or(0, |(ns, _)| ns)
     }
 
+    /// Returns whether a round trip may take `ns`: it is alike to a base round trip, or between two of
+    /// them.
+    pub fn may_take(&self, ns: u64) -> bool {
+        let least_ns = self.needed_ns();
+        let most_ns = self.base.points().last().map_or(0, |(ns, _)| ns);
+        least_ns - least_ns / ALIKE_PART <= ns && ns <= most_ns + most_ns / ALIKE_PART
+    }
+
     fn record(&mut self, base_ns: u64) {
         if base_ns > 0 {
             self.base.record(base_ns);
@@ -82,6 +92,9 @@ impl RoundTrips {
         self.unanswered += other.unanswered;
         self.waits += other.waits;
         self.granted += other.granted;
+        for (mine_ns, theirs_ns) in self.granted_ns.iter_mut().zip(other.granted_ns) {
+            *mine_ns += theirs_ns;
+        }
         self.drained += other.drained;
     }
 }
@@ -99,6 +112,14 @@ mod tests {
         other.bound_leg(9);
         one.merge(&other);
         assert_eq!((one.leg_max_ns, one.leg_known), (Some(7), false));
+    }
+
+    #[test]
+    fn a_round_trip_takes_about_as_long_as_one_that_was_measured() {
+        let mut sums = RoundTrips::default();
+        [80, 160].into_iter().for_each(|ns| sums.record(ns));
+        assert_eq!([70, 90, 120, 180].map(|ns| sums.may_take(ns)), [true; 4]);
+        assert_eq!([4, 60, 200, 950].map(|ns| sums.may_take(ns)), [false; 4]);
     }
 
     #[test]
