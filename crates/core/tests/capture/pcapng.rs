@@ -114,15 +114,19 @@ fn blocks_larger_than_a_read_are_passed_over() {
 #[test]
 fn drops_that_the_capturing_host_counted_are_said() {
     let order = Order::Big;
-    let mut file = pcapng_file(order, &frames(1));
-    for drops in [3, 8] {
-        let mut body = order.u32(0).to_vec();
-        body.extend([0; 8]);
-        body.extend(option(order, 4, &order.u64(1_000)));
-        body.extend(option(order, 5, &order.u64(drops)));
-        file.extend(block(order, 5, &body));
-    }
-    assert_eq!(read(&file).inputs[0].problems, [Problem::CaptureDrops { frames: 8 }]);
+    let problems = |kept: u64| {
+        let mut file = pcapng_file(order, &frames(1));
+        for drops in [3, 8] {
+            let mut body = order.u32(0).to_vec();
+            body.extend([0; 8]);
+            body.extend(option(order, 4, &order.u64(kept + drops)));
+            body.extend(option(order, 5, &order.u64(drops)));
+            file.extend(block(order, 5, &body));
+        }
+        read(&file).inputs[0].problems.clone()
+    };
+    assert_eq!(problems(1), [Problem::CaptureDrops { frames: 8 }]);
+    assert_eq!(problems(1_000), [], "the file is a part of that capture");
 }
 
 #[test]

@@ -260,8 +260,8 @@ fn an_unknown_protocol_goes_on_with_tls() {
         (C, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 508),
     ];
     let pushes = [plain, &tls12()[1..]].concat();
-    let told = "response, request, /request, response, handshake, /handshake full 1098, \
-                request, /request, response";
+    let told = "response, request, [STARTTLS], /request, response, handshake, \
+                /handshake full 1098, request, /request, response";
     assert_eq!(story(143, &pushes), told);
     let mut framer = Framer::new(143, false);
     marks_with(&mut framer, &pushes);
