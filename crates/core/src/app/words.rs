@@ -84,7 +84,7 @@ static EXTENSIONS: List = List::new(
 
 /// Returns whether a part of a path, between two slashes, is shown.
 pub(crate) fn is_plain(part: &[u8]) -> bool {
-    part.is_empty() || are_words(&part[..ends_at(part)])
+    matches!(part, b"" | b"." | b"..") || are_words(&part[..ends_at(part)])
 }
 
 /// Returns where the endings of a file's name begin in `part`; its length if there are none.

@@ -22,7 +22,8 @@ pub(super) fn add_up(tally: &Tally, report: &mut Report) {
     report.endpoints = endpoints(tally);
 }
 
-/// Returns the vantage of most connections.
+/// Returns the vantage of most connections. Where the place of some is less well known, that of the
+/// others counts, unless they contradict each other.
 pub(super) fn vantage(tally: &Tally) -> Vantage {
     let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
         .map(|place| (tally.vantages[place as usize], place));
@@ -31,7 +32,15 @@ pub(super) fn vantage(tally: &Tally) -> Vantage {
         Some((count, place)) if known > 0 && (known - count) as f64 <= FEW_SHARE * known as f64 => {
             place
         }
-        _ if known > 0 => Vantage::Mixed,
+        Some((_, most)) if known > 0 => {
+            let seen_at = |place: Vantage| tally.vantages[place as usize] > 0;
+            match (seen_at(Vantage::Client), seen_at(Vantage::Server)) {
+                (true, true) => Vantage::Mixed,
+                (true, false) => Vantage::Client,
+                (false, true) => Vantage::Server,
+                (false, false) => most,
+            }
+        }
         _ => Vantage::Unknown,
     }
 }

@@ -4,7 +4,7 @@
 use crate::findings::assemble::Part;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
 use crate::model::{Cause, Culprit, Fact, Observation, Role};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, may_be_of_one_host};
 use hashbrown::{HashMap, HashSet};
 
 /// Attributes RSTs to the path if their TTL differs from that of the host's other packets: a device
@@ -21,7 +21,11 @@ pub(super) fn settle(tally: &mut Tally) {
         let worst = tally.causes.get(&key).and_then(|cause| cause.worst.as_ref());
         let facts = worst.map(|instance| instance.proof.facts.as_slice()).unwrap_or_default();
         let rst_ttl = facts.iter().find(|(name, _)| *name == "rst_ttl").map(|(_, fact)| fact);
-        let foreign = rst_ttl.is_some_and(|fact| *fact != Fact::Count(ttl.into()));
+        let of_host = |fact: &Fact| match *fact {
+            Fact::Count(of_rst) => may_be_of_one_host(of_rst as u8, ttl),
+            _ => true,
+        };
+        let foreign = rst_ttl.is_some_and(|fact| !of_host(fact));
         if ttl == 0 || !foreign {
             continue;
         }

@@ -38,4 +38,5 @@ pub use packet::{Datagram, IcmpError, IcmpErrorKind, Packet};
 pub use reassembler::{Reassembler, Reassembly, ReassemblyLimits};
 pub use segment::{
     Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags, may_be_ephemeral,
+    may_be_of_one_host,
 };

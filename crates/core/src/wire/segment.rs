@@ -314,3 +314,15 @@ const LASTING_SERVICES: [u16; 9] = [1_194, 1_433, 1_521, 1_883, 2_049, 3_260, 3_
 pub fn may_be_ephemeral(port: u16) -> bool {
     port >= 32_768 || (1_025..=5_000).contains(&port) && !LASTING_SERVICES.contains(&port)
 }
+
+/// Returns whether packets with these TTLs may come from one host: they have passed equally many
+/// routers since they had one of the usual first values (64, 128, 255). A program may set that of its
+/// own packets (GTSM, RFC 5082); one that sets 1 wants no router at all.
+pub fn may_be_of_one_host(ttl: u8, other: u8) -> bool {
+    let passed = |ttl: u8| match ttl {
+        0..=64 => 64 - ttl,
+        65..=128 => 128 - ttl,
+        _ => 255 - ttl,
+    };
+    ttl == other || ttl == 1 || other == 1 || passed(ttl) == passed(other)
+}

@@ -3,6 +3,7 @@
 //! Recognised in `judge/application.rs`: it is the time that no mechanism of TCP explains.
 
 use super::application;
+use crate::app::Side;
 use crate::findings::facts::{Facts, perhaps_distance};
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
@@ -37,7 +38,8 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     if !is_within {
         shown.add(WITHIN_NS, scene.chain.within_ns.min(scene.chain.ns));
     }
-    let has_ended = matches!(scene.exchange.outcome, Outcome::Closed { .. } | Outcome::Open);
+    let has_ended =
+        matches!(scene.exchange.outcome, Outcome::Closed { by: Side::Client } | Outcome::Open);
     if has_ended && !scene.exchange.response_seen {
         shown.add(LEFT, 1);
         shown.add(LEFT_NS, scene.gap().len_ns());

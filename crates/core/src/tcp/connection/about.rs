@@ -9,7 +9,7 @@ use crate::tcp::connection::ending::Ending;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
-use crate::wire::{Endpoint, Segment, TcpFlags};
+use crate::wire::{Endpoint, Segment, TcpFlags, may_be_of_one_host};
 
 /// How far a connection has come to its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,7 +203,7 @@ impl Connection {
     /// the other packets of its sender.
     pub fn was_reset_on_path(&self) -> bool {
         let [of_reset, of_others] = self.ending().reset_ttls;
-        of_others > 0 && of_reset != of_others
+        of_others > 0 && !may_be_of_one_host(of_reset, of_others)
     }
 
     /// Returns the side that ended the connection, by its FIN or RST, and the time without data before
