@@ -39,8 +39,10 @@ pub fn of(all: &Histogram, now: &Histogram, without: &Histogram, needed_ns: u64)
     };
     let likely = all.exchanged(now, without).latency().at_most(&present);
     let (least, most) = (with_ends(|(least_ns, _)| least_ns), with_ends(|(_, most_ns)| most_ns));
-    // The middles of buckets may be in another order than the values.
-    Prediction { likely, least: least.at_most(&likely), most: most.with(&likely, u64::max) }
+    // The middles of buckets may be in another order than the values, and farther apart.
+    let least = least.at_most(&likely).with(&likely, |end_ns, ns| end_ns.max(ends_ns(ns, 0).0));
+    let most = most.with(&likely, |end_ns, ns| end_ns.clamp(ns, ends_ns(ns, 0).1));
+    Prediction { likely, least, most }
 }
 
 /// Returns the prediction for exchanges that all have the cause, take `present` with it and likely
