@@ -116,6 +116,20 @@ fn a_run_whose_link_was_late_does_not_count() {
 }
 
 #[test]
+fn a_run_whose_host_was_late_does_not_count() {
+    let of = |late_max_ns: u64| {
+        let mut truth = truth(nagle());
+        let host = json!({
+            "events": 5_000, "late_p50_ns": 50_000, "late_p99_ns": 110_000,
+            "late_max_ns": late_max_ns, "realtime": true,
+        });
+        truth.host_timekeeping = serde_json::from_value(host).expect("a measurement");
+        truth.is_late()
+    };
+    assert!(of(30_000_000) && !of(3_000_000));
+}
+
+#[test]
 fn bars_fall_with_a_miss_and_a_false_alarm() {
     let missed = judged(nagle(), json!([]));
     let alarm = judged(json!([]), json!([named("send_buffer", "10.0.0.2:80", 1)]));
