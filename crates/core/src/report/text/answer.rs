@@ -231,8 +231,8 @@ fn cut(report: &Report) -> Option<String> {
                 format!(" The server's host ended {ended}{after}.")
             }
             "cut_readers" => {
-                let cut = counted("client that did not read", "clients that did not read");
-                format!(" The server's host cut off {cut}.")
+                let cut = counted("session", "sessions");
+                format!(" The server's host ended {cut} after the client's window had closed.")
             }
             "unsent_bodies" => {
                 let sent = counted("request", "requests");
