@@ -19,6 +19,7 @@ mod distance;
 mod endpoints;
 mod facts;
 mod fallback;
+mod first_requests;
 mod floors;
 mod forwarded;
 mod harmless_waits;

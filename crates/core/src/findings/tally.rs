@@ -243,6 +243,7 @@ impl Sink for Tally {
             self.at(connection.server()).rows.add(&row, path_ns);
         }
         self.slowest.exchange(connection, exchange);
+        self.notes.first_requests.exchange(connection, exchange);
         self.queues.exchange(connection, exchange);
         self.flows.exchange(connection, exchange);
         if exchange.connects {
