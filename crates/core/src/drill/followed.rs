@@ -131,14 +131,14 @@ impl Followed {
         let connection = self.connection.get_or_insert_with(|| {
             let mut connection = Box::new(Connection::new(segment));
             match self.decides {
-                true => connection.note_decisions(),
-                false => connection.note_trace(),
+                true => connection.cold.note_decisions(),
+                false => connection.cold.note_trace(),
             }
             connection
         });
         connection.segment(segment, payload, &mut self.shared, &mut self.exchanges);
         let from = sender(self.client, segment);
-        let kind = connection.trace_mut().and_then(|trace| trace.take_kind());
+        let kind = connection.cold.trace_mut().and_then(|trace| trace.take_kind());
         if self.rungs.len() < RUNGS_MAX {
             self.rungs.push(Rung::of(connection, segment, from, kind));
         }

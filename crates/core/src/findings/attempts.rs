@@ -91,7 +91,7 @@ impl Syns {
             attempt: connection.first_frame,
             syn,
             until_ns,
-            vantage: connection.vantage(),
+            vantage: connection.path.vantage(),
         };
         match setup.answered_syn(&connection.path) {
             Some(answered) => {
@@ -181,7 +181,7 @@ fn keep_earliest(kept: &mut Vec<SeenSyn>, room: usize) {
 /// Returns whether something other than a SYN-ACK answered a SYN of `connection`.
 fn has_other_answers(connection: &Connection) -> bool {
     let setup = &connection.setup;
-    connection.icmp_report().is_some()
+    connection.cold.icmp_report().is_some()
         || setup.other_connection_segments() > 0
         || setup.has_rejected()
 }

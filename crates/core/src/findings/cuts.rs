@@ -42,7 +42,7 @@ impl Cuts {
         }
         let Some((Side::Server, idle_ns)) = connection.ended_first() else { return };
         let is_session = matches!(
-            connection.protocol(),
+            connection.framer.protocol(),
             Protocol::Mysql
                 | Protocol::Postgres
                 | Protocol::Redis
@@ -50,7 +50,7 @@ impl Cuts {
                 | Protocol::Mqtt
         );
         let window = &connection.senders[Side::Server as usize].history().window;
-        if connection.lacks_close_frame() {
+        if connection.framer.lacks_close_frame() {
             self.websockets.add(idle_ns);
         } else if is_session && connection.has_answered_last() {
             let is_behind = window.zero_advertisements > 0;

@@ -149,7 +149,7 @@ const HEARD_MAX: usize = 1 << 10;
 /// Returns whether `connection` carries name look-ups.
 #[inline]
 fn is_lookup(connection: &Connection) -> bool {
-    connection.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
+    connection.framer.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
 }
 
 /// All sums of one shard.
@@ -297,7 +297,7 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        self.vantages[connection.vantage() as usize] += 1;
+        self.vantages[connection.path.vantage() as usize] += 1;
         if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
         {
             self.hosts.add([connection.client().address, connection.server().address]);
@@ -321,7 +321,7 @@ impl Sink for Tally {
                 let tally = self.causes.at(&key);
                 tally.connections += 1;
                 if cause == Cause::ErrorResponses
-                    && let Some(refused) = connection.refused()
+                    && let Some(refused) = connection.framer.refused()
                 {
                     error_responses::add_refused(refused, &mut tally.shown);
                 }
@@ -381,7 +381,7 @@ impl Tally {
             rested_ns: exchange.rested_ns,
             rtt_base_ns: connection.path.base_rtt_ns(),
             rtt_server_ns: connection.path.rtt_ns(Side::Server),
-            vantage: connection.vantage(),
+            vantage: connection.path.vantage(),
             set_up_again_ns: exchange.set_up_again_ns(),
             ignored_ns: match connection.setup.ignored_data() {
                 0 => 0,

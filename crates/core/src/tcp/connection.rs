@@ -17,6 +17,7 @@ mod kept;
 mod limits;
 mod opening;
 mod outcome;
+mod questions;
 mod queue_delay;
 mod relayed;
 mod resets;
@@ -39,7 +40,7 @@ use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 pub use about::End;
-use cold::ColdState;
+use cold::Cold;
 pub use icmp::IcmpReport;
 use opening::TimestampCarrier;
 use roles::Roles;
@@ -65,10 +66,12 @@ pub struct Connection {
     /// Round trips to both ends.
     pub path: Path,
     streams: [Reassembly; 2],
-    framer: Framer,
+    /// Parser of the content.
+    pub(crate) framer: Framer,
     /// State of the handshake.
     pub setup: Setup,
-    timeline: Timeline,
+    /// The exchanges that are not yet over.
+    pub(crate) timeline: Timeline,
     /// First frame of the connection.
     pub first_frame: FrameId,
     /// Last frame of the connection.
@@ -80,7 +83,8 @@ pub struct Connection {
     /// The evidence from which the roles of client and server follow.
     roles: Roles,
     options_cut: bool,
-    is_tunnelled: bool,
+    /// The connection was captured inside a tunnel.
+    pub is_tunnelled: bool,
     /// At the end of the capture the last request had no response.
     pub left_unanswered: bool,
     /// ACKs without data were captured.
@@ -89,7 +93,8 @@ pub struct Connection {
     server_closed_early: bool,
     /// Names of the software that the two sides state.
     software: Option<Arc<Software>>,
-    cold: Option<Box<ColdState>>,
+    /// State that few connections have.
+    pub cold: Cold,
     /// Segments recorded on the fast path.
     steady: Option<Box<Steady>>,
     /// Sums over finished exchanges.
@@ -170,15 +175,10 @@ impl Connection {
             pure_acks: false,
             server_closed_early: false,
             software: None,
-            cold: None,
+            cold: Cold::default(),
             steady: None,
             totals: Totals::default(),
         }
-    }
-
-    /// Keeps literal values in request labels.
-    pub fn show_values(&mut self) {
-        self.framer.show_values();
     }
 
     /// Processes the next segment of the connection, with its captured payload, outside the fast
@@ -207,7 +207,7 @@ impl Connection {
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
         let peer_number = self.senders[side.peer() as usize].number();
         if self.senders[side as usize].packet(segment, peer_number) {
-            self.faults_mut().duplicates += 1;
+            self.cold.faults_mut().duplicates += 1;
             if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
                 self.setup.deny_arrival();
             }
@@ -251,7 +251,7 @@ impl Connection {
         if segment.flags.has(TcpFlags::FIN) {
             self.take_fin(side, segment);
         }
-        if segment.flags.has(TcpFlags::RST) && self.ending().reset.is_none() {
+        if segment.flags.has(TcpFlags::RST) && self.cold.ending().reset.is_none() {
             self.reset(side, segment);
         }
         self.report_finished(shared, sink);
@@ -279,7 +279,7 @@ impl Connection {
         if self.senders[side as usize].take_late() {
             self.settle_late(side, segment.ip_id);
         }
-        if self.cold(|cold| &cold.queued).is_some() {
+        if self.cold.part(|cold| &cold.questions.queued).is_some() {
             self.settle_queued(side, segment);
         }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
@@ -331,7 +331,7 @@ impl Connection {
             self.senders[side as usize].since_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            if self.is_unsettled() && self.senders[side as usize].is_keep_alive(segment) {
+            if self.cold.is_gap_open() && self.senders[side as usize].is_keep_alive(segment) {
                 self.stop_counting_acks(side);
             }
             self.senders[side as usize].announce(segment);
@@ -345,7 +345,7 @@ impl Connection {
     #[inline(never)]
     fn take_fin(&mut self, side: Side, segment: &Segment) {
         let acks = self.senders[side.peer() as usize].una_seen();
-        let ending = self.ending_mut();
+        let ending = self.cold.ending_mut();
         if ending.fin_ns[side as usize].is_none() {
             ending.fin_acks[side as usize] = acks;
         }

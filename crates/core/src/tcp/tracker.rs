@@ -214,7 +214,7 @@ impl Tracker {
     pub fn exclude(&mut self, flow: &FlowKey, flow_hash: u64) {
         let found =
             self.table.find_mut(table_hash(flow_hash), |connection| connection.key == *flow);
-        self.copies += u64::from(found.is_some_and(|connection| connection.exclude()));
+        self.copies += u64::from(found.is_some_and(|connection| connection.cold.exclude()));
     }
 
     /// Begins a connection with `segment`, which may begin one.
@@ -223,7 +223,7 @@ impl Tracker {
         self.expire(segment.time_ns, sink);
         let mut connection = Box::new(Connection::new(segment));
         if self.shows_values {
-            connection.show_values();
+            connection.framer.show_values();
         }
         connection.segment(segment, payload, &mut self.shared, sink);
         self.closed.follow(&mut connection, hash, End::Open, segment.time_ns);

@@ -26,7 +26,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if passed_bytes > 0 {
         proof.add_fact("passed_bytes", Fact::Bytes(passed_bytes));
     }
-    if let Some(told) = scene.connection.icmp_report().filter(|told| told.mtu > 0) {
+    if let Some(told) = scene.connection.cold.icmp_report().filter(|told| told.mtu > 0) {
         proof.add_frame("icmp", told.seen);
         proof.add_fact("mtu", Fact::Bytes(told.mtu.into()));
     }

@@ -56,7 +56,7 @@ pub(super) fn add_handshake(setup: &Setup, proof: &mut Proof) {
 
 /// Adds the ICMP errors about the SYN.
 pub(super) fn add_icmp_errors(scene: &Scene<'_>, proof: &mut Proof) {
-    if let Some(report) = scene.connection.icmp_report().filter(|report| report.about_syn) {
+    if let Some(report) = scene.connection.cold.icmp_report().filter(|report| report.about_syn) {
         add_icmp_error(report, proof);
     }
 }

@@ -223,9 +223,9 @@ impl Scene<'_> {
             client: connection.client(),
             server: connection.server(),
             exchange: connection.totals.exchanges,
-            vantage: connection.vantage(),
+            vantage: connection.path.vantage(),
             software: connection.software(side).map(Box::from),
-            protocol: connection.protocol(),
+            protocol: connection.framer.protocol(),
         }
     }
 }

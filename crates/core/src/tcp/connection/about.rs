@@ -1,10 +1,9 @@
 //! Properties of a connection: its ends, its progress, how it ended, and the memory that it takes.
 
-use crate::app::{Protocol, Refused, Side};
+use crate::app::Side;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
-use crate::model::{Sighting, Vantage};
+use crate::model::Sighting;
 use crate::tcp::connection::Connection;
-use crate::tcp::connection::cold::CaptureFaults;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
@@ -33,19 +32,9 @@ impl Connection {
         if self.client_is_high { self.key.low } else { self.key.high }
     }
 
-    /// How the connection has ended so far.
-    pub fn ending(&self) -> Ending {
-        self.ended().copied().unwrap_or_default()
-    }
-
-    /// Defects of the capture that concern this connection.
-    pub fn faults(&self) -> CaptureFaults {
-        self.cold(|cold| &cold.faults).copied().unwrap_or_default()
-    }
-
     /// Returns whether ACKs without data were sent and none of them was captured.
     pub fn lacks_acks(&self) -> bool {
-        !self.pure_acks && self.faults().missing_acks > 0
+        !self.pure_acks && self.cold.faults().missing_acks > 0
     }
 
     /// Returns whether nothing shows that both ends take part: the handshake is incomplete, or all
@@ -61,62 +50,17 @@ impl Connection {
         self.software.as_ref()?[side as usize].as_deref()
     }
 
-    /// Number of unsolicited messages of the server.
-    pub fn unsolicited(&self) -> u64 {
-        self.timeline.pattern.unsolicited.into()
-    }
-
-    /// Returns whether the connection was captured inside a tunnel.
-    pub fn is_tunnelled(&self) -> bool {
-        self.is_tunnelled
-    }
-
-    /// Protocol of the connection.
-    pub fn protocol(&self) -> Protocol {
-        self.framer.protocol()
-    }
-
-    /// Returns whether the response under way announces its end.
-    pub fn announces_end(&self) -> bool {
-        self.framer.announces_end()
-    }
-
-    /// Returns what the session was for and did not get, as far as commands and replies show it.
-    pub fn refused(&self) -> Option<Refused> {
-        self.framer.refused()
-    }
-
-    /// Returns whether `side` has begun a message whose announced length it has not yet sent.
-    pub fn owes(&self, side: Side) -> bool {
-        self.framer.owes(side)
-    }
-
-    /// Number of bytes that `side` has announced of its last message and not sent.
-    pub fn lacking_bytes(&self, side: Side) -> u64 {
-        self.framer.lacking_bytes(side)
-    }
-
-    /// Returns whether the protocol shows where messages end.
-    pub fn delimits_messages(&self) -> bool {
-        !self.framer.is_open_ended()
-    }
-
-    /// Location at which the connection was captured.
-    pub fn vantage(&self) -> Vantage {
-        self.path.vantage()
-    }
-
     /// Returns whether `segment` is a SYN that begins another connection with the same addresses
     /// and ports.
     pub fn reused_by(&self, segment: &Segment) -> bool {
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) != TcpFlags::SYN {
             return false;
         }
-        let over = self.ended().is_some();
+        let over = self.cold.ended().is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
         // Some clients try again with the same sequence number after a RST. After a RST that it
         // sent itself, about an older connection, a client repeats its SYN.
-        let reset = self.ending().reset.filter(|_| !self.repeats_syn(segment));
+        let reset = self.cold.ending().reset.filter(|_| !self.repeats_syn(segment));
         // A SYN that the client sent before the RST reached it may follow.
         let heard_ns = self.path.rtt_ns(Side::Client) + HOST_DELAY_MAX_NS;
         let again = reset.is_some_and(|reset| segment.time_ns > reset.time_ns + heard_ns);
@@ -134,7 +78,7 @@ impl Connection {
         let by_client = |reset: Sighting| reset.from == Side::Client;
         let [client, server] = &self.senders;
         segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN
-            && self.ending().reset.is_some_and(by_client)
+            && self.cold.ending().reset.is_some_and(by_client)
             && self.syn_sequence() == Some(segment.seq)
             && client.last.time_ns == 0
             && server.last.time_ns == 0
@@ -155,7 +99,7 @@ impl Connection {
 
     /// Returns whether both sides sent a FIN, or a RST ended the connection.
     pub fn is_over(&self) -> bool {
-        self.ended().is_some_and(|ending| {
+        self.cold.ended().is_some_and(|ending| {
             ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
         })
     }
@@ -173,12 +117,12 @@ impl Connection {
     /// have no effect.
     pub fn left_cleanly(&self) -> bool {
         let both = |sender: &Sender| sender.fin().is_some_and(|fin| sender.una_seen() > fin);
-        self.ending().reset.is_none() && self.senders.iter().all(both)
+        self.cold.ending().reset.is_none() && self.senders.iter().all(both)
     }
 
     /// Returns whether both sides have closed and the data or FIN of one is not acknowledged.
     pub fn is_unacknowledged(&self) -> bool {
-        let ending = self.ending();
+        let ending = self.cold.ending();
         ending.reset.is_none() && ending.fin_ns.iter().all(Option::is_some) && !self.left_cleanly()
     }
 
@@ -202,7 +146,7 @@ impl Connection {
     /// Returns whether a device on the path sent the RST: the TTL of the RST differs from that of
     /// the other packets of its sender.
     pub fn was_reset_on_path(&self) -> bool {
-        let [of_reset, of_others] = self.ending().reset_ttls;
+        let [of_reset, of_others] = self.cold.ending().reset_ttls;
         of_others > 0 && !may_be_of_one_host(of_reset, of_others)
     }
 
@@ -210,7 +154,7 @@ impl Connection {
     /// that, ns; `None` if the capture lacks data.
     pub fn ended_first(&self) -> Option<(Side, u64)> {
         let is_read = self.senders.iter().all(|sender| sender.unseen_bytes() == 0);
-        let Ending { fin, reset, .. } = self.ended().filter(|_| is_read)?;
+        let Ending { fin, reset, .. } = self.cold.ended().filter(|_| is_read)?;
         let ends = fin.iter().chain([reset]).flatten();
         let first = ends.min_by_key(|it| (it.time_ns, it.from as usize))?;
         Some((first.from, first.time_ns.saturating_sub(self.last_data_ns())))
@@ -221,17 +165,12 @@ impl Connection {
         self.senders[0].last.time_ns.max(self.senders[1].last.time_ns)
     }
 
-    /// Returns whether this is a WebSocket connection on which no Close frame has passed.
-    pub fn lacks_close_frame(&self) -> bool {
-        self.framer.lacks_close_frame()
-    }
-
     /// Time for which the client had sent only a part of a request, and then nothing, until it left or
     /// was seen last, ns; `None` if it owes nothing, or if not all that it sent was acknowledged.
     pub fn silent_amid_request_ns(&self) -> Option<u64> {
         let client = &self.senders[Side::Client as usize];
         let is_received = client.una_seen() >= client.nxt && client.unseen_bytes() == 0;
-        let ends = self.ended().map(|it| it.fin.iter().chain([&it.reset]).flatten());
+        let ends = self.cold.ended().map(|it| it.fin.iter().chain([&it.reset]).flatten());
         let ended_ns = ends.and_then(|ends| ends.map(|it| it.time_ns).min());
         let until_ns = ended_ns.unwrap_or(self.last.time_ns);
         let is_left = self.owes_request() && is_received;
@@ -246,12 +185,12 @@ impl Connection {
 
     /// Time at which the last expected segment passed, ns, if it has passed.
     pub fn over_ns(&self) -> Option<u64> {
-        self.ended()?.over_ns
+        self.cold.ended()?.over_ns
     }
 
     /// Records that nothing more is expected after `now_ns`.
     pub fn set_over(&mut self, now_ns: u64) {
-        self.ending_mut().over_ns = Some(now_ns);
+        self.cold.ending_mut().over_ns = Some(now_ns);
     }
 
     /// Memory in use, bytes, without the state that is shared or that only the ending and the

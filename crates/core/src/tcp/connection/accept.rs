@@ -47,7 +47,7 @@ impl Connection {
         if !beyond && !unsent {
             return false;
         }
-        let before = self.cold(|cold| &cold.refused).map(|refused| refused[side as usize]);
+        let before = self.cold.part(|cold| &cold.refused).map(|refused| refused[side as usize]);
         let goes_on = before.is_some_and(|before| {
             let follows = before.end > 0 && start == before.end && segment.payload_len > 0;
             let advances = before.acked > 0 && acked > before.acked;
@@ -58,7 +58,7 @@ impl Connection {
         }
         let end = if beyond { start + u64::from(segment.payload_len) } else { 0 };
         let refused = Refused { end, acked: if unsent { acked } else { 0 } };
-        self.cold_mut().refused.get_or_insert_default()[side as usize] = refused;
+        self.cold.get_or_create().refused.get_or_insert_default()[side as usize] = refused;
         true
     }
 }

@@ -23,7 +23,7 @@ impl Connection {
             // number.
             self.senders[peer].position(segment.ack);
         }
-        if self.is_unsettled() && self.senders[peer].acked_again(segment) {
+        if self.cold.is_gap_open() && self.senders[peer].acked_again(segment) {
             self.settle_by_second_ack(side, segment.time_ns);
         }
         let dsacks = self.senders[peer].history().counts.dsacks;
@@ -41,7 +41,7 @@ impl Connection {
             let is_overdue =
                 waited_ns > ACK_WITHIN_NS || covered > FEW_SEGMENTS * self.senders[peer].smss();
             if last_ns > 0 && covered > 0 && is_overdue {
-                self.faults_mut().missing_acks += 1;
+                self.cold.faults_mut().missing_acks += 1;
             }
         }
         let dsack = self.senders[peer].history().counts.dsacks > dsacks;
@@ -64,7 +64,7 @@ impl Connection {
     /// ACK that carries a response was sent only with it, and a pure ACK may have been delayed,
     /// unless it comes too soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
     fn sample_path(&mut self, side: Side, segment: &Segment, rtt_ns: u64, covered: u64) {
-        let is_forgotten = !self.path.is_known(side) && self.faults().reversed > 0;
+        let is_forgotten = !self.path.is_known(side) && self.cold.faults().reversed > 0;
         if !self.mid_stream && !is_forgotten {
             return self.path.sample(side, rtt_ns);
         }
@@ -154,7 +154,7 @@ impl Connection {
     #[cold]
     #[inline(never)]
     fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
-        self.faults_mut().missing_bytes += bytes;
+        self.cold.faults_mut().missing_bytes += bytes;
         self.senders.iter_mut().for_each(|sender| sender.since_mut().excuse_missing());
         self.senders[sender as usize].since_mut().has_sent_unseen = true;
         let position = self.senders[sender as usize].in_order();

@@ -24,7 +24,7 @@ impl Connection {
             && self.timeline.all_asked()
             && ends_are_known
             && self.senders[Side::Server as usize].seen()
-            && self.faults().missing_bytes == 0
+            && self.cold.faults().missing_bytes == 0
             && !self.has_sent_only_early_data()
     }
 
@@ -159,7 +159,7 @@ impl Connection {
     /// Attributes `gap` to the request that began in the last push, which was held for that long.
     pub(super) fn hold(&mut self, gap: &Gap) {
         let slices = judge::judge(gap);
-        if let Some(trace) = self.trace_mut() {
+        if let Some(trace) = self.cold.trace_mut() {
             trace.gap(gap, slices.iter());
         }
         self.timeline.hold(gap, &slices);

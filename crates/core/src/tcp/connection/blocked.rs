@@ -36,7 +36,7 @@ impl Connection {
             && !gap.window.limits(gap.next_segment())
             && gap.flight.before > CLOCKED_SEGMENTS * gap.smss;
         if emptied {
-            self.cold_mut().blocked = Some(Box::new(Blocked { slice, gap: *gap }));
+            self.cold.get_or_create().questions.blocked = Some(Box::new(Blocked { slice, gap: *gap }));
         }
     }
 
@@ -46,7 +46,7 @@ impl Connection {
     /// only after the ACK made room.
     pub(super) fn settle_blocked(&mut self, side: Side, segment: &Segment) {
         let of_side = |blocked: &mut Box<Blocked>| blocked.gap.sender == side;
-        let Some(blocked) = self.cold.as_mut().and_then(|it| it.blocked.take_if(of_side)) else {
+        let Some(blocked) = self.cold.get_mut().and_then(|it| it.questions.blocked.take_if(of_side)) else {
             return;
         };
         let Blocked { slice, gap } = *blocked;

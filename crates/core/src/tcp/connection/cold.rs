@@ -5,8 +5,8 @@ use crate::tcp::connection::accept::Refused;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::icmp::IcmpReport;
 use crate::tcp::connection::relayed::Relay;
-use crate::tcp::connection::suspended::{AckedLate, Suspended};
-use crate::tcp::connection::{Connection, blocked, doubt, limits};
+use crate::tcp::connection::doubt;
+use crate::tcp::connection::questions::Questions;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::trace::Trace;
 use crate::wire::Segment;
@@ -27,7 +27,11 @@ pub(super) struct Echo {
 /// Timestamps to be echoed, indexed by side.
 type Echoes = [Echo; 2];
 
-/// Rarely needed state of a connection, stored behind a single pointer.
+/// Rarely needed state of a connection, stored behind a single pointer, and allocated on demand.
+#[derive(Clone, Default)]
+pub struct Cold(Option<Box<ColdState>>);
+
+/// The state that few connections have while they are open.
 #[derive(Clone, Default)]
 pub(super) struct ColdState {
     /// State of the ending, once it has begun.
@@ -35,28 +39,8 @@ pub(super) struct ColdState {
     /// The last timestamp of each side whose echo gives a sample; `None` if the handshake was
     /// captured.
     pub echoes: Option<Box<Echoes>>,
-    /// A retransmission by timer of which it is not yet known whether it was spurious.
-    pub suspended: Option<Box<Suspended>>,
-    /// Such a retransmission after its sender sent more data.
-    pub contested: Option<Box<Suspended>>,
-    /// The first fast retransmission of a recovery, until an ACK shows whether it answers that or
-    /// the first transmission.
-    pub fast: Option<Box<Suspended>>,
-    /// A retransmission that seems to have been needed, until its sender sends more: a second ACK
-    /// would show that the receiver got both transmissions.
-    pub counted: Option<Box<Suspended>>,
-    /// Retransmissions by timer after lost ACKs, until it is known whether the sender had waited
-    /// for them.
-    pub acked_late: Option<Box<AckedLate>>,
-    /// The last gap that may yet be attributed to another owner.
-    pub doubted: Option<Box<doubt::Doubted>>,
-    /// The last response whose timestamp shows that it was queued, until later packets show whether
-    /// this is right.
-    pub queued: Option<Box<limits::Queued>>,
-    /// A delay of this sender has stayed from one segment to another, as in a queue.
-    pub queue_stays: [bool; 2],
-    /// The last wait of a sender whose buffer may have been full.
-    pub blocked: Option<Box<blocked::Blocked>>,
+    /// Verdicts that later packets may change.
+    pub questions: Questions,
     /// Gaps recorded for a drawing or an explanation.
     pub trace: Option<Box<Trace>>,
     /// ICMP errors about the connection.
@@ -87,15 +71,7 @@ impl ColdState {
         let Self {
             ending,
             echoes: _,
-            suspended,
-            contested,
-            fast,
-            counted,
-            acked_late,
-            doubted,
-            queued,
-            queue_stays: _,
-            blocked,
+            questions,
             trace,
             icmp_report,
             queue_delay,
@@ -107,22 +83,9 @@ impl ColdState {
             relay: _,
             is_copy: _,
         } = self;
-        let held = suspended.is_some() || contested.is_some() || counted.is_some();
-        let repeated = held || fast.is_some() || acked_late.is_some() || !kept.is_empty();
-        let doubted = doubted.as_deref().is_some_and(|doubted| !is_known(doubted));
-        let other = doubted || queued.is_some() || blocked.is_some() || queue_delay.is_some();
-        let other_state =
-            trace.is_some() || icmp_report.is_some() || faults.is_some() || ending.is_some();
-        !(repeated || other || other_state)
-    }
-
-    /// Returns whether a gap is not yet settled.
-    #[inline]
-    fn is_unsettled(&self) -> bool {
-        let held = self.suspended.is_some() || self.contested.is_some() || self.fast.is_some();
-        let repeated = held || self.counted.is_some();
-        let doubted = self.doubted.is_some() || self.blocked.is_some();
-        repeated || self.acked_late.is_some() || doubted
+        let is_recorded = trace.is_some() || queue_delay.is_some();
+        let is_odd = icmp_report.is_some() || faults.is_some() || ending.is_some();
+        kept.is_empty() && !is_recorded && !is_odd && questions.are_settled_except(is_known)
     }
 }
 
@@ -156,80 +119,121 @@ pub struct CaptureFaults {
     pub raised_ns: u64,
 }
 
-impl Connection {
-    /// Returns a part of the rarely needed state.
+impl Cold {
+    /// The state, if any of it was needed.
     #[inline]
-    pub(super) fn cold<T>(&self, part: impl Fn(&ColdState) -> &Option<Box<T>>) -> Option<&T> {
-        self.cold.as_ref().and_then(|cold| part(cold).as_deref())
+    pub(super) fn get(&self) -> Option<&ColdState> {
+        self.0.as_deref()
+    }
+
+    /// The state for changes, if any of it was needed.
+    #[inline]
+    pub(super) fn get_mut(&mut self) -> Option<&mut ColdState> {
+        self.0.as_deref_mut()
+    }
+
+    /// The state, which is created on demand.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn get_or_create(&mut self) -> &mut ColdState {
+        self.0.get_or_insert_default()
+    }
+
+    /// Returns a part of the state.
+    #[inline]
+    pub(super) fn part<T>(&self, part: impl Fn(&ColdState) -> &Option<Box<T>>) -> Option<&T> {
+        self.get().and_then(|cold| part(cold).as_deref())
     }
 
     /// Returns whether the connection is a copy of one with other addresses, under which it is
     /// reported.
     #[inline]
     pub(super) fn is_copy(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.is_copy)
+        self.get().is_some_and(|cold| cold.is_copy)
     }
 
     /// Excludes the connection from the report; returns whether it was included before.
     pub fn exclude(&mut self) -> bool {
-        !std::mem::replace(&mut self.cold_mut().is_copy, true)
+        !std::mem::replace(&mut self.get_or_create().is_copy, true)
     }
 
     /// Number of RSTs that their receivers ignored, since the connection went on.
     pub fn ignored_resets(&self) -> u64 {
-        self.cold.as_ref().map_or(0, |cold| cold.ignored_resets.into())
+        self.get().map_or(0, |cold| cold.ignored_resets.into())
     }
 
     /// State of the ending, once it has begun.
     #[inline]
     pub(super) fn ended(&self) -> Option<&Ending> {
-        self.cold.as_ref()?.ending.as_ref()
+        self.get()?.ending.as_ref()
+    }
+
+    /// How the connection has ended so far.
+    pub fn ending(&self) -> Ending {
+        self.ended().copied().unwrap_or_default()
+    }
+
+    /// The state of the ending, for changes.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ending_mut(&mut self) -> &mut Ending {
+        self.get_or_create().ending.get_or_insert_default()
+    }
+
+    /// Defects of the capture that concern this connection.
+    pub fn faults(&self) -> CaptureFaults {
+        self.part(|cold| &cold.faults).copied().unwrap_or_default()
+    }
+
+    /// The defects of the capture, for additions.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn faults_mut(&mut self) -> &mut CaptureFaults {
+        self.get_or_create().faults.get_or_insert_default()
+    }
+
+    /// The verdicts that later packets may change, if there were any.
+    #[inline]
+    pub(super) fn questions(&self) -> Option<&Questions> {
+        self.get().map(|cold| &cold.questions)
+    }
+
+    /// The verdicts that later packets may change, if there were any, for changes.
+    #[inline]
+    pub(super) fn questions_mut(&mut self) -> Option<&mut Questions> {
+        self.get_mut().map(|cold| &mut cold.questions)
     }
 
     /// Returns whether a gap is not yet settled, which later segments may explain.
     #[inline]
-    pub(super) fn is_unsettled(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.is_unsettled())
+    pub(super) fn is_gap_open(&self) -> bool {
+        self.questions().is_some_and(Questions::is_gap_open)
     }
 
-    /// Returns the rarely needed state, which is created on demand.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn cold_mut(&mut self) -> &mut ColdState {
-        self.cold.get_or_insert_default()
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(super) fn ending_mut(&mut self) -> &mut Ending {
-        self.cold_mut().ending.get_or_insert_default()
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(super) fn faults_mut(&mut self) -> &mut CaptureFaults {
-        self.cold_mut().faults.get_or_insert_default()
+    /// ICMP errors about this connection, if there were any.
+    pub fn icmp_report(&self) -> Option<&IcmpReport> {
+        self.part(|cold| &cold.icmp_report)
     }
 
     /// Begins to record what a drawing of the connection needs.
     pub fn note_trace(&mut self) {
-        self.cold_mut().trace = Some(Box::default());
+        self.get_or_create().trace = Some(Box::default());
     }
 
     /// Begins to record what an explanation of the connection needs: every gap with everything that
     /// was known.
     pub fn note_decisions(&mut self) {
         let gaps = Some(Vec::new());
-        self.cold_mut().trace = Some(Box::new(Trace { decided: gaps, ..Trace::default() }));
+        self.get_or_create().trace = Some(Box::new(Trace { decided: gaps, ..Trace::default() }));
     }
 
     /// The recording that [`note_trace`](Self::note_trace) began.
     pub fn trace(&self) -> Option<&Trace> {
-        self.cold(|cold| &cold.trace)
+        self.part(|cold| &cold.trace)
     }
 
     /// The recording, for additions.
     pub fn trace_mut(&mut self) -> Option<&mut Trace> {
-        self.cold.as_mut()?.trace.as_deref_mut()
+        self.get_mut()?.trace.as_deref_mut()
     }
 }

@@ -79,7 +79,7 @@ impl Connection {
         let mut since = SinceDeparture::default();
         let data = self.locate(side, segment, &mut since);
         self.note_limits(side, segment);
-        if let Some(trace) = self.trace_mut() {
+        if let Some(trace) = self.cold.trace_mut() {
             trace.kind = Some(data.kind);
         }
         if matches!(data.kind, Kind::Probe | Kind::Late) {
@@ -87,7 +87,7 @@ impl Connection {
             return self.depart(&data, &since);
         }
         self.follow_repetition(&data, shared);
-        if self.is_unsettled() && self.settle_with(&data, &since) {
+        if self.cold.is_gap_open() && self.settle_with(&data, &since) {
             return self.depart(&data, &since);
         }
         if data.is_new() && self.may_continue_response(side, segment) {
@@ -280,14 +280,14 @@ impl Connection {
             let mut gap = *silence;
             gap.repair.deaf = data.deaf;
             let stamp = self.senders[side as usize].stamp(segment, gap.repair.original);
-            self.cold_mut().suspended = Some(Box::new(Suspended { gap, end, stamp }));
+            self.cold.get_or_create().questions.suspended = Some(Box::new(Suspended { gap, end, stamp }));
             return false;
         }
         if !maybe_idle {
             self.attribute(silence, end);
             if data.kind == Kind::Retransmission(Recovery::Fast) && !silence.losses.in_recovery {
                 let stamp = self.senders[side as usize].stamp(segment, silence.repair.original);
-                self.cold_mut().fast = Some(Box::new(Suspended { gap: *silence, end, stamp }));
+                self.cold.get_or_create().questions.fast = Some(Box::new(Suspended { gap: *silence, end, stamp }));
             }
         }
         true

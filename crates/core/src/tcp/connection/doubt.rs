@@ -64,13 +64,13 @@ impl Doubted {
 impl Connection {
     /// Removes and returns the current doubt.
     pub(super) fn take_doubted(&mut self) -> Option<Doubted> {
-        self.cold.as_mut()?.doubted.take().map(|doubted| *doubted)
+        self.cold.questions_mut()?.doubted.take().map(|doubted| *doubted)
     }
 
     /// Restores `doubted`, if there is one.
     pub(super) fn restore_doubt(&mut self, doubted: Option<Doubted>) {
         if let Some(doubted) = doubted {
-            self.cold_mut().doubted = Some(Box::new(doubted));
+            self.cold.get_or_create().questions.doubted = Some(Box::new(doubted));
         }
     }
 
@@ -107,7 +107,7 @@ impl Connection {
         let by_timer = slices.iter().find(|slice| slice.cause == lost);
         let doubted = by_timer.or(slices.iter().last()).filter(|_| may_be_timer(gap));
         let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
-            self.cold.iter_mut().for_each(|cold| cold.doubted = None);
+            self.cold.get_mut().into_iter().for_each(|cold| cold.questions.doubted = None);
             return;
         };
         let sender = &mut self.senders[gap.sender as usize];
@@ -131,12 +131,12 @@ impl Connection {
             || gap.retransmission_triggered()
             || self.path.ends_here(sender);
         if seen && !probes && !missing.any() {
-            self.cold.iter_mut().for_each(|cold| cold.doubted = None);
+            self.cold.get_mut().into_iter().for_each(|cold| cold.questions.doubted = None);
             return;
         }
         let unseen = gap.repair.unseen;
         let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing, unseen };
-        self.cold_mut().doubted = Some(Box::new(doubted));
+        self.cold.get_or_create().questions.doubted = Some(Box::new(doubted));
     }
 
     /// Settles the doubt when `side` sends new data at position `start`.
@@ -148,10 +148,10 @@ impl Connection {
         segment: &Segment,
         since: &SinceDeparture,
     ) {
-        let cold = self.cold.as_mut();
-        let doubted = cold.and_then(|cold| cold.doubted.take_if(|doubted| doubted.sender == side));
+        let cold = self.cold.get_mut();
+        let doubted = cold.and_then(|cold| cold.questions.doubted.take_if(|doubted| doubted.sender == side));
         let Some(doubted) = doubted else { return };
-        let whole = self.faults().missing_bytes == 0;
+        let whole = self.cold.faults().missing_bytes == 0;
         let sender = &mut self.senders[side as usize];
         if sender.last.frame != doubted.frame || doubted.missing.any() {
             return;
@@ -191,7 +191,7 @@ impl Connection {
     #[cold]
     #[inline(never)]
     pub(super) fn settle_late(&mut self, side: Side, number: u16) {
-        let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.as_mut());
+        let doubted = self.cold.get_mut().and_then(|cold| cold.questions.doubted.as_mut());
         let Some(doubted) = doubted.filter(|it| it.sender == side) else { return };
         if doubted.missing.arrived(number) && !doubted.missing.any() {
             self.revoke_loss(side);
@@ -201,7 +201,7 @@ impl Connection {
     /// Processes data of `side` that seemed lost and has arrived: it is missing only in the
     /// capture.
     pub(super) fn arrived_unseen(&mut self, side: Side) {
-        let doubted = self.cold.as_ref().and_then(|cold| cold.doubted.as_deref());
+        let doubted = self.cold.get().and_then(|cold| cold.questions.doubted.as_deref());
         if doubted.is_some_and(|doubted| doubted.unseen) {
             self.revoke_loss(side);
         }
@@ -213,7 +213,7 @@ impl Connection {
     fn revoke_loss(&mut self, side: Side) {
         let lost = timed_out(0).cause;
         let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
-        let Some(doubted) = self.cold.as_mut().and_then(|cold| cold.doubted.take_if(of_side))
+        let Some(doubted) = self.cold.get_mut().and_then(|cold| cold.questions.doubted.take_if(of_side))
         else {
             return;
         };
@@ -227,7 +227,7 @@ impl Connection {
     /// vantage (RFC 8985 §7.3), or the first that the timer sent.
     pub(super) fn settle_skipped(&mut self, side: Side, segment: &Segment) {
         let of_side = |doubted: &mut Box<Doubted>| doubted.sender == side && doubted.skips;
-        let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.take_if(of_side));
+        let doubted = self.cold.get_mut().and_then(|cold| cold.questions.doubted.take_if(of_side));
         let Some(doubted) = doubted else { return };
         let last = &self.senders[side as usize].last;
         let waited = segment.time_ns.saturating_sub(last.time_ns) >= self.path.rtt_ns(side);

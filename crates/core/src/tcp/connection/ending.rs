@@ -47,7 +47,7 @@ impl Connection {
     /// passed before the request, since the FIN was on its way by then.
     pub(super) fn last_leg_ns(&self) -> u64 {
         let rtt_ns = self.path.known_rtt_ns(Side::Client);
-        let fin_ns = self.ending().fin_ns[Side::Server as usize];
+        let fin_ns = self.cold.ending().fin_ns[Side::Server as usize];
         match (fin_ns, self.timeline.front()) {
             (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
                 rtt_ns.saturating_sub(exchange.start_ns - fin_ns)
@@ -58,14 +58,14 @@ impl Connection {
 
     /// Time at which either side first ended the connection, ns.
     pub(super) fn first_close_ns(&self) -> Option<u64> {
-        let reset_ns = self.ending().reset.map(|reset| reset.time_ns);
-        self.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
+        let reset_ns = self.cold.ending().reset.map(|reset| reset.time_ns);
+        self.cold.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
     }
 
     /// Processes the server's FIN while a request waits: it shows the client that no response
     /// comes, or that the data received was the whole response (RFC 9112 §6.3).
     pub(super) fn take_server_fin(&mut self, segment: &Segment) {
-        if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
+        if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
             self.drop_unanswered_last_message(left_ns);
         }
         self.drop_message_before_fin(segment.time_ns);
@@ -75,7 +75,7 @@ impl Connection {
             let asked = exchange.request_seen || self.awaits_server_hello(exchange);
             asked && waits && !exchange.is_complete()
         });
-        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
         if waiting && closed_ns.is_some_and(|at_ns| self.answers_fin_only(at_ns, segment.time_ns)) {
             self.timeline.expect_nothing();
         }
@@ -84,7 +84,7 @@ impl Connection {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
             let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
-            let left = self.ending().fin[Side::Client as usize].filter(|_| !comes);
+            let left = self.cold.ending().fin[Side::Client as usize].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
             self.accrue_to(self.waited_for(), end.time_ns, end);
             self.server_closed_early = true;
@@ -110,7 +110,7 @@ impl Connection {
     /// Returns whether the server's FIN in `segment`, its first and after all of its data, ends the
     /// response for which the client still waits.
     fn ends_response(&self, segment: &Segment) -> bool {
-        let [client_ns, server_ns] = self.ending().fin_ns;
+        let [client_ns, server_ns] = self.cold.ending().fin_ns;
         let server = &self.senders[Side::Server as usize];
         client_ns.is_none()
             && server_ns == Some(segment.time_ns)
@@ -148,7 +148,7 @@ impl Connection {
     /// Time at which the client closed, if data of `sender` up to `end` had not reached it, ns.
     /// Nothing waits for a retransmission after that.
     pub(super) fn gave_up_ns(&self, sender: Side, end: u64) -> Option<u64> {
-        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
         let arrived = self.senders[sender as usize].una_seen() >= end;
         closed_ns.filter(|_| sender == Side::Server && !arrived)
     }
@@ -209,7 +209,7 @@ impl Connection {
         }
         Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
-        if !in_window || self.is_copy() {
+        if !in_window || self.cold.is_copy() {
             return;
         }
         if !exchange.counts() && !self.is_failed_handshake(&exchange) {
@@ -350,7 +350,7 @@ impl Connection {
         let needed_ns = self.setup.repeated_ns(&self.path).min(again_ns);
         exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, again_ns - needed_ns);
         exchange.repeated_setup_ns = needed_ns;
-        if self.setup.refused && self.icmp_report().is_some_and(|report| report.about_syn) {
+        if self.setup.refused && self.cold.icmp_report().is_some_and(|report| report.about_syn) {
             // The errors are the cause of the whole attempt.
             return;
         }
@@ -447,12 +447,12 @@ impl Connection {
         self.leave_fast_path(shared);
         self.settle_last_reset();
         self.discard_early_bytes(shared);
-        if let Some(cold) = &mut self.cold {
-            cold.queued = None;
+        if let Some(cold) = self.cold.get_mut() {
+            cold.questions.queued = None;
         }
         self.resume_last();
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
+        if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
             self.drop_unanswered_last_message(left_ns);
         }
         if self.timeline.front().is_some() {
@@ -472,13 +472,13 @@ impl Connection {
                         || self.awaits_server_hello(exchange)
                 });
             let is_stuck = self.unacknowledged_request().is_some();
-            let fin = self.ending().fin[Side::Client as usize];
+            let fin = self.cold.ending().fin[Side::Client as usize];
             if let Some(fin) = fin.filter(|_| (unanswered || self.has_stopped()) && !is_stuck) {
                 self.accrue_to(self.waited_for(), fin.time_ns, fin);
             }
-            let server_fin = self.ending().fin[Side::Server as usize];
+            let server_fin = self.cold.ending().fin[Side::Server as usize];
             let begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
-            let cut_off = begun && self.announces_end();
+            let cut_off = begun && self.framer.announces_end();
             if let Some(fin) = server_fin.filter(|_| cut_off) {
                 // The response ends before its announced end; the client learns that now.
                 self.timeline.end_early(fin);
@@ -488,7 +488,7 @@ impl Connection {
             self.left_unanswered = unanswered
                 && !cut_short
                 && self.timeline.front().is_some_and(|exchange| exchange.request_seen)
-                && self.ending().fin[Side::Client as usize].is_none()
+                && self.cold.ending().fin[Side::Client as usize].is_none()
                 && self.senders[Side::Server as usize].started()
                 && outcome == Outcome::Open;
             let position = self.senders[Side::Server as usize].nxt;
@@ -499,7 +499,7 @@ impl Connection {
         self.add_attempt(rtt_client_ns);
         self.report_finished(shared, sink);
         self.count_kept(shared, sink);
-        let is_counted = !self.is_copy() || self.totals.exchanges > 0;
+        let is_counted = !self.cold.is_copy() || self.totals.exchanges > 0;
         if shared.window.overlaps(self.first_ns, self.last.time_ns) && is_counted {
             sink.connection(self);
         } else {
@@ -511,8 +511,8 @@ impl Connection {
     /// not closed: its client waits for the rest.
     fn has_stopped(&self) -> bool {
         let has_begun = self.timeline.front().is_some_and(|it| it.request_seen && it.response_seen);
-        let server_fin = self.ending().fin_ns[Side::Server as usize];
-        has_begun && self.owes(Side::Server) && server_fin.is_none()
+        let server_fin = self.cold.ending().fin_ns[Side::Server as usize];
+        has_begun && self.framer.owes(Side::Server) && server_fin.is_none()
     }
 
     /// Creates an exchange for a connection attempt that failed or had to be repeated.
@@ -529,7 +529,7 @@ impl Connection {
         let Some(syn) = syn.filter(|_| !self.sends_probes()) else { return };
         let end_ns = match (setup.refused, setup.established_ns()) {
             (_, Some(established_ns)) => established_ns,
-            (true, None) => self.ending().reset.map_or(self.last.time_ns, |reset| reset.time_ns),
+            (true, None) => self.cold.ending().reset.map_or(self.last.time_ns, |reset| reset.time_ns),
             // A client that neither answers the SYN-ACK nor repeats its SYN waits for nothing.
             (false, None) => {
                 let answered_ns = setup.syn_last_ns().max(setup.syn_ack_first_ns().unwrap_or(0));

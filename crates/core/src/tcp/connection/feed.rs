@@ -55,9 +55,8 @@ impl Connection {
             open_ended: self.timeline.open_ended,
             has_events: false,
             positions: self.senders.each_ref().map(|sender| sender.nxt),
-            logs_revisions: self.trace().is_some_and(|trace| trace.decided.is_some()),
-            client_closed: self
-                .ended()
+            logs_revisions: self.cold.trace().is_some_and(|trace| trace.decided.is_some()),
+            client_closed: self.cold.ended()
                 .is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
         }
     }

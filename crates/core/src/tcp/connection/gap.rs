@@ -139,7 +139,7 @@ impl Connection {
     fn protocol_in_gap(&self, side: Side) -> ProtocolState {
         let front = self.timeline.front();
         // The server waits for the body too, and for ever if the client has closed.
-        let waits = side == Side::Client || self.ending().fin_ns[Side::Client as usize].is_some();
+        let waits = side == Side::Client || self.cold.ending().fin_ns[Side::Client as usize].is_some();
         ProtocolState {
             owes: self.framer.owes(side),
             expects_continue: waits && front.is_some_and(|it| it.awaits_continue),
@@ -151,7 +151,7 @@ impl Connection {
     /// Returns `ack` with `pure` cleared if it is the FIN of `side`: the data that follows may be
     /// the reaction of the peer's application to the close.
     fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
-        let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
+        let fin = self.cold.ended().and_then(|ending| ending.fin[side as usize]);
         AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
 
@@ -159,7 +159,7 @@ impl Connection {
     /// nothing refutes it, since the ACKs that it waited for may be missing too.
     pub fn nagle(&self, side: Side) -> NagleEvidence {
         let nagle = self.senders[side as usize].history().nagle.evidence;
-        let refuted = if self.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
+        let refuted = if self.cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
         NagleEvidence { refuted, ..nagle }
     }
 }

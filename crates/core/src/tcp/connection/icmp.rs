@@ -44,7 +44,7 @@ impl Connection {
         let (kind, reporter) = (error.kind, error.reporter);
         let (last, mtu, count) = (seen, 0, 0);
         let first = IcmpReport { kind, reporter, seen, last, about, about_syn, mtu, count };
-        let report = self.cold_mut().icmp_report.get_or_insert_with(|| Box::new(first));
+        let report = self.cold.get_or_create().icmp_report.get_or_insert_with(|| Box::new(first));
         report.count += 1;
         report.last = seen;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
@@ -67,7 +67,7 @@ impl Connection {
     /// error that may be transient, such as no route, ends the attempt on Linux, and elsewhere the
     /// client tries again until it gives up (RFC 1122 §4.2.3.9).
     pub(super) fn settle_icmp_refusal(&mut self) {
-        let Some(report) = self.icmp_report().copied() else { return };
+        let Some(report) = self.cold.icmp_report().copied() else { return };
         let unheard = !self.senders[Side::Server as usize].started();
         let each = report.count >= self.setup.syns.into() && self.setup.syns > 0;
         let of_syn = report.about_syn && report.about == Side::Client;
@@ -82,18 +82,13 @@ impl Connection {
         let died =
             |report: &IcmpReport| report.about_syn && report.kind == IcmpErrorKind::TimeExceeded;
         self.setup.is_probe()
-            || self.setup.marks().ttl <= PROBE_TTL_MAX && self.icmp_report().is_some_and(died)
+            || self.setup.marks().ttl <= PROBE_TTL_MAX && self.cold.icmp_report().is_some_and(died)
     }
 
     fn refused_by(&mut self, error: &Sighting) {
         self.setup.refused = true;
-        let ending = self.ending_mut();
+        let ending = self.cold.ending_mut();
         ending.reset.get_or_insert(*error);
-    }
-
-    /// ICMP errors about this connection, if there were any.
-    pub fn icmp_report(&self) -> Option<&IcmpReport> {
-        self.cold(|cold| &cold.icmp_report)
     }
 
     /// ICMP errors that reject data of `sender` on the established connection for another reason
@@ -103,13 +98,13 @@ impl Connection {
             let is_too_big = matches!(report.kind, IcmpErrorKind::PacketTooBig { .. });
             !report.about_syn && report.about == sender && !is_too_big
         };
-        self.icmp_report().filter(rejected)
+        self.cold.icmp_report().filter(rejected)
     }
 
     /// Host, other than the server, that rejected the SYN by an ICMP error.
     pub fn rejecting_host(&self) -> Option<Endpoint> {
         let of_syn = |report: &&IcmpReport| report.about_syn && report.about == Side::Client;
-        let report = self.icmp_report().filter(of_syn)?;
+        let report = self.cold.icmp_report().filter(of_syn)?;
         (report.reporter.address != self.server().address).then_some(report.reporter)
     }
 }

@@ -17,7 +17,7 @@ const KEPT_OF_ALL_MAX: usize = 512;
 impl Connection {
     /// Returns whether the connection has had an exchange.
     pub(super) fn has_exchanged(&self) -> bool {
-        self.totals.exchanges > 0 || self.cold.as_ref().is_some_and(|cold| !cold.kept.is_empty())
+        self.totals.exchanges > 0 || self.cold.get().is_some_and(|cold| !cold.kept.is_empty())
     }
 
     /// Returns whether an exchange that ends now is held back until the round trip is known.
@@ -41,7 +41,7 @@ impl Connection {
             return Some(exchange);
         }
         shared.kept += 1;
-        let kept = &mut self.cold_mut().kept;
+        let kept = &mut self.cold.get_or_create().kept;
         kept.push(exchange);
         if kept.len() >= KEPT_MAX {
             self.count_kept(shared, sink);
@@ -51,11 +51,11 @@ impl Connection {
 
     /// Reports the exchanges that were held back, with the round trip as it is known now.
     pub(super) fn count_kept(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        let Some(cold) = self.cold.as_mut() else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
         let known_rtts_ns = Side::ALL.map(|side| self.path.known_rtt_ns(side));
         for mut exchange in std::mem::take(&mut cold.kept) {
             shared.kept = shared.kept.saturating_sub(1);
-            if self.is_copy() {
+            if self.cold.is_copy() {
                 continue;
             }
             exchange.set_known_rtts(known_rtts_ns);

@@ -37,7 +37,7 @@ impl Connection {
     #[cold]
     pub(super) fn note_rare_properties(&mut self, side: Side, segment: &Segment) {
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
-            self.faults_mut().cut_headers += 1;
+            self.cold.faults_mut().cut_headers += 1;
         }
         if self.setup.lacks_ecn() {
             return;
@@ -58,12 +58,12 @@ impl Connection {
 
     /// Returns whether the capture's clock was set while the connection was open.
     pub(super) fn clock_was_set(&self) -> bool {
-        self.cold(|cold| &cold.faults).is_some_and(|faults| faults.clock_set)
+        self.cold.part(|cold| &cold.faults).is_some_and(|faults| faults.clock_set)
     }
 
     /// Returns whether the clock was not set in the last `ns` before `segment`.
     pub(super) fn is_timed(&self, segment: &Segment, ns: u64) -> bool {
-        let set_ns = self.cold(|cold| &cold.faults).map_or(0, |faults| faults.clock_set_ns);
+        let set_ns = self.cold.part(|cold| &cold.faults).map_or(0, |faults| faults.clock_set_ns);
         segment.time_ns.saturating_sub(ns) > set_ns || set_ns == 0
     }
 
@@ -73,7 +73,7 @@ impl Connection {
     #[cold]
     pub(super) fn with_forward_time(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
         let last_ns = self.last.time_ns;
-        let before = self.cold(|cold| &cold.faults).copied().unwrap_or_default();
+        let before = self.cold.part(|cold| &cold.faults).copied().unwrap_or_default();
         // The clock is still behind, unless it was set forward again.
         let behind_ns = if segment.time_ns >= last_ns { 0 } else { before.behind_ns };
         let time_ns = segment.time_ns.saturating_add(behind_ns).min(LATEST_NS);
@@ -82,17 +82,17 @@ impl Connection {
         let steps = back_ns >= STEP_NS || reversed;
         let time_ns = time_ns.max(last_ns);
         if reversed {
-            let faults = self.faults_mut();
+            let faults = self.cold.faults_mut();
             (faults.reversed, faults.raised_ns) = (before.reversed + 1, time_ns);
             if !self.mid_stream && !self.setup.is_established() {
                 // The stamp of the SYN-ACK may be the wrong one.
                 self.path.forget(Side::Server);
             }
         } else if back_ns > 0 || before.raised_ns > 0 {
-            self.faults_mut().raised_ns = if back_ns > 0 { time_ns } else { 0 };
+            self.cold.faults_mut().raised_ns = if back_ns > 0 { time_ns } else { 0 };
         }
         if steps || behind_ns != before.behind_ns || clock_odd != before.clock_odd {
-            let faults = self.faults_mut();
+            let faults = self.cold.faults_mut();
             faults.behind_ns = behind_ns.saturating_add(if steps { back_ns } else { 0 });
             (faults.clock_set, faults.clock_odd, faults.clock_set_ns) = (true, clock_odd, time_ns);
             self.senders.iter_mut().for_each(Sender::clock_stepped);
@@ -127,7 +127,7 @@ impl Connection {
         let longer =
             u64::from(segment.payload_len) > self.senders[side as usize].sizes.captured_max();
         if truncated || longer {
-            let faults = self.faults_mut();
+            let faults = self.cold.faults_mut();
             faults.truncated += u64::from(truncated);
             faults.super_packets += u64::from(longer);
         }
@@ -158,7 +158,7 @@ impl Connection {
         if let Some(&slice) = slice {
             let (sender, frame, time_ns) = (gap.sender, gap.next.frame, gap.next.time_ns);
             let heard_before = self.senders[sender.peer() as usize].last_tsval();
-            self.cold_mut().queued = Some(Box::new(Queued {
+            self.cold.get_or_create().questions.queued = Some(Box::new(Queued {
                 sender,
                 frame,
                 slice,
@@ -174,10 +174,10 @@ impl Connection {
     /// Decides about such a response when `side` sends `segment`.
     #[cold]
     pub(super) fn settle_queued(&mut self, side: Side, segment: &Segment) {
-        let Some(queued) = self.cold(|cold| &cold.queued).copied() else { return };
+        let Some(queued) = self.cold.part(|cold| &cold.questions.queued).copied() else { return };
         let now_ns = self.senders[side as usize].queued_ns();
         if segment.time_ns.saturating_sub(queued.time_ns) >= queued.queued_ns {
-            self.cold_mut().queued = None;
+            self.cold.get_or_create().questions.queued = None;
         }
         if queued.sender == side {
             return self.settle_aged(&queued, now_ns, segment);
@@ -190,7 +190,7 @@ impl Connection {
         if now_ns.abs_diff(queued.queued_ns) <= CLOCK_STEP_SAME_NS {
             self.deny_queue(&queued);
             self.senders.iter_mut().for_each(Sender::clock_stepped);
-        } else if let Some(queued) = self.cold_mut().queued.as_mut() {
+        } else if let Some(queued) = self.cold.get_or_create().questions.queued.as_mut() {
             queued.is_heard = true;
         }
     }
@@ -209,9 +209,9 @@ impl Connection {
         let lost_ns = queued.queued_ns.saturating_sub(now_ns);
         let passed_ns = segment.time_ns.saturating_sub(queued.time_ns);
         let is_at_once = is_pure_ack(segment) && passed_ns < lost_ns;
-        let cold = self.cold_mut();
-        cold.queued = None;
-        let stays = &mut cold.queue_stays[queued.sender as usize];
+        let cold = self.cold.get_or_create();
+        cold.questions.queued = None;
+        let stays = &mut cold.questions.queue_stays[queued.sender as usize];
         *stays |= queued.is_own || now_ns >= queued.queued_ns / 2;
         if !*stays && is_at_once {
             self.deny_queue(queued);
@@ -223,11 +223,11 @@ impl Connection {
         let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);
         let (sender, frame, from) = (queued.sender, queued.frame, queued.slice);
         self.timeline.revise_any(&Change::Slice { sender, frame, from, to: unknown });
-        self.cold_mut().queued = None;
+        self.cold.get_or_create().questions.queued = None;
     }
 
     /// Returns whether a response is held back until it is known whether it was queued.
     pub(super) fn awaits_queue(&self) -> bool {
-        self.cold(|cold| &cold.queued).is_some()
+        self.cold.part(|cold| &cold.questions.queued).is_some()
     }
 }

@@ -30,7 +30,7 @@ impl Connection {
         segment: &Segment,
         carrier: TimestampCarrier,
     ) {
-        let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
+        let echoes = self.cold.get_or_create().echoes.get_or_insert_default();
         let sent = &mut echoes[side.peer() as usize];
         let reached = sent.awaited && segment.tsecr.wrapping_sub(sent.tsval) as i32 >= 0;
         let rtt_ns = segment.time_ns.saturating_sub(sent.time_ns);
@@ -55,7 +55,7 @@ impl Connection {
         // Only one timestamp is timed at a time, since the clock of a stream advances before its
         // echo is back. A timestamp that is not newer than the last one echoed may have been echoed
         // before this segment was sent: some clocks tick twice a second.
-        let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
+        let echoes = self.cold.get_or_create().echoes.get_or_insert_default();
         let own = &mut echoes[side as usize];
         let newer = own.time_ns == 0 || segment.tsval.wrapping_sub(own.tsval) as i32 > 0;
         let is_first = own.time_ns == 0;
@@ -103,7 +103,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn note_other_answer(&mut self, syn_ack: &Segment) {
         self.setup.note_other_syn_ack();
-        self.cold_mut().other_answer = Some(Box::new(*syn_ack));
+        self.cold.get_or_create().other_answer = Some(Box::new(*syn_ack));
     }
 
     /// Takes another host's SYN-ACK for the one that counts if `segment` of the client acknowledges
@@ -113,7 +113,7 @@ impl Connection {
     pub(super) fn adopt_other_answer(&mut self, segment: &Segment) {
         let server = &self.senders[Side::Server as usize];
         let is_first = server.una_seen_ns() == 0 && server.last.time_ns == 0;
-        let Some(cold) = &mut self.cold else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
         let is_acked = |answer: &mut Box<Segment>| answer.seq.wrapping_add(1) == segment.ack;
         let has_ack = segment.flags.has(TcpFlags::ACK) && !segment.flags.has(TcpFlags::RST);
         let Some(answer) = cold.other_answer.take_if(|it| has_ack && is_first && is_acked(it))
@@ -135,7 +135,7 @@ impl Connection {
         self.framer.restart();
         self.timeline = Timeline::new();
         self.setup.reject_answer();
-        let cold = self.cold_mut();
+        let cold = self.cold.get_or_create();
         (cold.ending, cold.faults) = (None, None);
     }
 

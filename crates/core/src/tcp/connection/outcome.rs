@@ -58,7 +58,7 @@ impl Connection {
         let [client, server] = &self.senders;
         self.closes_behind_message()
             && self.closed_first() == Some(Side::Client)
-            && self.ending().fin_ns[Side::Server as usize].is_some()
+            && self.cold.ending().fin_ns[Side::Server as usize].is_some()
             && client.una_seen() >= client.nxt
             && server.unseen_bytes() == 0
             && self.timeline.is_unanswered()
@@ -68,7 +68,7 @@ impl Connection {
     /// does not show which messages need a response.
     fn closes_behind_message(&self) -> bool {
         let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
-        let left_ns = self.ending().fin_ns[Side::Client as usize];
+        let left_ns = self.cold.ending().fin_ns[Side::Client as usize];
         let last_ns = self.senders[Side::Client as usize].last.time_ns;
         self.is_unreadable() && left_ns.is_some_and(|left_ns| left_ns <= last_ns + at_once_ns)
     }
@@ -76,7 +76,7 @@ impl Connection {
     /// Returns whether the server answered the message of `exchange` although the client had closed
     /// its side right behind it.
     pub fn answers_half_closed(&self, exchange: &Exchange) -> bool {
-        let left_ns = self.ending().fin_ns[Side::Client as usize];
+        let left_ns = self.cold.ending().fin_ns[Side::Client as usize];
         exchange.response_seen
             && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns)
             && self.closes_behind_message()
@@ -85,7 +85,7 @@ impl Connection {
     /// Returns the side that closed of its own accord. A FIN that acknowledges the other side's FIN
     /// only answers it.
     fn closed_first(&self) -> Option<Side> {
-        let ending = self.ending();
+        let ending = self.cold.ending();
         let knew = |side: Side| {
             let fin = self.senders[side.peer() as usize].fin();
             fin.is_some_and(|fin| ending.fin_acks[side as usize] > fin)
@@ -101,7 +101,7 @@ impl Connection {
     /// any answer. A server that had closed has received a request, or will never see it.
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
         let waits = self.timeline.front().is_some_and(|it| it.asks() && !it.response_seen);
-        let has_closed = self.ending().fin_ns[Side::Server as usize].is_some();
+        let has_closed = self.cold.ending().fin_ns[Side::Server as usize].is_some();
         let is_watched = self.senders[Side::Server as usize].seen();
         let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
         (waits && !has_closed && is_watched).then_some(tail)
@@ -110,7 +110,7 @@ impl Connection {
     /// Returns whether the absence of an answer in the capture shows that none was sent: it contains
     /// packets of both sides, without holes, and no filter removed the ACKs.
     pub fn shows_silence(&self) -> bool {
-        self.faults().missing_bytes == 0
+        self.cold.faults().missing_bytes == 0
             && self.senders.iter().all(Sender::seen)
             && !self.lacks_acks()
     }
@@ -146,7 +146,7 @@ impl Connection {
     /// Returns when a packet of `side` last showed that it was there, ns: its data, an ACK that
     /// advanced, its part of the handshake, its FIN or RST.
     pub fn heard_ns(&self, side: Side) -> u64 {
-        let ending = self.ending();
+        let ending = self.cold.ending();
         let reset = ending.reset.filter(|reset| reset.from == side);
         let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
         let times = [
@@ -163,7 +163,7 @@ impl Connection {
     /// the capture ended.
     pub(super) fn accrue_unacknowledged(&mut self) {
         let Some(tail) = self.unacknowledged_request() else { return };
-        let ending = self.ending();
+        let ending = self.cold.ending();
         let left = ending.reset.filter(|reset| reset.from == Side::Client);
         let left = ending.fin[Side::Client as usize].or(left);
         let last = left.filter(|left| left.time_ns >= tail.last.time_ns).unwrap_or(tail.last);

@@ -24,19 +24,19 @@ impl Connection {
             return;
         }
         let at_ns = if behind_ns > ahead_ns { acked_ns.saturating_sub(rtt_ns) } else { now_ns };
-        let queue_delay = self.cold_mut().queue_delay.get_or_insert_default();
+        let queue_delay = self.cold.get_or_create().queue_delay.get_or_insert_default();
         queue_delay[side as usize].note(at_ns, queue_ns);
     }
 
     /// Queueing delay that transfers of `sender` caused, if there was any.
     pub fn queue_delay(&self, sender: Side) -> Option<&QueueDelay> {
-        let queue_delay = &self.cold(|cold| &cold.queue_delay)?[sender as usize];
+        let queue_delay = &self.cold.part(|cold| &cold.queue_delay)?[sender as usize];
         (!queue_delay.is_empty()).then_some(queue_delay)
     }
 
     /// Memory of the recorded queueing delays, bytes.
     pub(super) fn queue_delay_bytes(&self) -> usize {
-        let queue_delay = self.cold(|cold| &cold.queue_delay);
+        let queue_delay = self.cold.part(|cold| &cold.queue_delay);
         queue_delay.map_or(0, |both| {
             size_of_val(both) + both.iter().map(QueueDelay::heap_bytes).sum::<usize>()
         })

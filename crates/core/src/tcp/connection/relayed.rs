@@ -39,13 +39,13 @@ impl Connection {
     /// Returns whether a host nearer than the server seems to acknowledge in its name, so that nothing
     /// shows what belongs to the way behind that host.
     pub fn is_acknowledged_nearer(&self) -> bool {
-        let relay = self.cold.as_ref().map_or(Relay::Unknown, |cold| cold.relay);
+        let relay = self.cold.get().map_or(Relay::Unknown, |cold| cold.relay);
         relay != Relay::Refuted && self.beyond_ack_ns().is_some()
     }
 
     /// Round trip between client and server over a proxy that acknowledges for the server, ns.
     pub fn relayed_rtt_ns(&self) -> Option<u64> {
-        let relay = self.cold.as_ref().map_or(Relay::Unknown, |cold| cold.relay);
+        let relay = self.cold.get().map_or(Relay::Unknown, |cold| cold.relay);
         let beyond_ns = self.beyond_ack_ns().filter(|_| relay == Relay::Shown)?;
         Some(self.path.base_rtt_ns() + beyond_ns)
     }
@@ -64,7 +64,7 @@ impl Connection {
         let before_answer = think.filter(|it| it.gap.turn == Turn::Answers);
         let waited_ns = before_answer.map_or(0, |it| it.ns);
         let variation_ns = beyond_ns / ALIKE_PART + HOST_DELAY_MAX_NS;
-        let relay = &mut self.cold_mut().relay;
+        let relay = &mut self.cold.get_or_create().relay;
         let shows = waited_ns.abs_diff(beyond_ns) <= variation_ns;
         *relay = match *relay {
             _ if waited_ns.saturating_add(variation_ns) < beyond_ns => Relay::Refuted,

@@ -32,7 +32,7 @@ impl Connection {
         let held = self.doubtful_reset(side, segment);
         let others = self.senders[side as usize].ttl();
         let last_data = self.last_data(segment.frame);
-        let ending = self.ending_mut();
+        let ending = self.cold.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
         ending.last_data = last_data;
         ending.reset_ttls = [segment.ttl, others];
@@ -72,7 +72,7 @@ impl Connection {
     #[cold]
     #[inline(never)]
     pub(super) fn settle_reset(&mut self, side: Side, segment: &Segment) {
-        let ending = self.ending();
+        let ending = self.cold.ending();
         let (Some(reset), Some(held)) = (ending.reset, ending.held) else { return };
         let is_reset = segment.flags.has(TcpFlags::RST);
         if side == reset.from && !is_reset && (held.has_data || !held.is_exact) {
@@ -80,11 +80,11 @@ impl Connection {
             return;
         }
         if side != reset.from && !is_reset && self.ignores(&reset, &held, segment) {
-            let ending = self.ending_mut();
+            let ending = self.cold.ending_mut();
             (ending.reset, ending.last_data, ending.over_ns) = (None, None, None);
             (ending.reset_ttls, ending.forgotten, ending.unknown) = ([0; 2], false, false);
             ending.held = None;
-            self.cold_mut().ignored_resets += 1;
+            self.cold.get_or_create().ignored_resets += 1;
             return;
         }
         self.settle_last_reset();
@@ -108,8 +108,8 @@ impl Connection {
     /// Ends the exchange in progress by the RST that is held, if there is one: nothing has shown
     /// that its receiver ignored it.
     pub(super) fn settle_last_reset(&mut self) {
-        let Some(held) = self.ended().and_then(|ending| ending.held) else { return };
-        self.ending_mut().held = None;
+        let Some(held) = self.cold.ended().and_then(|ending| ending.held) else { return };
+        self.cold.ending_mut().held = None;
         if held.is_awaited {
             self.end_by_reset();
         }
@@ -118,12 +118,12 @@ impl Connection {
     /// Returns whether a RST is held.
     #[inline]
     pub(super) fn holds_reset(&self) -> bool {
-        self.ended().is_some_and(|ending| ending.held.is_some())
+        self.cold.ended().is_some_and(|ending| ending.held.is_some())
     }
 
     /// Ends the exchange in progress by the RST.
     fn end_by_reset(&mut self) {
-        let Some(reset) = self.ending().reset else { return };
+        let Some(reset) = self.cold.ending().reset else { return };
         let side = reset.from;
         self.resume();
         if side == Side::Client {
@@ -135,12 +135,12 @@ impl Connection {
         }
         if self.timeline.front().is_some() {
             self.apply_pending_acks(reset.time_ns);
-            let has_fin = self.ending().fin_ns.iter().any(Option::is_some);
+            let has_fin = self.cold.ending().fin_ns.iter().any(Option::is_some);
             // A client that has all data of a server that may send no more loses nothing by its
             // RST.
             let server = &self.senders[Side::Server as usize];
             let has_all = side == Side::Client && server.una_seen() >= server.nxt;
-            let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
+            let closed = has_all && self.cold.ending().fin_ns[Side::Server as usize].is_some();
             let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
             // If a client is reset during an upload, it may lose the response, because its host
             // discards it (RFC 9112 §9.6).
@@ -179,19 +179,19 @@ impl Connection {
     /// Returns whether the server's host had received the client's FIN when it sent a packet that passes
     /// at `now_ns`.
     fn has_left(&self, now_ns: u64) -> bool {
-        let left_ns = self.ending().fin_ns[Side::Client as usize];
+        let left_ns = self.cold.ending().fin_ns[Side::Client as usize];
         left_ns.is_some_and(|left_ns| left_ns + self.path.rtt_ns(Side::Server) < now_ns)
     }
 
     /// Returns whether the client has sent its whole request, the response is incomplete, and no
     /// data is in flight.
     fn waits_for_answer(&mut self) -> bool {
-        let owed = self.owes(Side::Server);
+        let owed = self.framer.owes(Side::Server);
         let asked = self.timeline.front().is_some_and(|exchange| {
             let unanswered = exchange.request_seen && !exchange.response_seen;
             unanswered || owed || self.awaits_server_hello(exchange)
         });
-        let asks = self.owes_request() || self.owes(Side::Client);
+        let asks = self.owes_request() || self.framer.owes(Side::Client);
         asked && !asks && !self.unfinished() && !self.is_one_way()
     }
 

@@ -66,7 +66,7 @@ impl Connection {
         self.timeline = Timeline::new();
         self.software = None;
         self.framer.begin_again(self.server().port);
-        let Some(cold) = &mut self.cold else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
         if let Some(echoes) = &mut cold.echoes {
             echoes.swap(0, 1);
         }
@@ -75,7 +75,7 @@ impl Connection {
             ending.fin.swap(0, 1);
         }
         cold.kept.clear();
-        (cold.suspended, cold.contested, cold.doubted) = (None, None, None);
-        cold.fast = None;
+        (cold.questions.suspended, cold.questions.contested, cold.questions.doubted) = (None, None, None);
+        cold.questions.fast = None;
     }
 }

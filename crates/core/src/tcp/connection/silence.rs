@@ -70,7 +70,7 @@ impl Connection {
     /// Returns whether the server retransmits data that it had sent after the client closed during
     /// the response: nothing waits for that.
     fn repairs_after_close(&self, side: Side, kind: Kind, start: u64) -> bool {
-        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
         let noticed_ns = self.senders[side as usize].noticed_ns(start);
         side == Side::Server
             && matches!(kind, Kind::Fill(_))
@@ -213,7 +213,7 @@ impl Connection {
     /// Returns whether data of the server after a pause is no response: the protocol shows that, or
     /// the client closed meanwhile.
     pub(super) fn is_unsolicited(&self) -> bool {
-        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
         self.framer.is_set_aside()
             || closed_ns.is_some_and(|at_ns| self.timeline.paused_since_ns() < Some(at_ns))
     }
@@ -251,9 +251,9 @@ impl Connection {
             slices.make_unknown(Cause::ServerThink);
         }
         self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
-        if self.trace().is_some() {
+        if self.cold.trace().is_some() {
             let waiting = self.timeline.waiting(gap);
-            if let Some(trace) = self.trace_mut() {
+            if let Some(trace) = self.cold.trace_mut() {
                 match &waiting {
                     Some(waiting) => trace.gap(gap, waiting.iter()),
                     None => trace.gap(gap, slices.iter()),
@@ -382,7 +382,7 @@ impl Connection {
         self.senders[side as usize].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
-        let forgotten = side == Side::Server && self.ending().forgotten;
+        let forgotten = side == Side::Server && self.cold.ending().forgotten;
         let mut gap = Gap::default();
         self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since, &mut gap);
         // Nothing continues a handshake that ends here.

@@ -82,7 +82,7 @@ impl Connection {
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
         let has_samples = Side::ALL.into_iter().all(|side| self.path.has_sample(side));
         let is_about_response = |doubted: &Doubted| doubted.is_about(segment);
-        let calm = self.cold.as_ref().is_none_or(|cold| cold.is_quiet_except(is_about_response))
+        let calm = self.cold.get().is_none_or(|cold| cold.is_quiet_except(is_about_response))
             && self.setup.confirmed
             && is_set_up
             && self.roles != Roles::Unknown
@@ -289,7 +289,7 @@ impl Connection {
             server_ns: waited_ns - rtt_server_ns,
             row: self.totals.row().with(link),
         };
-        if self.is_copy() || !shared.window.overlaps(plain.asked.0, plain.answered.0) {
+        if self.cold.is_copy() || !shared.window.overlaps(plain.asked.0, plain.answered.0) {
             return true;
         }
         if !sink.simple_exchange(self, &plain) {

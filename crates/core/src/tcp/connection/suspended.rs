@@ -42,7 +42,7 @@ impl Connection {
         has_dsack: bool,
         advances: bool,
     ) {
-        if self.is_unsettled() || self.senders[side.peer() as usize].is_troubled() {
+        if self.cold.is_gap_open() || self.senders[side.peer() as usize].is_troubled() {
             self.settle_held(side, segment, has_dsack, advances);
         }
     }
@@ -54,10 +54,10 @@ impl Connection {
         if advances {
             self.settle_fast(side, segment, rtt_ns);
         }
-        let Some(cold) = &mut self.cold else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
-        let contested = cold.contested.take_if(of_peer);
-        let suspended = cold.suspended.take_if(of_peer);
+        let contested = cold.questions.contested.take_if(of_peer);
+        let suspended = cold.questions.suspended.take_if(of_peer);
         let shows_lost_acks = |held: &Suspended| {
             let answer_ns = segment.time_ns.saturating_sub(held.gap.end_ns);
             let at_once = answer_ns <= 2 * rtt_ns + HOST_DELAY_MAX_NS;
@@ -71,7 +71,7 @@ impl Connection {
         };
         if let Some(held) = suspended.as_deref().filter(|held| shows_lost_acks(held)) {
             let (last, earlier) = (held.clone(), contested.map(|held| *held));
-            self.cold_mut().acked_late = Some(Box::new(AckedLate { last, earlier }));
+            self.cold.get_or_create().questions.acked_late = Some(Box::new(AckedLate { last, earlier }));
             return;
         }
         if has_dsack && advances && side == Side::Client {
@@ -85,13 +85,13 @@ impl Connection {
             match self.was_needed(&held, segment, has_dsack) {
                 Some(false) => self.revise_spurious(&held.gap),
                 Some(true) => {}
-                None => self.cold_mut().contested = Some(held),
+                None => self.cold.get_or_create().questions.contested = Some(held),
             }
         }
         if let Some(held) = suspended {
             let needed = self.was_needed(&held, segment, has_dsack);
             if needed != Some(false) {
-                self.cold_mut().suspended = Some(held);
+                self.cold.get_or_create().questions.suspended = Some(held);
             }
             if needed == Some(true) {
                 self.count_acks(side);
@@ -106,14 +106,14 @@ impl Connection {
     #[cold]
     #[inline(never)]
     fn settle_fast(&mut self, side: Side, ack: &Segment, rtt_ns: u64) {
-        let Some(cold) = &mut self.cold else { return };
-        let Some(held) = cold.fast.take_if(|held| held.gap.sender != side) else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
+        let Some(held) = cold.questions.fast.take_if(|held| held.gap.sender != side) else { return };
         if !held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns) {
             return;
         }
         let sender = &mut self.senders[held.gap.sender as usize];
         if sender.una_seen() < held.end {
-            cold.fast = Some(held);
+            cold.questions.fast = Some(held);
             return;
         }
         sender.history_mut().counts.revert_fast();
@@ -134,7 +134,7 @@ impl Connection {
         let server = &self.senders[Side::Server as usize];
         waited_ns > answer_ns
             && server.una_seen() >= held.end.max(server.nxt)
-            && !self.owes(Side::Server)
+            && !self.framer.owes(Side::Server)
     }
 
     /// Attributes the time from the first copy of a response to `ack`, by which the client reports for
@@ -159,7 +159,7 @@ impl Connection {
         gap.end_ns = acked_ns.max(gap.end_ns);
         let mut slices = Slices::new(gap.len_ns());
         slices.take(needless(gap.len_ns()));
-        if let Some(trace) = self.trace_mut() {
+        if let Some(trace) = self.cold.trace_mut() {
             // The first part ended with the last copy, the rest with the ACK.
             let copied_ns = held.gap.end_ns;
             let seen = Sighting::of(Side::Client, ack);
@@ -177,7 +177,7 @@ impl Connection {
     /// retransmitted once by timer, and neither timestamps nor a D-SACK show which transmission the
     /// ACK answers.
     fn count_acks(&mut self, side: Side) {
-        let Some(cold) = &mut self.cold else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
         let sender = &self.senders[side.peer() as usize];
         let all_acked = sender.una_seen() >= sender.nxt;
         let once = |held: &Suspended| {
@@ -185,15 +185,15 @@ impl Connection {
                 && !held.gap.losses.in_recovery
                 && held.stamp.is_unstamped()
         };
-        cold.counted = cold.suspended.clone().filter(|held| all_acked && once(held));
+        cold.questions.counted = cold.questions.suspended.clone().filter(|held| all_acked && once(held));
     }
 
     /// Stops counting the ACKs of a retransmission when `side`, which sent it, sends something else
     /// that is acknowledged, as a keep-alive is (RFC 9293 §3.8.4).
     #[inline]
     pub(super) fn stop_counting_acks(&mut self, side: Side) {
-        if let Some(cold) = &mut self.cold {
-            cold.counted.take_if(|held| held.gap.sender == side);
+        if let Some(cold) = self.cold.get_mut() {
+            cold.questions.counted.take_if(|held| held.gap.sender == side);
         }
     }
 
@@ -208,9 +208,9 @@ impl Connection {
         if acked_ns < first_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
         }
-        let Some(cold) = &mut self.cold else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
-        if let Some(held) = cold.counted.take_if(of_peer) {
+        if let Some(held) = cold.questions.counted.take_if(of_peer) {
             self.senders[side.peer() as usize].history_mut().counts.acked_twice += 1;
             self.revise_spurious(&held.gap);
         }
@@ -221,13 +221,13 @@ impl Connection {
     #[inline(never)]
     pub(super) fn stays_suspended(&mut self, side: Side, segment: &Segment, kind: Kind) -> bool {
         self.stop_counting_acks(side);
-        let Some(held) = self.cold(|cold| &cold.suspended) else { return false };
+        let Some(held) = self.cold.part(|cold| &cold.questions.suspended) else { return false };
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if held.gap.sender != side {
             if kind == Kind::New {
                 // The retransmission was still under way when the peer sent new data: the first
                 // transmission had arrived.
-                self.cold_mut().suspended = None;
+                self.cold.get_or_create().questions.suspended = None;
             }
             return false;
         }
@@ -235,7 +235,7 @@ impl Connection {
             return true;
         }
         let held = Box::new(held.clone());
-        self.cold_mut().contested = Some(held);
+        self.cold.get_or_create().questions.contested = Some(held);
         self.resume();
         false
     }
@@ -245,7 +245,7 @@ impl Connection {
     /// nothing more to send, and the time belongs to the application.
     #[inline(never)]
     pub(super) fn settle_acked_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
-        let Some(late) = self.cold.as_mut().and_then(|cold| cold.acked_late.take()) else { return };
+        let Some(late) = self.cold.get_mut().and_then(|cold| cold.questions.acked_late.take()) else { return };
         let gap = &late.last.gap;
         let tolerance_ns = gap.trigger_tolerance_ns();
         let goes_on = gap.sender == side
@@ -254,7 +254,7 @@ impl Connection {
                 ack.effect_ns >= gap.end_ns && now_ns.saturating_sub(ack.effect_ns) <= tolerance_ns
             });
         if goes_on {
-            self.cold_mut().suspended = Some(Box::new(late.last));
+            self.cold.get_or_create().questions.suspended = Some(Box::new(late.last));
             self.resume();
         } else if let Some(earlier) = late.earlier {
             self.revise_spurious(&earlier.gap);
@@ -274,9 +274,9 @@ impl Connection {
     /// the first transmission may only have been late.
     pub(super) fn resume_last(&mut self) {
         let last = self.last.frame;
-        let Some(cold) = &mut self.cold else { return };
-        if cold.contested.is_none() {
-            cold.suspended
+        let Some(cold) = self.cold.get_mut() else { return };
+        if cold.questions.contested.is_none() {
+            cold.questions.suspended
                 .take_if(|held| held.gap.next.frame == last && !held.gap.losses.in_recovery);
         }
         self.resume();
@@ -285,10 +285,10 @@ impl Connection {
     /// Attributes the suspended gap: the retransmission was needed, or at least nothing contradicts
     /// that.
     pub(super) fn resume(&mut self) {
-        let held = self.cold.as_mut().and_then(|cold| cold.suspended.take());
+        let held = self.cold.get_mut().and_then(|cold| cold.questions.suspended.take());
         let Some(held) = held else { return };
         let Suspended { mut gap, end, .. } = *held;
-        if let Some(fin_ns) = self.ending().fin_ns[gap.sender as usize]
+        if let Some(fin_ns) = self.cold.ending().fin_ns[gap.sender as usize]
             && !self.senders[gap.sender.peer() as usize].seen()
         {
             // In the only direction that was captured, the sender has closed.
