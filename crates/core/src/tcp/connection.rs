@@ -10,15 +10,16 @@ mod cold;
 mod data;
 mod doubt;
 mod ending;
+mod faults;
 mod feed;
 mod gap;
 mod icmp;
 mod kept;
-mod limits;
 mod opening;
 mod outcome;
 mod questions;
 mod queue_delay;
+mod queued;
 mod relayed;
 mod resets;
 mod roles;
@@ -41,6 +42,7 @@ use crate::tcp::tracker::Sink;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 pub use about::End;
 use cold::Cold;
+use faults::{Corrected, note_rare_properties};
 pub use icmp::IcmpReport;
 use opening::TimestampCarrier;
 use roles::Roles;
@@ -194,7 +196,7 @@ impl Connection {
         let forward;
         let is_late = segment.time_ns < self.last.time_ns;
         let clock_set = segment.facts.has(SegmentFlags::CLOCK_SET);
-        let segment = if is_late || clock_set || self.clock_was_set() {
+        let segment = if is_late || clock_set || self.cold.clock_was_set() {
             forward = self.with_forward_time(segment, clock_set);
             &forward
         } else {
@@ -260,6 +262,31 @@ impl Connection {
         }
     }
 
+    /// Returns `segment` with a time that never goes backward. If `clock_odd`, the capture's clock was
+    /// set an odd number of times before it.
+    #[cold]
+    fn with_forward_time(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
+        let from_client = segment.from_high() == self.client_is_high;
+        let side = if from_client { Side::Client } else { Side::Server };
+        let before = self.cold.faults();
+        let Self { last, senders, setup, .. } = &*self;
+        let Corrected { time_ns, faults, is_reversed, is_set } =
+            before.correct(segment, last.time_ns, clock_odd, || {
+                faults::is_reversed((side, segment), last, before.raised_ns, senders, setup)
+            });
+        if is_reversed && !self.mid_stream && !self.setup.is_established() {
+            // The stamp of the SYN-ACK may be the wrong one.
+            self.path.forget(Side::Server);
+        }
+        if faults != before {
+            *self.cold.faults_mut() = faults;
+        }
+        if is_set {
+            self.senders.iter_mut().for_each(Sender::clock_stepped);
+        }
+        Segment { time_ns, ..*segment }
+    }
+
     /// Returns what kind of segment carries the timestamps of `segment`.
     #[inline]
     fn timestamp_carrier(&self, side: Side, segment: &Segment) -> TimestampCarrier {
@@ -277,15 +304,17 @@ impl Connection {
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
         if self.senders[side as usize].take_late() {
-            self.settle_late(side, segment.ip_id);
+            self.with_questions(|it, by| it.settle_late(side, segment.ip_id, by));
         }
-        if self.cold.part(|cold| &cold.questions.queued).is_some() {
-            self.settle_queued(side, segment);
+        if self.cold.questions().is_some_and(|it| it.queued.is_some()) {
+            self.with_questions(|it, by| it.settle_queued(side, segment, by));
         }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0
         {
-            self.note_rare_properties(side, segment);
+            let is_ecn = !self.setup.lacks_ecn();
+            let Self { cold, senders, .. } = self;
+            note_rare_properties(cold, senders, (side, segment), is_ecn);
         }
     }
 
@@ -332,7 +361,7 @@ impl Connection {
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
             if self.cold.is_gap_open() && self.senders[side as usize].is_keep_alive(segment) {
-                self.stop_counting_acks(side);
+                self.with_questions(|it, _| it.stop_counting_acks(side));
             }
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {
@@ -385,7 +414,7 @@ impl Connection {
         segment: &Segment,
         since: &mut SinceDeparture,
     ) -> u64 {
-        if self.is_timed(segment, rtt_ns) {
+        if self.cold.is_timed(segment, rtt_ns) {
             self.path.sample(side, rtt_ns);
         }
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));

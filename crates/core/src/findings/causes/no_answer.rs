@@ -34,7 +34,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.rule_out(Cause::Reset, "fin", connection.cold.ending().reset.is_none());
         }
         Outcome::Reset { .. } => {
-            let (last, reset) = (connection.cold.ending().last_data, connection.cold.ending().reset);
+            let (last, reset) =
+                (connection.cold.ending().last_data, connection.cold.ending().reset);
             last.into_iter().for_each(|last| proof.add_frame("last_data", last));
             reset.into_iter().for_each(|reset| proof.add_frame("gave_up", reset));
             let quiet_ns = last.zip(reset).map(|(last, reset)| reset.time_ns - last.time_ns);

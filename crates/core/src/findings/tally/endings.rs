@@ -200,7 +200,8 @@ fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
 pub(super) fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     let spoken_ns = connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     let [_, fin_ns] = connection.cold.ending().fin_ns;
-    let ended_ns = connection.cold.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);
+    let ended_ns =
+        connection.cold.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);
     let silent_ns = match (exchange.outcome, left(connection, exchange)) {
         (Outcome::CutShort { .. }, Some([last, end])) => end.time_ns.saturating_sub(last.time_ns),
         _ => ended_ns.saturating_sub(spoken_ns),

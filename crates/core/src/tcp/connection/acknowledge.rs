@@ -4,6 +4,7 @@
 use crate::app::{Protocol, Side};
 use crate::judge::Leg;
 use crate::judge::thresholds::{ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RTO_INITIAL_NS};
+use crate::tcp::connection::blocked::take_ack;
 use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::path::is_initial_ttl;
 use crate::tcp::sender::Near;
@@ -24,15 +25,15 @@ impl Connection {
             self.senders[peer].position(segment.ack);
         }
         if self.cold.is_gap_open() && self.senders[peer].acked_again(segment) {
-            self.settle_by_second_ack(side, segment.time_ns);
+            self.with_questions(|it, by| it.settle_by_second_ack(side, segment.time_ns, by));
         }
         let dsacks = self.senders[peer].history().counts.dsacks;
         let (una, last_ns) = (self.senders[peer].una_seen(), self.senders[peer].last.time_ns);
         let una_ns = self.senders[peer].una_seen_ns();
         let near = if self.senders[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
-        let sample = self.take_ack(side, segment, near);
+        let sample = take_ack(&mut self.senders, side, segment, near);
         let una_now = self.senders[peer].una_seen();
-        if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
+        if let Some(rtt_ns) = sample.filter(|rtt_ns| self.cold.is_timed(segment, *rtt_ns)) {
             self.sample_path(side, segment, rtt_ns, una_now.saturating_sub(una));
         }
         if !self.pure_acks && !is_pure_ack(segment) {
@@ -45,12 +46,14 @@ impl Connection {
             }
         }
         let dsack = self.senders[peer].history().counts.dsacks > dsacks;
-        self.settle_suspended(side, segment, dsack, una_now > una);
+        if self.cold.is_gap_open() || self.senders[peer].is_troubled() {
+            self.settle_by_ack(side, segment, dsack, una_now > una);
+        }
         // A RST acknowledges whatever segment it answers, in the stream or not (RFC 9293 §3.10.7.1).
         let is_rst = segment.flags.has(TcpFlags::RST);
         let missing = if is_rst { None } else { self.senders[peer].skip_unseen() };
         if let Some(missing) = missing {
-            self.arrived_unseen(side.peer());
+            self.with_questions(|it, by| it.arrived_unseen(side.peer(), by));
             self.skip_missing(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {

@@ -2,11 +2,12 @@
 
 use crate::judge::QueueDelay;
 use crate::tcp::connection::accept::Refused;
+use crate::tcp::connection::doubt::Doubted;
 use crate::tcp::connection::ending::Ending;
+use crate::tcp::connection::faults::CaptureFaults;
 use crate::tcp::connection::icmp::IcmpReport;
-use crate::tcp::connection::relayed::Relay;
-use crate::tcp::connection::doubt;
 use crate::tcp::connection::questions::Questions;
+use crate::tcp::connection::relayed::Relay;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::trace::Trace;
 use crate::wire::Segment;
@@ -67,7 +68,7 @@ pub(super) struct ColdState {
 impl ColdState {
     /// Returns whether no state is pending that the next segment may change, except a doubt that
     /// satisfies `is_known`.
-    pub fn is_quiet_except(&self, is_known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
+    pub fn is_quiet_except(&self, is_known: impl FnOnce(&Doubted) -> bool) -> bool {
         let Self {
             ending,
             echoes: _,
@@ -87,36 +88,6 @@ impl ColdState {
         let is_odd = icmp_report.is_some() || faults.is_some() || ending.is_some();
         kept.is_empty() && !is_recorded && !is_odd && questions.are_settled_except(is_known)
     }
-}
-
-/// Defects of the capture that concern one connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CaptureFaults {
-    /// Frames captured twice.
-    pub duplicates: u64,
-    /// Bytes that were acknowledged and never seen.
-    pub missing_bytes: u64,
-    /// Segments whose payload was truncated by the snap length.
-    pub truncated: u64,
-    /// Segments whose header was truncated by the snap length.
-    pub cut_headers: u64,
-    /// Segments longer than the MSS: GRO or TSO super-packets.
-    pub super_packets: u64,
-    /// Number of times that data was acknowledged only by a data segment of its receiver, too late
-    /// or for too much data at once: the ACK before it was sent and not captured.
-    pub missing_acks: u64,
-    /// The capture's clock was set.
-    pub clock_set: bool,
-    /// Value of [`SegmentFlags::CLOCK_SET`] of the last segment.
-    pub clock_odd: bool,
-    /// Time of the last step of the clock, ns; a segment passed at that time.
-    pub clock_set_ns: u64,
-    /// Time by which the capture's clock was set back and is still behind, ns.
-    pub behind_ns: u64,
-    /// Number of ACKs that are stamped before what they acknowledge.
-    pub reversed: u64,
-    /// Last time that was given to a segment instead of its own, which was earlier, ns.
-    pub raised_ns: u64,
 }
 
 impl Cold {
@@ -190,6 +161,32 @@ impl Cold {
     #[inline(never)]
     pub(super) fn faults_mut(&mut self) -> &mut CaptureFaults {
         self.get_or_create().faults.get_or_insert_default()
+    }
+
+    /// Returns whether the capture's clock was set while the connection was open.
+    pub(super) fn clock_was_set(&self) -> bool {
+        self.part(|cold| &cold.faults).is_some_and(|faults| faults.clock_set)
+    }
+
+    /// Returns whether the clock was not set in the last `ns` before `segment`.
+    pub(super) fn is_timed(&self, segment: &Segment, ns: u64) -> bool {
+        self.part(|cold| &cold.faults).is_none_or(|faults| faults.is_timed(segment, ns))
+    }
+
+    /// Keeps `doubted` as the doubt about the last gap.
+    pub(super) fn set_doubt(&mut self, doubted: Option<Doubted>) {
+        match (doubted, self.questions_mut()) {
+            (Some(doubted), _) => {
+                self.get_or_create().questions.doubted = Some(Box::new(doubted));
+            }
+            (None, Some(questions)) => questions.doubted = None,
+            (None, None) => {}
+        }
+    }
+
+    /// Removes and returns the doubt about the last gap.
+    pub(super) fn take_doubt(&mut self) -> Option<Doubted> {
+        self.questions_mut()?.doubted.take().map(|doubted| *doubted)
     }
 
     /// The verdicts that later packets may change, if there were any.

@@ -6,7 +6,8 @@ use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
-use crate::tcp::connection::suspended::Suspended;
+use crate::tcp::connection::faults::note_size;
+use crate::tcp::connection::suspended::{Next, Suspended};
 use crate::tcp::pause::Saved;
 use crate::tcp::sender::{Kind, Rtts, SinceDeparture};
 use crate::tcp::shared::Shared;
@@ -78,12 +79,12 @@ impl Connection {
     ) {
         let mut since = SinceDeparture::default();
         let data = self.locate(side, segment, &mut since);
-        self.note_limits(side, segment);
+        note_size(&mut self.cold, &self.senders[side as usize], segment);
         if let Some(trace) = self.cold.trace_mut() {
             trace.kind = Some(data.kind);
         }
         if matches!(data.kind, Kind::Probe | Kind::Late) {
-            self.stop_counting_acks(side);
+            self.with_questions(|it, _| it.stop_counting_acks(side));
             return self.depart(&data, &since);
         }
         self.follow_repetition(&data, shared);
@@ -184,15 +185,24 @@ impl Connection {
     /// continues a retransmission whose verdict stays open.
     fn settle_with(&mut self, data: &Data<'_>, since: &SinceDeparture) -> bool {
         let &Data { side, segment, start, kind, .. } = data;
-        if self.stays_suspended(side, segment, kind) {
-            return true;
+        match self.with_questions(|it, by| it.settle_by_next(side, segment, kind, by.path)) {
+            Some(Next::Stays) => return true,
+            Some(Next::Counts) => self.resume(),
+            Some(Next::Nothing) | None => {}
         }
-        self.settle_acked_late(side, segment.time_ns, since);
+        let now_ns = segment.time_ns;
+        if self.with_questions(|it, by| it.settle_acked_late(side, now_ns, since, by)) == Some(true)
+        {
+            self.resume();
+        }
         if kind == Kind::New {
-            self.settle_doubt(side, start, segment, since);
-            self.settle_blocked(side, segment);
+            let is_whole = self.cold.faults().missing_bytes == 0;
+            self.with_questions(|it, by| {
+                it.settle_doubt(side, (start, segment), since, is_whole, by);
+            });
+            self.with_questions(|it, by| it.settle_blocked(side, segment, by));
         } else if matches!(kind, Kind::Fill(_)) {
-            self.settle_skipped(side, segment);
+            self.with_questions(|it, by| it.settle_skipped(side, segment, by));
         }
         false
     }
@@ -280,14 +290,16 @@ impl Connection {
             let mut gap = *silence;
             gap.repair.deaf = data.deaf;
             let stamp = self.senders[side as usize].stamp(segment, gap.repair.original);
-            self.cold.get_or_create().questions.suspended = Some(Box::new(Suspended { gap, end, stamp }));
+            self.cold.get_or_create().questions.suspended =
+                Some(Box::new(Suspended { gap, end, stamp }));
             return false;
         }
         if !maybe_idle {
             self.attribute(silence, end);
             if data.kind == Kind::Retransmission(Recovery::Fast) && !silence.losses.in_recovery {
                 let stamp = self.senders[side as usize].stamp(segment, silence.repair.original);
-                self.cold.get_or_create().questions.fast = Some(Box::new(Suspended { gap: *silence, end, stamp }));
+                self.cold.get_or_create().questions.fast =
+                    Some(Box::new(Suspended { gap: *silence, end, stamp }));
             }
         }
         true

@@ -178,7 +178,8 @@ impl Connection {
 
     /// Reports finished exchanges, unless they may be reopened.
     pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        let is_held = self.timeline.is_interrupted() || self.awaits_queue();
+        let awaits_queue = self.cold.questions().is_some_and(|it| it.queued.is_some());
+        let is_held = self.timeline.is_interrupted() || awaits_queue;
         if self.timeline.done.is_empty() || is_held {
             return;
         }
@@ -447,10 +448,10 @@ impl Connection {
         self.leave_fast_path(shared);
         self.settle_last_reset();
         self.discard_early_bytes(shared);
-        if let Some(cold) = self.cold.get_mut() {
-            cold.questions.queued = None;
-        }
-        self.resume_last();
+        self.with_questions(|it, _| it.queued = None);
+        let last = self.last.frame;
+        self.with_questions(|it, _| it.drop_last(last));
+        self.resume();
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
             self.drop_unanswered_last_message(left_ns);
@@ -529,7 +530,9 @@ impl Connection {
         let Some(syn) = syn.filter(|_| !self.sends_probes()) else { return };
         let end_ns = match (setup.refused, setup.established_ns()) {
             (_, Some(established_ns)) => established_ns,
-            (true, None) => self.cold.ending().reset.map_or(self.last.time_ns, |reset| reset.time_ns),
+            (true, None) => {
+                self.cold.ending().reset.map_or(self.last.time_ns, |reset| reset.time_ns)
+            }
             // A client that neither answers the SYN-ACK nor repeats its SYN waits for nothing.
             (false, None) => {
                 let answered_ns = setup.syn_last_ns().max(setup.syn_ack_first_ns().unwrap_or(0));

@@ -56,7 +56,9 @@ impl Connection {
             has_events: false,
             positions: self.senders.each_ref().map(|sender| sender.nxt),
             logs_revisions: self.cold.trace().is_some_and(|trace| trace.decided.is_some()),
-            client_closed: self.cold.ended()
+            client_closed: self
+                .cold
+                .ended()
                 .is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
         }
     }

@@ -8,6 +8,7 @@ use crate::judge::{
     Turn, Unsent,
 };
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::doubt::more_queued;
 use crate::tcp::sender::SinceDeparture;
 use crate::tcp::sequence::ORIGIN;
 
@@ -110,7 +111,7 @@ impl Connection {
         let unanswered = since.acks.last.is_none() && continues && self.path.has_sample(side);
         Unsent {
             drained: sender.drained(),
-            more_queued: self.more_queued(side, continues),
+            more_queued: more_queued(sender, &self.path, side, continues),
             probe_due: unanswered && sender.probe_due(silent_ns, self.path.rtt_ns(side)),
             ran_out: since.probed_tail,
         }
@@ -139,7 +140,8 @@ impl Connection {
     fn protocol_in_gap(&self, side: Side) -> ProtocolState {
         let front = self.timeline.front();
         // The server waits for the body too, and for ever if the client has closed.
-        let waits = side == Side::Client || self.cold.ending().fin_ns[Side::Client as usize].is_some();
+        let waits =
+            side == Side::Client || self.cold.ending().fin_ns[Side::Client as usize].is_some();
         ProtocolState {
             owes: self.framer.owes(side),
             expects_continue: waits && front.is_some_and(|it| it.awaits_continue),

@@ -45,7 +45,7 @@ impl Connection {
         if is_newest {
             sent.newest.1 = 0;
         }
-        let timed = rtt_ns <= RTO_INITIAL_NS && self.is_timed(segment, rtt_ns);
+        let timed = rtt_ns <= RTO_INITIAL_NS && self.cold.is_timed(segment, rtt_ns);
         if (is_same || is_newest) && carrier != TimestampCarrier::Other && timed {
             let clocked = self.senders[side as usize].bulk.is_some();
             let is_pure = carrier == TimestampCarrier::PureAck;
@@ -171,7 +171,7 @@ impl Connection {
         for side in Side::ALL {
             if !known[side as usize] && self.setup.times(side) {
                 let rtt_ns = self.setup.rtt_ns(side);
-                if self.is_timed(segment, rtt_ns) {
+                if self.cold.is_timed(segment, rtt_ns) {
                     self.path.sample(side, rtt_ns);
                 }
             }

@@ -1,9 +1,18 @@
 //! Verdicts that later packets may change, and what is kept of each until then.
 
+use crate::app::Side;
+use crate::judge::{self, Gap, timed_out};
+use crate::model::{Cause, Owner, Sighting, Slice, Slices};
+use crate::tcp::connection::Connection;
 use crate::tcp::connection::blocked::Blocked;
 use crate::tcp::connection::doubt::Doubted;
-use crate::tcp::connection::limits::Queued;
-use crate::tcp::connection::suspended::{AckedLate, Suspended};
+use crate::tcp::connection::queued::Queued;
+use crate::tcp::connection::suspended::{AckedLate, Answer, Answered, Suspended};
+use crate::tcp::exchange::Change;
+use crate::tcp::path::Path;
+use crate::tcp::sender::Sender;
+use crate::tcp::timeline::Timeline;
+use crate::wire::Segment;
 
 /// The open questions of a connection, at most one of each kind.
 #[derive(Clone, Default)]
@@ -51,5 +60,104 @@ impl Questions {
         let by_timer = self.suspended.is_some() || self.contested.is_some();
         let is_counted = self.counted.is_some() || self.acked_late.is_some();
         by_timer || is_counted || self.fast.is_some()
+    }
+}
+
+/// What a question is settled with: the senders and the path that it is about, and the exchanges
+/// whose time the verdict concerns.
+pub(super) struct Settling<'a> {
+    pub senders: &'a mut [Sender; 2],
+    pub path: &'a Path,
+    pub timeline: &'a mut Timeline,
+}
+
+impl Connection {
+    /// Settles open questions by `settle`; returns its result, or `None` if there was never one.
+    #[inline]
+    pub(super) fn with_questions<T>(
+        &mut self,
+        settle: impl FnOnce(&mut Questions, Settling<'_>) -> T,
+    ) -> Option<T> {
+        let Self { cold, senders, path, timeline, .. } = self;
+        Some(settle(cold.questions_mut()?, Settling { senders, path, timeline }))
+    }
+
+    /// Settles with an ACK of `side` what is open about the retransmissions of its peer. `has_dsack` and
+    /// `advances` are as in [`Answer`].
+    #[inline(never)]
+    pub(super) fn settle_by_ack(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        has_dsack: bool,
+        advances: bool,
+    ) {
+        let rtt_ns = self.path.rtt_ns(side);
+        self.senders[side.peer() as usize].settle_repeated(segment, rtt_ns, has_dsack);
+        let is_seen_sent = has_dsack && self.beside_receiver(side.peer());
+        let server_owes = has_dsack && self.framer.owes(Side::Server);
+        let answer = Answer { side, segment, has_dsack, advances, is_seen_sent, server_owes };
+        match self.with_questions(|it, mut by| it.settle_by_ack(&answer, &mut by)) {
+            Some(Answered::Needed) => self.resume(),
+            Some(Answered::TooLate { last, earlier }) => {
+                self.wait_for_ack(segment, &last, earlier.as_deref());
+            }
+            Some(Answered::Open) | None => {}
+        }
+    }
+
+    /// Attributes the time from the first copy of a response to `ack`, by which the client reports for
+    /// the first time that it has the response, and all copies of it: the server had nothing more to
+    /// do, and nothing was lost on the way to the client. The client or the way back stood still.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_ack(&mut self, ack: &Segment, held: &Suspended, earlier: Option<&Suspended>) {
+        let needless =
+            |ns| Slice::of(Owner::RetransmissionTimeout, Cause::SpuriousRetransmission, ns);
+        if let Some(Suspended { gap, .. }) = earlier {
+            let slices = judge::judge(gap);
+            let lost = timed_out(0).cause;
+            let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
+            let (sender, frame) = (gap.sender, gap.next.frame);
+            let (from, to) = (timed_out(ns), needless(ns));
+            self.timeline.revise(&Change::Slice { sender, frame, from, to });
+        }
+        let mut gap = held.gap;
+        gap.start_ns = gap.start_ns.max(self.timeline.cursor_ns.min(gap.end_ns));
+        let acked_ns = ack.time_ns.saturating_sub(self.path.rtt_ns(Side::Client));
+        gap.end_ns = acked_ns.max(gap.end_ns);
+        let mut slices = Slices::new(gap.len_ns());
+        slices.take(needless(gap.len_ns()));
+        if let Some(trace) = self.cold.trace_mut() {
+            // The first part ended with the last copy, the rest with the ACK.
+            let copied_ns = held.gap.end_ns;
+            let seen = Sighting::of(Side::Client, ack);
+            let rest = Gap::between(gap.sender, copied_ns, gap.end_ns, gap.next, seen);
+            let first = Gap { end_ns: copied_ns, ..gap };
+            for part in [first, rest] {
+                trace.gap(&part, [needless(part.len_ns())].iter());
+            }
+        }
+        self.timeline.attribute(&slices, &gap, Some(held.end));
+        self.move_cursor(Side::Server, gap.end_ns);
+    }
+
+    /// Attributes the suspended gap: the retransmission was needed, or at least nothing contradicts
+    /// that.
+    pub(super) fn resume(&mut self) {
+        let held = self.cold.questions_mut().and_then(|it| it.suspended.take());
+        let Some(held) = held else { return };
+        let Suspended { mut gap, end, .. } = *held;
+        if let Some(fin_ns) = self.cold.ending().fin_ns[gap.sender as usize]
+            && !self.senders[gap.sender.peer() as usize].seen()
+        {
+            // In the only direction that was captured, the sender has closed.
+            gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));
+        }
+        if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
+            gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
+        }
+        self.attribute(&gap, end);
+        self.move_cursor(gap.sender, gap.end_ns);
     }
 }

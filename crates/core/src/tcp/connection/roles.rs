@@ -75,7 +75,8 @@ impl Connection {
             ending.fin.swap(0, 1);
         }
         cold.kept.clear();
-        (cold.questions.suspended, cold.questions.contested, cold.questions.doubted) = (None, None, None);
+        (cold.questions.suspended, cold.questions.contested, cold.questions.doubted) =
+            (None, None, None);
         cold.questions.fast = None;
     }
 }

@@ -5,6 +5,9 @@ use crate::judge::thresholds::{CLOCKED_SEGMENTS, HOST_DELAY_MAX_NS, RATE_MARGIN_
 use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::blocked::{Blocked, count_continuation};
+use crate::tcp::connection::doubt::{Doubted, doubt_rate};
+use crate::tcp::connection::queued::{Queued, check_clock};
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::{Kind, SinceDeparture};
 use crate::tcp::thresholds::{
@@ -150,7 +153,7 @@ impl Connection {
         let under_way_ns =
             if continues_response { self.request_under_way_ns(from_ns) } else { None };
         if !continues {
-            self.check_clock(side, to_ns);
+            check_clock(&mut self.senders, side, to_ns);
         }
         self.gap(side, (from_ns, to_ns), continues && under_way_ns.is_none(), since, gap);
         gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
@@ -176,7 +179,11 @@ impl Connection {
             self.timeline.revise(&Change::OfferedWindow { sender: side });
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
-            self.doubt_rate(gap, start);
+            let arrives = self.beside_receiver(side);
+            let is_known = self.setup.confirmed && !self.mid_stream;
+            let rtt_receiver_ns = self.path.rtt_ns(side.peer());
+            let sender = &mut self.senders[side as usize];
+            doubt_rate(gap, start, sender, rtt_receiver_ns, (arrives, is_known));
         }
         let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
         let sender = &mut self.senders[side as usize];
@@ -261,7 +268,9 @@ impl Connection {
             }
         }
         self.doubt(gap, &slices);
-        self.doubt_queue(gap, &slices);
+        if let Some(queued) = Queued::of(gap, &slices, &self.senders) {
+            self.cold.get_or_create().questions.queued = Some(Box::new(queued));
+        }
         let causes = slices.causes();
         // A gap that ends a turn without any obstacle shows nothing more about its sender.
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
@@ -295,6 +304,13 @@ impl Connection {
         }
     }
 
+    /// Keeps `gap` if it may have to be judged again.
+    pub(super) fn doubt(&mut self, gap: &Gap, slices: &Slices) {
+        let sender = &mut self.senders[gap.sender as usize];
+        let clock_set = self.cold.clock_was_set();
+        self.cold.set_doubt(Doubted::of(gap, slices, sender, &self.path, clock_set));
+    }
+
     /// Returns whether an ACK shows that the server has received some of the current request;
     /// before that it did not work on it.
     fn has_received_request(&self) -> bool {
@@ -312,9 +328,11 @@ impl Connection {
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.revise(&Change::SendBuffer);
-            self.count_continuation(gap);
+            count_continuation(&mut self.senders[gap.sender as usize], gap);
         }
-        self.note_blocked(gap, slices);
+        if let Some(blocked) = Blocked::of(gap, slices) {
+            self.cold.get_or_create().questions.blocked = Some(Box::new(blocked));
+        }
         let sender = &mut self.senders[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
             && !gap.repair.is_retransmission()

@@ -106,7 +106,7 @@ impl Connection {
                 before: LoneSegment::of(segment, server.nxt),
                 asked: LoneSegment { end: client.nxt, ..LoneSegment::default() },
                 answer: LoneSegment::default(),
-                doubted: self.take_doubted(),
+                doubted: self.cold.take_doubt(),
                 kind: Label::default(),
                 edges: self.senders.each_ref().map(Sender::right_edge),
                 next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
@@ -197,7 +197,10 @@ impl Connection {
             (None, self.response_doubt())
         } else {
             self.replay(true, &mut shared.silence);
-            (self.timeline.retire_only(self.path.known_rtt_ns(Side::Client)), self.take_doubted())
+            (
+                self.timeline.retire_only(self.path.known_rtt_ns(Side::Client)),
+                self.cold.take_doubt(),
+            )
         };
         let Some(steady) = &mut self.steady else { return };
         steady.doubted = doubted;
@@ -234,7 +237,7 @@ impl Connection {
             self.report_exchange(arrived, shared, sink);
             if self.steady.is_some() {
                 self.timeline.remove_request();
-                self.take_doubted();
+                self.cold.take_doubt();
             }
         }
     }
@@ -332,13 +335,17 @@ impl Connection {
     fn replay(&mut self, is_recognised: bool, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut() else { return };
         if steady.phase == Phase::Idle {
-            let doubted = steady.doubted.take();
-            return self.restore_doubt(doubted);
+            if let Some(doubted) = steady.doubted.take() {
+                self.cold.set_doubt(Some(doubted));
+            }
+            return;
         }
         let is_answered = steady.phase == Phase::Answered;
         let noted = std::mem::replace(&mut steady.noted, [is_answered, true]);
         let Steady { before, asked, answer, doubted, kind, edges, .. } = **steady;
-        self.restore_doubt(doubted.filter(|_| !is_answered));
+        if let Some(doubted) = doubted.filter(|_| !is_answered) {
+            self.cold.set_doubt(Some(doubted));
+        }
         let [client, server] = &mut self.senders;
         client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
         client.note_peer_segment(&before);

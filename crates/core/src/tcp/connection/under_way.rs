@@ -27,7 +27,8 @@ impl Connection {
     /// capture or whose request was not captured: `side` waits for the ACK. The end of a connection
     /// is excluded, since nothing waits for it.
     pub(super) fn repeats_unacknowledged_message(&self, side: Side, segment: &Segment) -> bool {
-        let ends = segment.flags.has(TcpFlags::FIN) || self.cold.ending().fin[side as usize].is_some();
+        let ends =
+            segment.flags.has(TcpFlags::FIN) || self.cold.ending().fin[side as usize].is_some();
         !self.timeline.accrues()
             && !ends
             && self.may_be_under_way(side)
