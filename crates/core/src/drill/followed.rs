@@ -121,7 +121,7 @@ impl Followed {
         if self.sites.place(segment.frame) != self.sites.place(self.at) {
             return;
         }
-        if self.connection.as_ref().is_some_and(|it| it.reused_by(segment)) {
+        if self.connection.as_ref().is_some_and(|it| it.view().reused_by(segment)) {
             if self.first_frame.is_some() || segment.frame > self.at {
                 self.over = true;
                 return;
@@ -150,7 +150,7 @@ impl Followed {
     /// Processes an ICMP error about a packet of the flow.
     pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
         let is_elsewhere = self.sites.place(error.frame) != self.sites.place(self.at);
-        if let Some(connection) = self.connection.as_mut().filter(|it| !it.is_over())
+        if let Some(connection) = self.connection.as_mut().filter(|it| !it.cold.is_over())
             && !self.over
             && !is_elsewhere
         {

@@ -82,7 +82,7 @@ impl Syns {
     /// Keeps the SYNs of `connection`.
     pub(super) fn connection(&mut self, connection: &Connection) {
         let setup = &connection.setup;
-        if setup.syns == 0 || connection.sends_probes() {
+        if setup.syns == 0 || connection.view().sends_probes() {
             return;
         }
         let seen = |syn: Syn, until_ns: u64| SeenSyn {

@@ -103,7 +103,7 @@ fn is_left_half_open(connection: &Connection) -> bool {
         && setup.syns == 1
         && setup.syn_acks > 1
         && !setup.confirmed
-        && !connection.sends_probes()
+        && !connection.view().sends_probes()
         && connection.cold.ending().reset.is_none()
 }
 
@@ -154,11 +154,12 @@ impl Notes {
         };
         let reported = connection.cold.icmp_report().filter(|reported| !reported.about_syn);
         let reported = reported.filter(|reported| {
-            connection.rejects(reported.about).is_none() || !timed_out(reported.about)
+            connection.cold.icmp_report().filter(|it| it.rejects(reported.about)).is_none()
+                || !timed_out(reported.about)
         });
         self.icmp_errors += reported.map_or(0, |reported| reported.count);
         self.unanswered += u64::from(connection.left_unanswered);
-        self.probes += u64::from(connection.sends_probes());
+        self.probes += u64::from(connection.view().sends_probes());
         self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
         self.unacknowledged_syn_acks += u64::from(is_left_half_open(connection));
         self.ignored_resets += connection.cold.ignored_resets();
@@ -167,7 +168,7 @@ impl Notes {
         let senders = &connection.senders;
         let seen = senders.iter().all(Sender::seen);
         self.one_sided += u64::from(!seen && senders.iter().any(|sender| sender.sent_bytes() > 0));
-        self.without_acks += u64::from(connection.lacks_acks());
+        self.without_acks += u64::from(connection.view().lacks_acks());
         let unscaled = senders.iter().all(|sender| sender.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {

@@ -231,7 +231,7 @@ impl Sink for Tally {
             self.tcp_lookups(connection, exchange);
             return;
         }
-        if connection.answers_half_closed(exchange) {
+        if connection.at_end().answers_half_closed(exchange) {
             self.at(connection.server()).half_closed += 1;
         }
         if exchange.wall_ns() >= COST_MIN_NS {
@@ -335,7 +335,7 @@ impl Tally {
     /// Records when the server of `connection` was last heard on it.
     fn hear(&mut self, connection: &Connection) {
         let heard_ns = self.heard.entry(connection.server().address).or_default();
-        *heard_ns = connection.heard_ns(Side::Server).max(*heard_ns);
+        *heard_ns = connection.at_end().heard_ns(Side::Server).max(*heard_ns);
         self.bound_heard();
     }
 

@@ -1,32 +1,36 @@
 //! One TCP connection: both directions, their streams, and the exchanges on it.
 
-mod about;
 mod accept;
 mod acknowledge;
 mod asked;
+mod at_end;
+mod attempt;
 mod blocked;
 mod ceiling_rounds;
+mod closing;
 mod cold;
 mod data;
 mod doubt;
 mod ending;
 mod faults;
 mod feed;
+mod finished;
 mod gap;
 mod icmp;
 mod kept;
 mod opening;
-mod outcome;
+mod place;
 mod questions;
 mod queue_delay;
 mod queued;
 mod relayed;
-mod resets;
+mod reset;
 mod roles;
 mod silence;
 mod steady;
 mod suspended;
 mod under_way;
+mod view;
 
 use crate::app::{Framer, Side};
 use crate::capture::FrameId;
@@ -39,15 +43,16 @@ use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
 use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
-use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
-pub use about::End;
+use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use cold::Cold;
+use ending::Ending;
 use faults::{Corrected, note_rare_properties};
 pub use icmp::IcmpReport;
 use opening::TimestampCarrier;
 use roles::Roles;
 use std::sync::Arc;
 use steady::Steady;
+pub use view::End;
 
 /// Returns whether `segment` is an ACK without data, which the kernel sends by itself.
 fn is_pure_ack(segment: &Segment) -> bool {
@@ -152,6 +157,16 @@ impl Connection {
         connection
     }
 
+    /// The end that opened the connection.
+    pub fn client(&self) -> Endpoint {
+        if self.client_is_high { self.key.high } else { self.key.low }
+    }
+
+    /// The end that accepted the connection.
+    pub fn server(&self) -> Endpoint {
+        if self.client_is_high { self.key.low } else { self.key.high }
+    }
+
     fn with_first(segment: &Segment) -> Self {
         let syn = segment.flags.has(TcpFlags::SYN);
         let client_is_high = segment.is_client_high();
@@ -227,7 +242,7 @@ impl Connection {
         if self.is_refused(side, segment) {
             return;
         }
-        if self.holds_reset() {
+        if self.cold.ended().is_some_and(Ending::holds_reset) {
             self.settle_reset(side, segment);
         }
         self.note_packet(side, segment);
@@ -326,7 +341,7 @@ impl Connection {
         if !control && self.setup.confirmed {
             return true;
         }
-        if side == Side::Client && self.repeats_syn(segment) {
+        if side == Side::Client && self.view().repeats_syn(segment) {
             self.start_over();
         }
         if self.is_of_another(side, segment) {
@@ -367,26 +382,6 @@ impl Connection {
             if side == Side::Server && self.senders[side as usize].is_troubled() {
                 self.note_unseen_greeting(segment, shared);
             }
-        }
-    }
-
-    /// Processes the FIN in `segment`.
-    #[inline(never)]
-    fn take_fin(&mut self, side: Side, segment: &Segment) {
-        let acks = self.senders[side.peer() as usize].una_seen();
-        let ending = self.cold.ending_mut();
-        if ending.fin_ns[side as usize].is_none() {
-            ending.fin_acks[side as usize] = acks;
-        }
-        ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
-        ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));
-        let sender = &mut self.senders[side as usize];
-        let position = sender.position(segment.seq) + u64::from(segment.payload_len);
-        sender.finish(position);
-        // A FIN that the client has acknowledged tells it nothing new.
-        let is_repeated = sender.una_seen() > position;
-        if side == Side::Server && !is_repeated {
-            self.take_server_fin(segment);
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             let quiet_ns = last.zip(reset).map(|(last, reset)| reset.time_ns - last.time_ns);
             proof.facts.extend(quiet_ns.map(|ns| ("quiet_ns", Fact::Ns(ns))));
             proof.rule_out(Cause::Reset, "has_all", true);
-            let relayed_ns = connection.relayed_rtt_ns();
+            let relayed_ns = connection.view().relayed_rtt_ns();
             let beyond_ns = relayed_ns.map(|ns| ns.saturating_sub(connection.path.base_rtt_ns()));
             proof.facts.extend(beyond_ns.map(|ns| ("beyond_ns", Fact::Ns(ns))));
         }

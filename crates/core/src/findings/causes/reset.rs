@@ -17,7 +17,11 @@ use crate::tcp::Connection;
 /// then differs from that of its sender's other packets.
 pub(super) fn host_of_reset_on_path(connection: &Connection, _: Side) -> Option<Culprit> {
     let endpoint = connection.server();
-    connection.was_reset_on_path().then_some(Culprit { role: Role::Network, endpoint })
+    connection
+        .cold
+        .ending()
+        .was_reset_on_path()
+        .then_some(Culprit { role: Role::Network, endpoint })
 }
 
 /// Adds the frames with which the connection ended, and `before` them the frame that is named
@@ -44,7 +48,7 @@ pub(super) fn add_end(
 
 /// Adds the two times to live that show the origin of the RST, if it was made on the path.
 pub(super) fn add_reset_ttls(scene: &Scene<'_>, proof: &mut Proof) {
-    if scene.connection.was_reset_on_path() {
+    if scene.connection.cold.ending().was_reset_on_path() {
         let [of_reset, of_others] = scene.connection.cold.ending().reset_ttls;
         proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
         proof.add_fact("ttl", Fact::Count(of_others.into()));
@@ -99,11 +103,14 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let ended_ns = connection.cold.ending().fin_ns.into_iter().flatten().min();
     let last = match reset {
         Some(_) => connection.cold.ending().last_data,
-        None => connection.last_data(FrameId::default()).filter(|it| Some(it.time_ns) <= ended_ns),
+        None => connection
+            .view()
+            .last_data(FrameId::default())
+            .filter(|it| Some(it.time_ns) <= ended_ns),
     };
     add_end(scene, proof, ("last_data", last.unwrap_or(exchange.first)), &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns()) {
-        (true, _) if connection.owes_request() => {
+        (true, _) if connection.view().owes_request() => {
             "in the middle of a request that it had already answered"
         }
         (true, _) => "in the middle of a response",

@@ -26,7 +26,7 @@ const UNHEARD_BEHIND: &str = "unheard_behind";
 
 /// Returns the host on the path that rejected the SYN by an ICMP error.
 pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Culprit> {
-    let endpoint = connection.rejecting_host()?;
+    let endpoint = connection.view().rejecting_host()?;
     Some(Culprit { role: Role::Network, endpoint })
 }
 

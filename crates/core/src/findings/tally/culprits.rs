@@ -224,7 +224,7 @@ impl Scene<'_> {
             server: connection.server(),
             exchange: connection.totals.exchanges,
             vantage: connection.path.vantage(),
-            software: connection.software(side).map(Box::from),
+            software: connection.view().software(side).map(Box::from),
             protocol: connection.framer.protocol(),
         }
     }

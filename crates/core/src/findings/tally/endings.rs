@@ -46,7 +46,7 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
 /// §3.10.7.1).
 pub(in crate::findings) fn was_taken(connection: &Connection, exchange: &Exchange) -> bool {
     let asked_at = exchange.began_at[Side::Client as usize];
-    !connection.was_reset_on_path()
+    !connection.cold.ending().was_reset_on_path()
         && connection.senders[Side::Client as usize].una_seen() > asked_at
 }
 
@@ -130,7 +130,7 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let flows = half.last.time_ns + connection.path.base_rtt_ns() + STREAM_PAUSE_MIN_NS >= reset_ns;
     let sent_bytes = half.nxt.saturating_sub(exchange.began_at[sender as usize]);
     connection.framer.protocol() == Protocol::Turns
-        && !connection.was_reset_on_path()
+        && !connection.cold.ending().was_reset_on_path()
         && sent_bytes > INITIAL_WINDOW_BYTES
         && flows
 }
@@ -143,7 +143,7 @@ fn is_left(connection: &Connection, by: Side) -> bool {
     let reset_ns = connection.cold.ending().reset.map_or(0, |reset| reset.time_ns);
     let spoken_ns = senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     by == Side::Client
-        && !connection.was_reset_on_path()
+        && !connection.cold.ending().was_reset_on_path()
         && connection.framer.is_open_ended()
         && !connection.framer.owes(Side::Server)
         && !senders.iter().any(Sender::in_recovery)
@@ -157,7 +157,7 @@ pub(super) fn left(connection: &Connection, exchange: &Exchange) -> Option<[Sigh
         Outcome::Reset { by: Side::Client } => Some([ending.last_data?, ending.reset?]),
         Outcome::CutShort { by: Side::Client } => {
             let fin = ending.fin[Side::Client as usize]?;
-            Some([connection.last_data(fin.frame)?, fin])
+            Some([connection.view().last_data(fin.frame)?, fin])
         }
         _ => None,
     }
@@ -173,7 +173,7 @@ fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
     exchange.request_seen
         && exchange.response_seen
         && (connection.framer.owes(Side::Server) || server.unseen_bytes() > 0)
-        && !connection.was_reset_on_path()
+        && !connection.cold.ending().was_reset_on_path()
         && client.una_seen() >= client.nxt
         && server.una_seen() >= server.in_order()
         && !server.closed()

@@ -30,7 +30,7 @@ pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange)
         && exchange.asks()
         && is_readable
         && is_request(connection, exchange)
-        && connection.shows_silence()
+        && connection.at_end().shows_silence()
         && !client_closed_first(connection)
         && acked > exchange.began_at[Side::Client as usize]
 }
@@ -42,15 +42,15 @@ fn is_left_waiting(connection: &Connection, exchange: &Exchange) -> bool {
         && exchange.is_awaiting()
         && !connection.framer.is_open_ended()
         && is_request(connection, exchange)
-        && connection.shows_silence()
+        && connection.at_end().shows_silence()
 }
 
 /// Returns whether the client of `exchange` left after it had waited in vain for the answer to its
 /// ClientHello. Unlike a request, which may be a long poll, a ClientHello is answered at once.
 fn is_hello_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
     exchange.outcome.by() == Some(Side::Client)
-        && connection.awaits_server_hello(exchange)
-        && !connection.was_reset_on_path()
+        && connection.at_end().awaits_server_hello(exchange)
+        && !connection.cold.ending().was_reset_on_path()
         && exchange.ledger.of(Owner::Server) >= APPLICATION_TIMEOUT_MIN_NS
 }
 
@@ -216,7 +216,7 @@ impl Tally {
         is_counted: bool,
     ) {
         let ended = match exchange.outcome {
-            Outcome::Open if connection.awaits_server_hello(exchange) => Ended::OpenHello,
+            Outcome::Open if connection.at_end().awaits_server_hello(exchange) => Ended::OpenHello,
             _ if !is_left_waiting(connection, exchange) => return,
             Outcome::Open => Ended::Open,
             _ => Ended::Left,
@@ -235,7 +235,7 @@ impl Tally {
         is_counted: bool,
     ) {
         let fin = connection.cold.ending().fin[Side::Server as usize];
-        let Some(fin) = fin.filter(|_| connection.shows_silence()) else { return };
+        let Some(fin) = fin.filter(|_| connection.at_end().shows_silence()) else { return };
         let Exchange { start_ns, first, .. } = *exchange;
         let gap = Gap::between(Side::Server, start_ns, fin.time_ns, first, fin);
         let until_ns = fin.time_ns + connection.path.known_rtt_ns(Side::Client);

@@ -137,7 +137,7 @@ impl Queues {
             *base_ns = connection.path.base_rtt_ns();
         }
         for sender in Side::ALL {
-            let Some(queue_delay) = connection.queue_delay(sender) else { continue };
+            let Some(queue_delay) = connection.cold.queue_delay(sender) else { continue };
             self.transfers.push(Transfer {
                 client: connection.client(),
                 server: connection.server(),

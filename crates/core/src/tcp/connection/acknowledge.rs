@@ -1,13 +1,14 @@
 //! Processes ACKs as they pass the vantage: what they show of the path, of the capture, and of the
 //! responses in progress.
 
-use crate::app::{Protocol, Side};
+use crate::app::{Framer, Side};
 use crate::judge::Leg;
 use crate::judge::thresholds::{ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RTO_INITIAL_NS};
+use crate::tcp::connection::at_end::owes_request;
 use crate::tcp::connection::blocked::take_ack;
+use crate::tcp::connection::place::near;
 use crate::tcp::connection::{Connection, is_pure_ack};
-use crate::tcp::path::is_initial_ttl;
-use crate::tcp::sender::Near;
+use crate::tcp::sender::{Near, Sender};
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::ACK_WITHIN_NS;
 use crate::wire::{Segment, TcpFlags};
@@ -30,7 +31,11 @@ impl Connection {
         let dsacks = self.senders[peer].history().counts.dsacks;
         let (una, last_ns) = (self.senders[peer].una_seen(), self.senders[peer].last.time_ns);
         let una_ns = self.senders[peer].una_seen_ns();
-        let near = if self.senders[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
+        let near = if self.senders[peer].bulk.is_some() {
+            near(&self.senders, &self.path, side, self.mid_stream)
+        } else {
+            Near::Neither
+        };
         let sample = take_ack(&mut self.senders, side, segment, near);
         let una_now = self.senders[peer].una_seen();
         if let Some(rtt_ns) = sample.filter(|rtt_ns| self.cold.is_timed(segment, *rtt_ns)) {
@@ -83,39 +88,6 @@ impl Connection {
         self.path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
     }
 
-    /// Returns whether the client has not yet sent all of its request.
-    pub fn owes_request(&self) -> bool {
-        self.framer.protocol() == Protocol::Http1 && self.framer.owes(Side::Client)
-    }
-
-    /// Returns whether the client is still sending its request, as `segment` shows, and has more of
-    /// it to send. If the response came early, that may cost the client the response (RFC 9112
-    /// §9.6).
-    fn still_uploads(&self, segment: &Segment) -> bool {
-        let client = &self.senders[Side::Client as usize];
-        let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
-        sends && self.owes_request()
-    }
-
-    /// Returns which end of the data that `side` acknowledges is at the vantage. If the handshake
-    /// was not captured and the receiver delays all ACKs, the path to it seems longer than it is;
-    /// the TTL then shows that no router lies there.
-    fn near(&self, side: Side) -> Near {
-        match [side.peer(), side].map(|end| self.path.ends_here(end)) {
-            [true, false] => Near::Sender { rtt_ns: self.path.base_rtt_ns() },
-            [false, true] => Near::Receiver,
-            [false, false] if self.mid_stream && self.is_directly_connected(side) => Near::Receiver,
-            _ => Near::Neither,
-        }
-    }
-
-    /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
-    /// `side` have not.
-    fn is_directly_connected(&self, side: Side) -> bool {
-        let [here, there] = [side, side.peer()].map(|end| self.senders[end as usize].ttl());
-        is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
-    }
-
     /// Ends the exchanges whose response is acknowledged by `segment`, which the client sends: it
     /// moves the ACK position of the server's stream from `before` to `una`. The position `before`
     /// was acknowledged at `una_ns`. If `covers_unseen`, the ACK also covers data that was not
@@ -128,7 +100,8 @@ impl Connection {
         segment: &Segment,
         covers_unseen: bool,
     ) {
-        if self.still_uploads(segment) {
+        let client = &self.senders[Side::Client as usize];
+        if still_uploads(&self.framer, client, segment) {
             return;
         }
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
@@ -163,4 +136,11 @@ impl Connection {
         let position = self.senders[sender as usize].in_order();
         self.skip(sender, position, segment, shared);
     }
+}
+
+/// Returns whether the `client` is still sending its request, as `segment` shows, and has more of it
+/// to send. If the response came early, that may cost the client the response (RFC 9112 §9.6).
+fn still_uploads(framer: &Framer, client: &Sender, segment: &Segment) -> bool {
+    let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
+    sends && owes_request(framer)
 }

@@ -1,7 +1,7 @@
 //! Pipelined requests (RFC 9112 §9.3.2), and requests that Nagle's algorithm (RFC 896) holds back
 //! while the client waits for no response.
 
-use crate::app::{Protocol, Side};
+use crate::app::{Framer, Protocol, Side};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap};
 use crate::model::Cause;
@@ -63,11 +63,6 @@ impl Connection {
         feed.timeline.await_greeting(&at, feed.setup);
     }
 
-    /// Returns whether the content is unreadable: encrypted, or of an unknown protocol.
-    pub(super) fn is_unreadable(&self) -> bool {
-        matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
-    }
-
     fn passed(&self, side: Side) -> StreamProgress {
         let sender = &self.senders[side as usize];
         StreamProgress { sent: sender.nxt, acked: sender.una_seen() }
@@ -76,7 +71,7 @@ impl Connection {
     /// Processes unreadable data of the client, sent at a time when it may have the whole response.
     /// Returns whether the data overlaps the response.
     pub(super) fn request_overlaps(&mut self, segment: &Segment) -> bool {
-        if self.timeline.is_interrupted() || !self.is_unreadable() {
+        if self.timeline.is_interrupted() || !is_unreadable(&self.framer) {
             return false;
         }
         let (passed, rtt_ns) = (self.passed(Side::Server), self.path.rtt_ns(Side::Server));
@@ -86,7 +81,7 @@ impl Connection {
 
     /// Returns whether the server sends unreadable data during a request.
     pub(super) fn response_overlaps(&self) -> bool {
-        self.timeline.response_overlaps(self.passed(Side::Client)) && self.is_unreadable()
+        self.timeline.response_overlaps(self.passed(Side::Client)) && is_unreadable(&self.framer)
     }
 
     /// Returns whether the server sent unreadable data in `segment` before it can have received the
@@ -95,7 +90,7 @@ impl Connection {
     pub(super) fn precedes_request(&self, segment: &Segment) -> bool {
         let acked = self.senders[Side::Client as usize].una_seen();
         let rtt_ns = self.path.known_rtt_ns(Side::Server);
-        self.is_unreadable()
+        is_unreadable(&self.framer)
             && self.timeline.asked_at().is_some_and(|(position, at_ns)| {
                 acked <= position && segment.time_ns < at_ns + rtt_ns
             })
@@ -103,7 +98,7 @@ impl Connection {
 
     /// Processes unreadable data of the client, which may continue its request.
     pub(super) fn continues_request(&mut self, segment: &Segment) {
-        if self.is_unreadable() {
+        if is_unreadable(&self.framer) {
             let (passed, rtt_ns) = (self.passed(Side::Client), self.path.rtt_ns(Side::Client));
             self.timeline.continues_request(segment.time_ns, passed, rtt_ns);
         }
@@ -164,4 +159,9 @@ impl Connection {
         }
         self.timeline.hold(gap, &slices);
     }
+}
+
+/// Returns whether the content is unreadable: encrypted, or of an unknown protocol.
+pub(super) fn is_unreadable(framer: &Framer) -> bool {
+    matches!(framer.protocol(), Protocol::Turns | Protocol::Tls)
 }

@@ -1,5 +1,6 @@
 //! State that few connections have while they are open.
 
+use crate::app::Side;
 use crate::judge::QueueDelay;
 use crate::tcp::connection::accept::Refused;
 use crate::tcp::connection::doubt::Doubted;
@@ -207,9 +208,43 @@ impl Cold {
         self.questions().is_some_and(Questions::is_gap_open)
     }
 
+    /// Evidence that a proxy acknowledges in the name of the server.
+    pub(super) fn relay(&self) -> Relay {
+        self.get().map_or(Relay::Unknown, |cold| cold.relay)
+    }
+
+    /// Time at which the last expected segment passed, ns, if it has passed.
+    pub fn over_ns(&self) -> Option<u64> {
+        self.ended()?.over_ns
+    }
+
+    /// Records that nothing more is expected after `now_ns`.
+    pub fn set_over(&mut self, now_ns: u64) {
+        self.ending_mut().over_ns = Some(now_ns);
+    }
+
+    /// Returns whether both sides sent a FIN, or a RST ended the connection.
+    pub fn is_over(&self) -> bool {
+        self.ended().is_some_and(Ending::is_over)
+    }
+
     /// ICMP errors about this connection, if there were any.
     pub fn icmp_report(&self) -> Option<&IcmpReport> {
         self.part(|cold| &cold.icmp_report)
+    }
+
+    /// Queueing delay that transfers of `sender` caused, if there was any.
+    pub fn queue_delay(&self, sender: Side) -> Option<&QueueDelay> {
+        let queue_delay = &self.part(|cold| &cold.queue_delay)?[sender as usize];
+        (!queue_delay.is_empty()).then_some(queue_delay)
+    }
+
+    /// Memory of the recorded queueing delays, bytes.
+    pub(super) fn queue_delay_bytes(&self) -> usize {
+        let queue_delay = self.part(|cold| &cold.queue_delay);
+        queue_delay.map_or(0, |both| {
+            size_of_val(both) + both.iter().map(QueueDelay::heap_bytes).sum::<usize>()
+        })
     }
 
     /// Begins to record what a drawing of the connection needs.

@@ -7,6 +7,9 @@ use crate::judge::{Gap, Recovery};
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::faults::note_size;
+use crate::tcp::connection::place::{
+    arrives, has_not_heard, is_awaited_here, is_beside_receiver, is_beside_sender,
+};
 use crate::tcp::connection::suspended::{Next, Suspended};
 use crate::tcp::pause::Saved;
 use crate::tcp::sender::{Kind, Rtts, SinceDeparture};
@@ -140,7 +143,8 @@ impl Connection {
             since.excuse_missing();
         }
         let deaf = kind == Kind::Retransmission(Recovery::Timer)
-            && self.has_not_heard(side, (start, end), segment.time_ns);
+            && is_beside_sender(&self.setup, &self.path, side)
+            && has_not_heard(&self.senders[index], (start, end), segment.time_ns);
         if deaf {
             self.senders[index].unacknowledge(start);
         }
@@ -149,8 +153,12 @@ impl Connection {
             Kind::Retransmission(_) if deaf => false,
             Kind::Retransmission(_) => {
                 let (data, now_ns) = ((start, end), segment.time_ns);
+                let is_awaited = || {
+                    let sender = &self.senders[index];
+                    self.pure_acks && is_awaited_here(sender, data, now_ns, self.path.rtt_ns(side))
+                };
                 let is_spurious = || self.senders[index].is_spurious(data, now_ns, base_ns);
-                self.arrives(side) && !self.is_awaited_here(side, data, now_ns) || is_spurious()
+                arrives(&self.setup, &self.path, side) && !is_awaited() || is_spurious()
             }
             _ => false,
         };
@@ -256,7 +264,10 @@ impl Connection {
         {
             bulk.rounds.restart();
         }
-        if data.is_new() && self.senders[index].bulk.is_some() && self.beside_receiver(side) {
+        if data.is_new()
+            && self.senders[index].bulk.is_some()
+            && is_beside_receiver(&self.setup, &self.path, side)
+        {
             self.senders[index].note_distance(segment, base_ns);
         }
     }

@@ -63,11 +63,6 @@ impl Connection {
         }
     }
 
-    /// Ends the streams and releases the memory of out-of-order data.
-    pub(super) fn discard_early_bytes(&mut self, shared: &mut Shared) {
-        self.streams.iter_mut().for_each(|stream| stream.discard_waiting(&mut shared.early));
-    }
-
     /// Returns the streams, the memory for out-of-order data, and the consumer of the bytes that
     /// `segment` completes.
     pub(super) fn feed<'a>(

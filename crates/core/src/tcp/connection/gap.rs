@@ -8,8 +8,9 @@ use crate::judge::{
     Turn, Unsent,
 };
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::more_queued;
-use crate::tcp::sender::SinceDeparture;
+use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
 
 impl Connection {
@@ -52,7 +53,7 @@ impl Connection {
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),
             losses: self.losses_in_gap(side, start_ns, continues, since),
-            nagle: self.nagle(side),
+            nagle: nagle_evidence(&self.senders[side as usize], &self.cold),
             late_acks: sender.history().nagle.late_acks,
             pace: Pace::default(),
             bottleneck,
@@ -156,12 +157,12 @@ impl Connection {
         let fin = self.cold.ended().and_then(|ending| ending.fin[side as usize]);
         AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
+}
 
-    /// Returns the evidence about Nagle's algorithm at `side`. If bytes are missing in the capture,
-    /// nothing refutes it, since the ACKs that it waited for may be missing too.
-    pub fn nagle(&self, side: Side) -> NagleEvidence {
-        let nagle = self.senders[side as usize].history().nagle.evidence;
-        let refuted = if self.cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
-        NagleEvidence { refuted, ..nagle }
-    }
+/// Returns the evidence about Nagle's algorithm at `sender`. If bytes are missing in the capture,
+/// nothing refutes it, since the ACKs that it waited for may be missing too.
+pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold) -> NagleEvidence {
+    let nagle = sender.history().nagle.evidence;
+    let refuted = if cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
+    NagleEvidence { refuted, ..nagle }
 }

@@ -5,7 +5,6 @@ use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::shared::Shared;
-use crate::tcp::thresholds::PROBE_TTL_MAX;
 use crate::wire::{Endpoint, IcmpError, IcmpErrorKind};
 
 /// Summary of the ICMP errors about packets of one connection.
@@ -27,6 +26,15 @@ pub struct IcmpReport {
     pub mtu: u32,
     /// Number of errors.
     pub count: u64,
+}
+
+impl IcmpReport {
+    /// Returns whether the error rejects data of `sender` on the established connection for another
+    /// reason than its size.
+    pub fn rejects(&self, sender: Side) -> bool {
+        let is_too_big = matches!(self.kind, IcmpErrorKind::PacketTooBig { .. });
+        !self.about_syn && self.about == sender && !is_too_big
+    }
 }
 
 impl Connection {
@@ -71,40 +79,14 @@ impl Connection {
         let unheard = !self.senders[Side::Server as usize].started();
         let each = report.count >= self.setup.syns.into() && self.setup.syns > 0;
         let of_syn = report.about_syn && report.about == Side::Client;
-        if each && unheard && of_syn && !self.sends_probes() {
+        if each && unheard && of_syn && !self.view().sends_probes() {
             self.refused_by(&report.last);
         }
-    }
-
-    /// Returns whether the SYNs are probes: they show it themselves, or one came with a TTL with
-    /// which no system begins and died on the way.
-    pub fn sends_probes(&self) -> bool {
-        let died =
-            |report: &IcmpReport| report.about_syn && report.kind == IcmpErrorKind::TimeExceeded;
-        self.setup.is_probe()
-            || self.setup.marks().ttl <= PROBE_TTL_MAX && self.cold.icmp_report().is_some_and(died)
     }
 
     fn refused_by(&mut self, error: &Sighting) {
         self.setup.refused = true;
         let ending = self.cold.ending_mut();
         ending.reset.get_or_insert(*error);
-    }
-
-    /// ICMP errors that reject data of `sender` on the established connection for another reason
-    /// than its size.
-    pub fn rejects(&self, sender: Side) -> Option<&IcmpReport> {
-        let rejected = |report: &&IcmpReport| {
-            let is_too_big = matches!(report.kind, IcmpErrorKind::PacketTooBig { .. });
-            !report.about_syn && report.about == sender && !is_too_big
-        };
-        self.cold.icmp_report().filter(rejected)
-    }
-
-    /// Host, other than the server, that rejected the SYN by an ICMP error.
-    pub fn rejecting_host(&self) -> Option<Endpoint> {
-        let of_syn = |report: &&IcmpReport| report.about_syn && report.about == Side::Client;
-        let report = self.cold.icmp_report().filter(of_syn)?;
-        (report.reporter.address != self.server().address).then_some(report.reporter)
     }
 }

@@ -6,6 +6,7 @@ use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::blocked::Blocked;
 use crate::tcp::connection::doubt::Doubted;
+use crate::tcp::connection::place::is_beside_receiver;
 use crate::tcp::connection::queued::Queued;
 use crate::tcp::connection::suspended::{AckedLate, Answer, Answered, Suspended};
 use crate::tcp::exchange::Change;
@@ -54,6 +55,11 @@ impl Questions {
         self.is_repeated() || self.doubted.is_some() || self.blocked.is_some()
     }
 
+    /// Drops what is open about gaps, once client and server turned out to be the other way round.
+    pub fn begin_again(&mut self) {
+        (self.suspended, self.contested, self.doubted, self.fast) = (None, None, None, None);
+    }
+
     /// Returns whether it is open whether a retransmission was needed.
     #[inline]
     fn is_repeated(&self) -> bool {
@@ -94,7 +100,7 @@ impl Connection {
     ) {
         let rtt_ns = self.path.rtt_ns(side);
         self.senders[side.peer() as usize].settle_repeated(segment, rtt_ns, has_dsack);
-        let is_seen_sent = has_dsack && self.beside_receiver(side.peer());
+        let is_seen_sent = has_dsack && is_beside_receiver(&self.setup, &self.path, side.peer());
         let server_owes = has_dsack && self.framer.owes(Side::Server);
         let answer = Answer { side, segment, has_dsack, advances, is_seen_sent, server_owes };
         match self.with_questions(|it, mut by| it.settle_by_ack(&answer, &mut by)) {
@@ -154,7 +160,9 @@ impl Connection {
             // In the only direction that was captured, the sender has closed.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));
         }
-        if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
+        if let Some(at_ns) =
+            self.cold.ending().gave_up_ns(gap.sender, &self.senders[gap.sender as usize], end)
+        {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
         self.attribute(&gap, end);

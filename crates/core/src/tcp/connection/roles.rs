@@ -3,6 +3,7 @@
 use crate::app::{Side, sender_side};
 use crate::model::{Cause, Owner};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::asked::is_unreadable;
 use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
@@ -48,7 +49,7 @@ impl Connection {
     pub(super) fn accuse_neither(&self, exchange: &mut Exchange) {
         let ports = [self.client().port, self.server().port];
         let is_open = self.roles != Roles::Shown
-            && self.is_unreadable()
+            && is_unreadable(&self.framer)
             && ports.into_iter().all(may_be_ephemeral);
         if is_open {
             for from in [(Owner::Server, Cause::ServerThink), (Owner::Client, Cause::ClientThink)] {
@@ -75,8 +76,6 @@ impl Connection {
             ending.fin.swap(0, 1);
         }
         cold.kept.clear();
-        (cold.questions.suspended, cold.questions.contested, cold.questions.doubted) =
-            (None, None, None);
-        cold.questions.fast = None;
+        cold.questions.begin_again();
     }
 }

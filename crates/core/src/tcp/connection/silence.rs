@@ -1,12 +1,15 @@
 //! Turns departures into [`Gap`]s, and attributes the time of the gaps.
 
 use crate::app::{Protocol, Side};
-use crate::judge::thresholds::{CLOCKED_SEGMENTS, HOST_DELAY_MAX_NS, RATE_MARGIN_PART, RTO_MIN_NS};
+use crate::judge::thresholds::{CLOCKED_SEGMENTS, HOST_DELAY_MAX_NS, RATE_MARGIN_PART};
 use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::at_end::is_unfinished;
 use crate::tcp::connection::blocked::{Blocked, count_continuation};
 use crate::tcp::connection::doubt::{Doubted, doubt_rate};
+use crate::tcp::connection::place::is_beside_receiver;
+use crate::tcp::connection::queue_delay::note_queue_delay;
 use crate::tcp::connection::queued::{Queued, check_clock};
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::{Kind, SinceDeparture};
@@ -81,52 +84,6 @@ impl Connection {
             && closed_ns.zip(noticed_ns).is_some_and(|(closed, noticed)| closed <= noticed)
     }
 
-    /// Returns whether data of `side` has arrived once it passes the vantage.
-    pub(super) fn arrives(&self, side: Side) -> bool {
-        self.setup.confirmed && self.path.ends_here(side.peer())
-    }
-
-    /// Returns whether the receiver of what `side` sends, at the vantage, has not acknowledged the data
-    /// from `start` to `end`, though its ACKs are captured. The data passed the vantage, and only
-    /// the receiver's ACK, SACK or D-SACK shows that it has arrived: a filter behind the vantage, a wrong
-    /// checksum or a full buffer of the host drops it. That the ACK is missing at `now_ns`, when the
-    /// data is sent again, shows a drop only if it was due: the receiver may delay the ACK of less than
-    /// two full segments (RFC 9293 §3.8.6.3), unless later data had come before them.
-    pub(super) fn is_awaited_here(
-        &self,
-        side: Side,
-        (start, end): (u64, u64),
-        now_ns: u64,
-    ) -> bool {
-        let sender = &self.senders[side as usize];
-        let is_due = || {
-            let first = sender.original(start.max(sender.una_seen()));
-            sender.nxt >= sender.una_seen() + 2 * sender.smss()
-                || first.is_none_or(|it| now_ns.saturating_sub(it.time_ns) >= RTO_MIN_NS)
-                || sender.in_recovery()
-                || sender.is_loss_known(now_ns, self.path.rtt_ns(side))
-        };
-        self.pure_acks && end > sender.una_seen() && !sender.is_sacked(start) && is_due()
-    }
-
-    /// Returns whether `side`, at the vantage, repeats data from `start` to `end` at `now_ns` by its
-    /// timer, though the peer's ACK of it passed long before: the host has dropped that segment behind
-    /// the vantage, with the answer in it. Its timer would have stopped otherwise (RFC 6298 §5.2).
-    pub(super) fn has_not_heard(&self, side: Side, (start, end): (u64, u64), now_ns: u64) -> bool {
-        let sender = &self.senders[side as usize];
-        let is_here =
-            self.setup.confirmed && self.path.ends_here(side) && !self.path.ends_here(side.peer());
-        let is_last = end == sender.nxt && end == sender.una_seen() && start < end;
-        let heard_ns = now_ns.saturating_sub(sender.una_seen_ns());
-        let is_still = sender.history().losses.unheard_from == start && sender.una_seen() == start;
-        is_here && (is_last && heard_ns >= RTO_MIN_NS || is_still)
-    }
-
-    /// Returns whether the vantage is at the receiver of what `side` sends, and not at its sender.
-    pub fn beside_receiver(&self, side: Side) -> bool {
-        self.arrives(side) && !self.path.ends_here(side)
-    }
-
     /// Fills `gap` with the silence that this departure ends, if an exchange was waiting. Returns
     /// whether there is something to explain.
     pub(super) fn silence(
@@ -159,12 +116,14 @@ impl Connection {
         gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
         gap.end_with(segment);
         if gap.turn == Turn::Continues {
-            self.note_queue_delay(side, to_ns);
+            let Self { cold, senders, path, timeline, .. } = self;
+            let began = timeline.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
+            note_queue_delay(cold, &senders[side as usize], path, (side, began), to_ns);
         }
         let sender = &self.senders[side as usize];
         gap.repair = sender.repair_in_gap(segment, (start, kind), to_ns);
         let repeats = gap.repair.is_retransmission();
-        if gap.repair.overtaken || repeats && self.beside_receiver(side) {
+        if gap.repair.overtaken || repeats && is_beside_receiver(&self.setup, &self.path, side) {
             // Late data was not queued, since later packets were not delayed. If the vantage is at
             // the receiver, the last original segment has arrived: the time after it belongs to the
             // repair.
@@ -179,7 +138,7 @@ impl Connection {
             self.timeline.revise(&Change::OfferedWindow { sender: side });
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
-            let arrives = self.beside_receiver(side);
+            let arrives = is_beside_receiver(&self.setup, &self.path, side);
             let is_known = self.setup.confirmed && !self.mid_stream;
             let rtt_receiver_ns = self.path.rtt_ns(side.peer());
             let sender = &mut self.senders[side as usize];
@@ -386,7 +345,7 @@ impl Connection {
         let open =
             self.timeline.front().is_some_and(|exchange| in_recovery || !exchange.is_complete());
         let over = self.timeline.may_be_over() || self.timeline.is_ready();
-        if !open || over && !self.unfinished() {
+        if !open || over && !is_unfinished(&self.senders) {
             return;
         }
         // A side was held up if it has unacknowledged data, or unsent data before a closed window.

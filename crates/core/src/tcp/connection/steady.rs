@@ -14,6 +14,7 @@ use crate::app::{ErrorCode, Label, Mark, Side};
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::relayed::beyond_ack_ns;
 use crate::tcp::connection::roles::Roles;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
@@ -91,7 +92,7 @@ impl Connection {
             // of the path.
             && (has_samples || self.mid_stream && !self.awaits_path())
             && !shared.disable_fast_path
-            && self.beyond_ack_ns().is_none()
+            && beyond_ack_ns(&self.setup, &self.path).is_none()
             && is_plain(segment)
             && !self.framer.is_open_ended();
         let [client, server] = &self.senders;

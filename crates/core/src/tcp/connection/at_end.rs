@@ -1,19 +1,52 @@
-//! How the exchange in progress ended when its connection did, and the wait for a request that was
-//! never acknowledged.
+//! What the end of a connection, or of the capture, shows of the exchange in progress: how it ended,
+//! and who was waiting for what.
 
-use crate::app::{Protocol, Side};
+use crate::app::{Framer, Protocol, Side};
 use crate::judge::thresholds::{HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
 use crate::judge::{Gap, Recovery};
-use crate::model::{Outcome, Owner};
-use crate::tcp::connection::Connection;
+use crate::model::{Outcome, Owner, Sighting};
+use crate::tcp::connection::asked::is_unreadable;
+use crate::tcp::connection::ending::Ending;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::owed::{Debt, Rule};
+use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, Tail};
+use crate::tcp::setup::Setup;
+use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
+use crate::tcp::timeline::Timeline;
+use crate::wire::Segment;
 
-impl Connection {
+/// What is known of a connection when it ends.
+#[derive(Clone, Copy)]
+pub struct AtEnd<'a> {
+    pub(super) senders: &'a [Sender; 2],
+    pub(super) path: &'a Path,
+    pub(super) setup: &'a Setup,
+    pub(super) framer: &'a Framer,
+    pub(super) timeline: &'a Timeline,
+    pub(super) ending: Ending,
+    /// No bytes are missing in the capture.
+    pub(super) is_whole: bool,
+    /// ACKs without data were sent and none of them was captured.
+    pub(super) lacks_acks: bool,
+}
+
+/// Returns whether data is unacknowledged or has to wait for a window.
+pub(super) fn is_unfinished(senders: &[Sender; 2]) -> bool {
+    let unacked =
+        |sender: &Sender| sender.una_seen() < sender.nxt.min(sender.fin().unwrap_or(u64::MAX));
+    senders.iter().any(|sender| unacked(sender) || sender.was_window_closed())
+}
+
+/// Returns whether the client has not yet sent all of its request.
+pub(super) fn owes_request(framer: &Framer) -> bool {
+    framer.protocol() == Protocol::Http1 && framer.owes(Side::Client)
+}
+
+impl AtEnd<'_> {
     /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
     pub(super) fn outcome(&self, debt: Debt) -> Outcome {
-        let by = self.closed_first();
+        let by = self.ending.closed_first(self.senders);
         let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
         let ends_with_it = by == Some(Side::Server) && self.framer.ends_with_connection();
         match by {
@@ -39,8 +72,7 @@ impl Connection {
 
     /// Returns what the server owes for the client's last message, when a side closes or the capture
     /// ends.
-    pub(super) fn debt_at_end(&mut self) -> Debt {
-        let is_one_way = self.is_one_way();
+    pub(super) fn debt(&self, is_one_way: bool) -> Debt {
         match self.framer.protocol() {
             // The last records of a TLS connection close it (RFC 8446 §6.1).
             Protocol::Tls if self.may_end_with_goodbye() => Debt::Nothing(Rule::Goodbye),
@@ -55,10 +87,10 @@ impl Connection {
     /// and closed without data. Such are goodbyes, and data that goes one way only. A client that
     /// waits for a response closes later, or closes its side and gets a response.
     fn may_end_with_goodbye(&self) -> bool {
-        let [client, server] = &self.senders;
+        let [client, server] = self.senders;
         self.closes_behind_message()
-            && self.closed_first() == Some(Side::Client)
-            && self.cold.ending().fin_ns[Side::Server as usize].is_some()
+            && self.ending.closed_first(self.senders) == Some(Side::Client)
+            && self.ending.fin_ns[Side::Server as usize].is_some()
             && client.una_seen() >= client.nxt
             && server.unseen_bytes() == 0
             && self.timeline.is_unanswered()
@@ -68,40 +100,25 @@ impl Connection {
     /// does not show which messages need a response.
     fn closes_behind_message(&self) -> bool {
         let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
-        let left_ns = self.cold.ending().fin_ns[Side::Client as usize];
+        let left_ns = self.ending.fin_ns[Side::Client as usize];
         let last_ns = self.senders[Side::Client as usize].last.time_ns;
-        self.is_unreadable() && left_ns.is_some_and(|left_ns| left_ns <= last_ns + at_once_ns)
+        is_unreadable(self.framer) && left_ns.is_some_and(|left_ns| left_ns <= last_ns + at_once_ns)
     }
 
     /// Returns whether the server answered the message of `exchange` although the client had closed
     /// its side right behind it.
     pub fn answers_half_closed(&self, exchange: &Exchange) -> bool {
-        let left_ns = self.cold.ending().fin_ns[Side::Client as usize];
+        let left_ns = self.ending.fin_ns[Side::Client as usize];
         exchange.response_seen
             && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns)
             && self.closes_behind_message()
-    }
-
-    /// Returns the side that closed of its own accord. A FIN that acknowledges the other side's FIN
-    /// only answers it.
-    fn closed_first(&self) -> Option<Side> {
-        let ending = self.cold.ending();
-        let knew = |side: Side| {
-            let fin = self.senders[side.peer() as usize].fin();
-            fin.is_some_and(|fin| ending.fin_acks[side as usize] > fin)
-        };
-        match ending.fin_ns {
-            [_, Some(_)] if !knew(Side::Server) => Some(Side::Server),
-            [Some(_), _] => Some(Side::Client),
-            [None, fin_ns] => fin_ns.map(|_| Side::Server),
-        }
     }
 
     /// Returns the data that the client of the exchange in progress sent again and again, without
     /// any answer. A server that had closed has received a request, or will never see it.
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
         let waits = self.timeline.front().is_some_and(|it| it.asks() && !it.response_seen);
-        let has_closed = self.cold.ending().fin_ns[Side::Server as usize].is_some();
+        let has_closed = self.ending.fin_ns[Side::Server as usize].is_some();
         let is_watched = self.senders[Side::Server as usize].seen();
         let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
         (waits && !has_closed && is_watched).then_some(tail)
@@ -110,15 +127,13 @@ impl Connection {
     /// Returns whether the absence of an answer in the capture shows that none was sent: it contains
     /// packets of both sides, without holes, and no filter removed the ACKs.
     pub fn shows_silence(&self) -> bool {
-        self.cold.faults().missing_bytes == 0
-            && self.senders.iter().all(Sender::seen)
-            && !self.lacks_acks()
+        self.is_whole && self.senders.iter().all(Sender::seen) && !self.lacks_acks
     }
 
     /// Returns whether the server has received the ClientHello with which `exchange` begins, and has
     /// sent nothing since then.
     pub fn awaits_server_hello(&self, exchange: &Exchange) -> bool {
-        let [client, server] = &self.senders;
+        let [client, server] = self.senders;
         self.is_in_handshake(exchange)
             && server.nxt <= exchange.began_at[Side::Server as usize]
             && client.nxt > exchange.began_at[Side::Client as usize]
@@ -146,28 +161,96 @@ impl Connection {
     /// Returns when a packet of `side` last showed that it was there, ns: its data, an ACK that
     /// advanced, its part of the handshake, its FIN or RST.
     pub fn heard_ns(&self, side: Side) -> u64 {
-        let ending = self.cold.ending();
-        let reset = ending.reset.filter(|reset| reset.from == side);
+        let reset = self.ending.reset.filter(|reset| reset.from == side);
         let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
         let times = [
             Some(self.senders[side as usize].last.time_ns),
             Some(self.senders[side.peer() as usize].una_seen_ns()),
-            ending.fin_ns[side as usize],
+            self.ending.fin_ns[side as usize],
             reset.map(|reset| reset.time_ns),
             set_up,
         ];
         times.into_iter().flatten().max().unwrap_or(0)
     }
 
-    /// Attributes the wait for a request that was never acknowledged, until the client gave up or
-    /// the capture ended.
-    pub(super) fn accrue_unacknowledged(&mut self) {
-        let Some(tail) = self.unacknowledged_request() else { return };
-        let ending = self.cold.ending();
-        let left = ending.reset.filter(|reset| reset.from == Side::Client);
-        let left = ending.fin[Side::Client as usize].or(left);
+    /// Returns whether the server's FIN in `segment`, its first and after all of its data, ends the
+    /// response for which the client still waits.
+    pub(super) fn ends_response(&self, segment: &Segment) -> bool {
+        let [client_ns, server_ns] = self.ending.fin_ns;
+        let server = &self.senders[Side::Server as usize];
+        client_ns.is_none()
+            && server_ns == Some(segment.time_ns)
+            && server.fin() == Some(server.nxt)
+            && server.unseen_bytes() == 0
+            && self.framer.ends_with_connection()
+    }
+
+    /// Returns whether the server's FIN at `fin_ns` answers only the client's FIN at `closed_ns`.
+    /// It comes at once, so that the server was not working on the client's last message; the
+    /// server had acknowledged that message and waited for more. In an unreadable protocol, on a
+    /// connection on which other messages were answered, that message was a command without a
+    /// reply.
+    pub(super) fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64, answered: u64) -> bool {
+        let client = &self.senders[Side::Client as usize];
+        let rtt_ns = self.path.rtt_ns(Side::Server);
+        let was_received = closed_ns > client.last.time_ns + rtt_ns + STREAM_PAUSE_MIN_NS;
+        self.framer.protocol() == Protocol::Turns
+            && answered > 0
+            && was_received
+            && client.una_seen() >= client.nxt
+            && fin_ns.saturating_sub(closed_ns) < rtt_ns + STREAM_PAUSE_MIN_NS
+    }
+
+    /// Returns whether the server has begun a response and not reached its announced end, though it has
+    /// not closed: its client waits for the rest.
+    pub(super) fn has_stopped(&self) -> bool {
+        let has_begun = self.timeline.front().is_some_and(|it| it.request_seen && it.response_seen);
+        let server_fin = self.ending.fin_ns[Side::Server as usize];
+        has_begun && self.framer.owes(Side::Server) && server_fin.is_none()
+    }
+
+    /// Returns the side that has to go on: a server waits for the rest of a request that was announced.
+    pub(super) fn waited_for(&self) -> Side {
+        if owes_request(self.framer) { Side::Client } else { Side::Server }
+    }
+
+    /// Returns whether the client has sent its whole request, the response is incomplete, and no
+    /// data is in flight.
+    pub(super) fn waits_for_answer(&self) -> bool {
+        let owed = self.framer.owes(Side::Server);
+        let asked = self.timeline.front().is_some_and(|exchange| {
+            let unanswered = exchange.request_seen && !exchange.response_seen;
+            unanswered || owed || self.awaits_server_hello(exchange)
+        });
+        let asks = owes_request(self.framer) || self.framer.owes(Side::Client);
+        asked && !asks && !is_unfinished(self.senders)
+    }
+
+    /// Returns whether the client, which gives up at `now_ns`, has waited for data of a response that
+    /// was lost before the vantage, for longer than any timer takes at first (RFC 6298 §2.1).
+    pub(super) fn waits_for_repair(&self, now_ns: u64) -> bool {
+        let server = &self.senders[Side::Server as usize];
+        let front = self.timeline.front();
+        let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
+        is_begun
+            && server.is_awaited_before_hole()
+            && now_ns >= server.last.time_ns + RTO_INITIAL_NS
+    }
+
+    /// Returns whether the client waits for a part of the server's flight that was lost before the
+    /// vantage.
+    pub(super) fn awaits_repair_of_handshake(&self, exchange: &Exchange) -> bool {
+        exchange.in_handshake && self.senders[Side::Server as usize].is_awaited_before_hole()
+    }
+
+    /// Returns the data of a request that was never acknowledged, and the last frame up to which the
+    /// client waited for that: it gave up then, or the capture ended.
+    pub(super) fn unacknowledged_until(&self) -> Option<(Tail, Sighting)> {
+        let tail = self.unacknowledged_request()?;
+        let left = self.ending.reset.filter(|reset| reset.from == Side::Client);
+        let left = self.ending.fin[Side::Client as usize].or(left);
         let last = left.filter(|left| left.time_ns >= tail.last.time_ns).unwrap_or(tail.last);
-        self.timeline.attribute_unanswered(&tail, last);
+        Some((tail, last))
     }
 }
 
