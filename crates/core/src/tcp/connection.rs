@@ -5,12 +5,14 @@ mod acknowledge;
 mod asked;
 mod at_end;
 mod attempt;
+mod awaited;
 mod blocked;
 mod ceiling_rounds;
 mod closing;
 mod cold;
 mod data;
 mod doubt;
+mod echoes;
 mod ending;
 mod faults;
 mod feed;
@@ -18,6 +20,7 @@ mod finished;
 mod gap;
 mod icmp;
 mod kept;
+mod learnt;
 mod opening;
 mod place;
 mod questions;
@@ -29,7 +32,6 @@ mod roles;
 mod silence;
 mod steady;
 mod suspended;
-mod under_way;
 mod view;
 
 use crate::app::{Framer, Side};
@@ -38,17 +40,20 @@ use crate::model::{Shares, Sighting};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::row::Row;
-use crate::tcp::sender::{Sender, SinceDeparture};
+use crate::tcp::sender::Sender;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
 use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use accept::is_refused;
+use awaited::Awaited;
 use cold::Cold;
+use echoes::{TimestampCarrier, take_timestamps};
 use ending::Ending;
 use faults::{Corrected, note_rare_properties};
 pub use icmp::IcmpReport;
-use opening::TimestampCarrier;
+use opening::{is_of_another, is_of_another_host};
 use roles::Roles;
 use std::sync::Arc;
 use steady::Steady;
@@ -58,6 +63,18 @@ pub use view::End;
 fn is_pure_ack(segment: &Segment) -> bool {
     let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
     segment.payload_len == 0 && segment.flags.0 & control == 0
+}
+
+/// Returns whether `segment` is a window probe of `sender`: a zero-length probe repeats the position
+/// before SND.UNA.
+fn is_window_probe(sender: &mut Sender, segment: &Segment) -> bool {
+    let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+    if !sender.is_troubled() || !sender.started() || segment.flags.0 & control != 0 {
+        return false;
+    }
+    let position = sender.position(segment.seq);
+    let closed = sender.closed() || sender.offered_nothing();
+    position < sender.nxt && position + 1 == sender.una_seen() && closed
 }
 
 /// One TCP connection.
@@ -239,7 +256,7 @@ impl Connection {
         if side == Side::Client && self.setup.other_syn_acks() > 0 {
             self.adopt_other_answer(segment);
         }
-        if self.is_refused(side, segment) {
+        if is_refused(&mut self.cold, &self.senders, side, segment) {
             return;
         }
         if self.cold.ended().is_some_and(Ending::holds_reset) {
@@ -250,17 +267,21 @@ impl Connection {
             return;
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let carrier = self.timestamp_carrier(side, segment);
+        let carrier = TimestampCarrier::of(segment, self.timeline.active == Some(side));
+        let clocked = self.senders[side as usize].bulk.is_some();
         if echoes && segment.payload_len == 0 {
-            self.take_timestamps(side, segment, carrier);
+            take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
         }
-        self.take_acknowledgment(side, segment, shared);
+        if segment.flags.has(TcpFlags::ACK) {
+            self.acknowledge(side, segment, shared);
+        }
+        self.pure_acks |= is_pure_ack(segment);
         if segment.payload_len > 0 {
             self.data(side, segment, payload, shared);
             if echoes {
                 // A sample is added after the silence is judged, so that it cannot change the path
                 // by which the silence is judged.
-                self.take_timestamps(side, segment, carrier);
+                take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
             }
         } else {
             self.take_empty(side, segment, shared);
@@ -302,16 +323,11 @@ impl Connection {
         Segment { time_ns, ..*segment }
     }
 
-    /// Returns what kind of segment carries the timestamps of `segment`.
+    /// The exchanges in progress, and what shows which data they wait for.
     #[inline]
-    fn timestamp_carrier(&self, side: Side, segment: &Segment) -> TimestampCarrier {
-        if is_pure_ack(segment) {
-            TimestampCarrier::PureAck
-        } else if segment.payload_len > 0 && self.timeline.active == Some(side) {
-            TimestampCarrier::Continuation
-        } else {
-            TimestampCarrier::Other
-        }
+    fn awaited(&self) -> Awaited<'_> {
+        let Self { senders, path, setup, framer, timeline, cold, mid_stream, .. } = self;
+        Awaited { senders, path, setup, framer, timeline, cold, mid_stream: *mid_stream }
     }
 
     /// Records what every packet shows, whatever its position in the stream.
@@ -344,33 +360,30 @@ impl Connection {
         if side == Side::Client && self.view().repeats_syn(segment) {
             self.start_over();
         }
-        if self.is_of_another(side, segment) {
+        let [client, server] = &self.senders;
+        let received = (side, segment);
+        if !self.mid_stream && is_of_another(&self.setup, client, received) {
             self.setup.note_other_connection();
             return false;
         }
-        if self.is_of_another_host(side, segment) {
-            self.note_other_answer(segment);
+        if is_of_another_host(&self.setup, server, received) {
+            // The client may accept this SYN-ACK instead of the first.
+            self.setup.note_other_syn_ack();
+            self.cold.get_or_create().other_answer = Some(Box::new(*segment));
             return false;
         }
         self.set_up(side, segment);
         true
     }
 
-    /// Processes the acknowledgment field of `segment`.
-    #[inline]
-    fn take_acknowledgment(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        if segment.flags.has(TcpFlags::ACK) {
-            self.acknowledge(side, segment, shared);
-        }
-        self.pure_acks |= is_pure_ack(segment);
-    }
-
     /// Processes a segment without payload, which may be a window probe.
     #[inline]
     fn take_empty(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        if self.is_probe(side, segment) {
-            if self.may_be_under_way(side) {
-                self.begin_mid_message(side, segment, self.first_ns, shared);
+        if is_window_probe(&mut self.senders[side as usize], segment) {
+            if self.awaited().may_be_under_way(side) {
+                let first_ns = self.first_ns;
+                let (_, _, feed) = self.feed(side, segment, shared);
+                feed.begin_mid_message(side, first_ns);
             }
             self.senders[side as usize].since_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
@@ -380,41 +393,13 @@ impl Connection {
             }
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {
-                self.note_unseen_greeting(segment, shared);
+                let server = &self.senders[Side::Server as usize];
+                let begins = server.in_order();
+                if !self.timeline.has_begun() && !self.mid_stream && server.unseen_bytes() > 0 {
+                    let (_, _, feed) = self.feed(Side::Server, segment, shared);
+                    feed.await_greeting(begins);
+                }
             }
         }
-    }
-
-    /// Returns whether `segment` is a window probe: a zero-length probe repeats the position before
-    /// SND.UNA.
-    fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
-        let sender = &mut self.senders[side as usize];
-        let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-        if !sender.is_troubled() || !sender.started() || segment.flags.0 & control != 0 {
-            return false;
-        }
-        let position = sender.position(segment.seq);
-        let closed = sender.closed() || sender.offered_nothing();
-        position < sender.nxt && position + 1 == sender.una_seen() && closed
-    }
-
-    /// Lowers the round trip to `side` to `rtt_ns`, since ACKs reached it sooner than estimated;
-    /// `segment`, which it sends, shows that. Returns the round trip, ns.
-    #[cold]
-    #[inline(never)]
-    fn shorten_path(
-        &mut self,
-        side: Side,
-        rtt_ns: u64,
-        segment: &Segment,
-        since: &mut SinceDeparture,
-    ) -> u64 {
-        if self.cold.is_timed(segment, rtt_ns) {
-            self.path.sample(side, rtt_ns);
-        }
-        let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        let sender = &mut self.senders[side as usize];
-        sender.advance(since, segment.time_ns, rtts_ns, segment.echoes());
-        rtts_ns.0
     }
 }

@@ -3,14 +3,18 @@
 
 use crate::app::{Framer, Side};
 use crate::judge::Leg;
-use crate::judge::thresholds::{ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RTO_INITIAL_NS};
+use crate::judge::thresholds::{
+    ALIKE_PART, DELAYED_ACK_MIN_NS, FEW_SEGMENTS, RATE_MARGIN_PART, RTO_INITIAL_NS,
+};
 use crate::tcp::connection::at_end::owes_request;
 use crate::tcp::connection::blocked::take_ack;
 use crate::tcp::connection::place::near;
 use crate::tcp::connection::{Connection, is_pure_ack};
+use crate::tcp::path::Path;
 use crate::tcp::sender::{Near, Sender};
 use crate::tcp::shared::Shared;
-use crate::tcp::thresholds::ACK_WITHIN_NS;
+use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS};
+use crate::tcp::timeline::Timeline;
 use crate::wire::{Segment, TcpFlags};
 
 impl Connection {
@@ -39,7 +43,11 @@ impl Connection {
         let sample = take_ack(&mut self.senders, side, segment, near);
         let una_now = self.senders[peer].una_seen();
         if let Some(rtt_ns) = sample.filter(|rtt_ns| self.cold.is_timed(segment, *rtt_ns)) {
-            self.sample_path(side, segment, rtt_ns, una_now.saturating_sub(una));
+            let is_forgotten = !self.path.is_known(side) && self.cold.faults().reversed > 0;
+            let covered = una_now.saturating_sub(una);
+            let is_timed_by_handshake = !self.mid_stream && !is_forgotten;
+            let (path, sent) = (&mut self.path, &self.senders[peer]);
+            sample_path(path, sent, (side, segment), (rtt_ns, covered), is_timed_by_handshake);
         }
         if !self.pure_acks && !is_pure_ack(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
@@ -62,46 +70,51 @@ impl Connection {
             self.skip_missing(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {
-            self.retire((una, una_now), una_ns, segment, missing.is_some());
+            let Self { timeline, senders, path, framer, .. } = self;
+            let by = Retiring { senders, path, framer, timeline };
+            by.retire((una, una_now), una_ns, segment, missing.is_some());
         }
     }
 
-    /// Adds `rtt_ns` as a sample of the path: `segment`, which `side` sends, acknowledges `covered`
-    /// bytes more, that long after the timed data passed. With a captured handshake, if its stamps
-    /// are right, a sample can only lower the round trip. Otherwise it may be all that is known: an
-    /// ACK that carries a response was sent only with it, and a pure ACK may have been delayed,
-    /// unless it comes too soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
-    fn sample_path(&mut self, side: Side, segment: &Segment, rtt_ns: u64, covered: u64) {
-        let is_forgotten = !self.path.is_known(side) && self.cold.faults().reversed > 0;
-        if !self.mid_stream && !is_forgotten {
-            return self.path.sample(side, rtt_ns);
-        }
-        // Data acknowledged later than the initial RTO (RFC 6298 §2.1) was retransmitted.
-        if !is_pure_ack(segment) || rtt_ns > RTO_INITIAL_NS {
-            return;
-        }
-        let sent = &self.senders[side.peer() as usize];
-        // All data in flight was sent together with the timed data.
-        let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / ALIKE_PART;
-        let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
-        let at_once = covered + under_way >= 2 * sent.smss() && !sent.history().losses.occurred;
-        self.path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
+    /// Processes `bytes` of `sender` that were acknowledged and never seen.
+    #[cold]
+    #[inline(never)]
+    fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
+        self.cold.faults_mut().missing_bytes += bytes;
+        self.senders.iter_mut().for_each(|sender| sender.since_mut().excuse_missing());
+        self.senders[sender as usize].since_mut().has_sent_unseen = true;
+        let position = self.senders[sender as usize].in_order();
+        let (streams, early, mut feed) = self.feed(sender, segment, shared);
+        let stream = &mut streams[sender as usize];
+        stream.skip_to(sender, position, early, &mut |side, bytes, missing, end| {
+            feed.push(side, bytes, missing, end);
+        });
     }
+}
 
+/// The exchanges in progress, and what shows when their responses reached the client.
+struct Retiring<'a> {
+    senders: &'a mut [Sender; 2],
+    path: &'a Path,
+    framer: &'a Framer,
+    timeline: &'a mut Timeline,
+}
+
+impl Retiring<'_> {
     /// Ends the exchanges whose response is acknowledged by `segment`, which the client sends: it
     /// moves the ACK position of the server's stream from `before` to `una`. The position `before`
     /// was acknowledged at `una_ns`. If `covers_unseen`, the ACK also covers data that was not
     /// seen, so that it may not be the first ACK of the response.
     #[inline]
     fn retire(
-        &mut self,
+        self,
         (before, una): (u64, u64),
         una_ns: u64,
         segment: &Segment,
         covers_unseen: bool,
     ) {
         let client = &self.senders[Side::Client as usize];
-        if still_uploads(&self.framer, client, segment) {
+        if still_uploads(self.framer, client, segment) {
             return;
         }
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
@@ -114,7 +127,8 @@ impl Connection {
         let overtaken_ns = server.history().holes.filled_late_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = !covers_unseen && server.shows_arrival(is_pure_ack(segment));
-        let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
+        let server = &mut self.senders[Side::Server as usize];
+        let (late_ns, ahead_ns) = queued_to_client(server, self.path, (arrived_ns, una_ns), timed);
         let bulk = self.senders[Side::Server as usize].bulk.as_mut();
         let leg = Leg {
             late_ns,
@@ -125,17 +139,67 @@ impl Connection {
         };
         self.timeline.acknowledged(una, rtt_client_ns, &leg);
     }
+}
 
-    /// Processes `bytes` of `sender` that were acknowledged and never seen.
-    #[cold]
-    #[inline(never)]
-    fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
-        self.cold.faults_mut().missing_bytes += bytes;
-        self.senders.iter_mut().for_each(|sender| sender.since_mut().excuse_missing());
-        self.senders[sender as usize].since_mut().has_sent_unseen = true;
-        let position = self.senders[sender as usize].in_order();
-        self.skip(sender, position, segment, shared);
+/// Adds `rtt_ns` as a sample of the path: `segment`, which `side` sends, acknowledges `covered`
+/// bytes more of `sent`, that long after the timed data passed. With a captured handshake, if its stamps
+/// are right, a sample can only lower the round trip. Otherwise it may be all that is known: an
+/// ACK that carries a response was sent only with it, and a pure ACK may have been delayed,
+/// unless it comes too soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
+fn sample_path(
+    path: &mut Path,
+    sent: &Sender,
+    (side, segment): (Side, &Segment),
+    (rtt_ns, covered): (u64, u64),
+    is_timed_by_handshake: bool,
+) {
+    if is_timed_by_handshake {
+        return path.sample(side, rtt_ns);
     }
+    // Data acknowledged later than the initial RTO (RFC 6298 §2.1) was retransmitted.
+    if !is_pure_ack(segment) || rtt_ns > RTO_INITIAL_NS {
+        return;
+    }
+    // All data in flight was sent together with the timed data.
+    let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / ALIKE_PART;
+    let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
+    let at_once = covered + under_way >= 2 * sent.smss() && !sent.history().losses.occurred;
+    path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
+}
+
+/// Queueing delay of the last byte of the server, `sender`, behind the vantage, ns: the delay of its
+/// ACK at `ack_ns` beyond the base round trip, as far as the flight explains it. If the arrival of that byte did not
+/// determine the time of the ACK (`timed` is false), only the explained time counts. Earlier
+/// data was acknowledged at `una_ns`, and the last byte did not arrive before that. The second
+/// value is the part of the delay that had passed when the first byte of the flight arrived;
+/// the rest was transmission of the flight's own bytes.
+fn queued_to_client(
+    sender: &mut Sender,
+    path: &Path,
+    (ack_ns, una_ns): (u64, u64),
+    timed: bool,
+) -> (u64, u64) {
+    let (rtt_server_ns, rtt_client_ns) = (path.rtt_ns(Side::Server), path.rtt_ns(Side::Client));
+    let last_ns = sender.last.time_ns;
+    let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
+    if sender.bulk.is_none() && !(timed && late_ns > DELAYED_ACK_MAX_NS) {
+        return (0, 0);
+    }
+    sender.apply_arrived_acks(ack_ns, rtt_server_ns, rtt_client_ns);
+    let unknown_ns = if timed { ack_ns } else { 0 };
+    let first_ns = sender.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
+    let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
+    if timed && late_ns > DELAYED_ACK_MAX_NS {
+        return (late_ns - DELAYED_ACK_NS, ahead_ns);
+    }
+    let Some(bulk) = &mut sender.bulk else { return (0, 0) };
+    // The rate is known only to within a quarter of an octave; an equally late ACK in the
+    // middle of the flight is better evidence.
+    let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
+    let clocked_ns = bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns);
+    let shown_ns = busy_ns.max(clocked_ns).max(una_ns.saturating_sub(last_ns + rtt_client_ns));
+    let explained = timed && late_ns <= shown_ns + shown_ns / RATE_MARGIN_PART;
+    (if explained { late_ns } else { shown_ns.min(late_ns) }, ahead_ns)
 }
 
 /// Returns whether the `client` is still sending its request, as `segment` shows, and has more of it

@@ -8,6 +8,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::connection::at_end::{AtEnd, is_unfinished, owes_request};
 use crate::tcp::connection::attempt::attempt;
 use crate::tcp::connection::ending::Ending;
+use crate::tcp::connection::icmp::settle_refusal;
 use crate::tcp::connection::reset::{HeldReset, Shown};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::owed::Debt;
@@ -54,7 +55,7 @@ impl Connection {
     /// comes, or that the data received was the whole response (RFC 9112 §6.3).
     pub(super) fn take_server_fin(&mut self, segment: &Segment) {
         if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
-            self.drop_unanswered_last_message(left_ns);
+            self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
         }
         let Self { timeline, senders, path, framer, .. } = self;
         drop_message_before_fin(
@@ -90,16 +91,10 @@ impl Connection {
         }
     }
 
-    /// Drops the exchange of the client's last message if the client has closed without waiting for
-    /// a response.
-    fn drop_unanswered_last_message(&mut self, left_ns: u64) {
-        self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
-    }
-
     /// Returns whether nothing was ever answered on this connection, and the client did not wait
     /// for a response.
     fn is_one_way(&mut self) -> bool {
-        !self.has_exchanged() && self.timeline.is_one_way()
+        !self.view().has_exchanged() && self.timeline.is_one_way()
     }
 
     /// Returns what the server owes for the client's last message, when a side closes or the capture
@@ -107,11 +102,6 @@ impl Connection {
     fn debt_at_end(&mut self) -> Debt {
         let is_one_way = self.is_one_way();
         self.at_end().debt(is_one_way)
-    }
-
-    /// Returns whether the client has sent its whole request and waits for a response.
-    fn waits_for_answer(&mut self) -> bool {
-        self.at_end().waits_for_answer() && !self.is_one_way()
     }
 
     /// Processes the first RST, which `side` sends.
@@ -154,11 +144,12 @@ impl Connection {
         let side = reset.from;
         self.resume();
         if side == Side::Client {
-            self.drop_unanswered_last_message(reset.time_ns);
+            self.timeline.drop_unanswered_last_message(reset.time_ns, self.path.base_rtt_ns());
         }
         if side == Side::Server
             && self.cold.ending().has_left(reset.time_ns, self.path.rtt_ns(Side::Server))
-            && self.waits_for_answer()
+            && self.at_end().waits_for_answer()
+            && !self.is_one_way()
         {
             // The client gave up with its FIN, which the server's host knew: its RST ends nothing more.
             return;
@@ -190,14 +181,17 @@ impl Connection {
                 () => Outcome::Reset { by: side },
             };
             if unacknowledged {
-                self.accrue_unacknowledged();
+                if let Some((tail, last)) = self.at_end().unacknowledged_until() {
+                    self.timeline.attribute_unanswered(&tail, last);
+                }
             } else if !over && !self.server_closed_early {
                 // A side that had closed no longer waits.
                 let left = self.cold.ending().gave_up_ns(Side::Server, server, server.nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
                 let waited = side == Side::Client
-                    && (self.waits_for_answer() || self.at_end().waits_for_repair(reset.time_ns));
+                    && (self.at_end().waits_for_answer() && !self.is_one_way()
+                        || self.at_end().waits_for_repair(reset.time_ns));
                 let waited_for = if waited { Side::Server } else { side };
                 self.accrue_to(waited_for, left.unwrap_or(reset.time_ns), reset);
             }
@@ -213,14 +207,6 @@ impl Connection {
         }
     }
 
-    /// Attributes the wait for a request that was never acknowledged, until the client gave up or
-    /// the capture ended.
-    fn accrue_unacknowledged(&mut self) {
-        if let Some((tail, last)) = self.at_end().unacknowledged_until() {
-            self.timeline.attribute_unanswered(&tail, last);
-        }
-    }
-
     /// Ends the exchange in progress at the end of the connection or capture, and reports the
     /// connection.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
@@ -233,7 +219,7 @@ impl Connection {
         self.resume();
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
-            self.drop_unanswered_last_message(left_ns);
+            self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
         }
         if self.timeline.front().is_some() {
             apply_pending_acks(&mut self.senders, &self.path, self.last.time_ns);
@@ -265,7 +251,9 @@ impl Connection {
                 // The response ends before its announced end; the client learns that now.
                 self.timeline.end_early(fin);
             }
-            self.accrue_unacknowledged();
+            if let Some((tail, last)) = self.at_end().unacknowledged_until() {
+                self.timeline.attribute_unanswered(&tail, last);
+            }
             let outcome = self.at_end().outcome(debt);
             self.left_unanswered = unanswered
                 && !cut_short
@@ -281,7 +269,9 @@ impl Connection {
             );
             self.timeline.close(rtt_client_ns, outcome);
         }
-        self.settle_icmp_refusal();
+        let is_probe = self.view().sends_probes();
+        let Self { setup, cold, senders, .. } = self;
+        settle_refusal(setup, cold, &senders[Side::Server as usize], is_probe);
         self.add_attempt(rtt_client_ns);
         self.report_finished(shared, sink);
         self.count_kept(shared, sink);

@@ -4,6 +4,7 @@ use crate::app::Side;
 use crate::judge::QueueDelay;
 use crate::tcp::connection::accept::Refused;
 use crate::tcp::connection::doubt::Doubted;
+use crate::tcp::connection::echoes::Echoes;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::faults::CaptureFaults;
 use crate::tcp::connection::icmp::IcmpReport;
@@ -12,22 +13,6 @@ use crate::tcp::connection::relayed::Relay;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::trace::Trace;
 use crate::wire::Segment;
-
-/// A timestamp of one side that is to be echoed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Echo {
-    pub tsval: u32,
-    /// Time at which the segment with it passed, ns.
-    pub time_ns: u64,
-    /// The peer has not yet echoed it.
-    pub awaited: bool,
-    /// The newest timestamp of the side and the time at which it first passed, ns. The time is 0 if
-    /// it may have passed before the capture began, or has been echoed.
-    pub newest: (u32, u64),
-}
-
-/// Timestamps to be echoed, indexed by side.
-type Echoes = [Echo; 2];
 
 /// Rarely needed state of a connection, stored behind a single pointer, and allocated on demand.
 #[derive(Clone, Default)]
@@ -109,6 +94,12 @@ impl Cold {
     #[inline(never)]
     pub(super) fn get_or_create(&mut self) -> &mut ColdState {
         self.0.get_or_insert_default()
+    }
+
+    /// The timestamps to be echoed.
+    #[inline]
+    pub(super) fn echoes_mut(&mut self) -> &mut Echoes {
+        self.0.get_or_insert_default().echoes.get_or_insert_default()
     }
 
     /// Returns a part of the state.

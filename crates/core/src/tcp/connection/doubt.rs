@@ -5,6 +5,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::{self, Gap, MissingPackets, Turn, busy, may_be_probe, may_be_timer, timed_out};
 use crate::model::{Cause, Owner, Slice, Slices};
+use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::questions::{Questions, Settling};
 use crate::tcp::exchange::Change;
 use crate::tcp::path::Path;
@@ -254,4 +255,17 @@ pub(super) fn revise_spurious(timeline: &mut Timeline, gap: &Gap) {
     let (sender, frame) = (gap.sender, gap.next.frame);
     let (from, to) = (timed_out(ns), busy(sender, ns));
     timeline.revise(&Change::Slice { sender, frame, from, to });
+}
+
+/// Keeps `gap` if it may have to be judged again.
+pub(super) fn note_doubt(
+    cold: &mut Cold,
+    senders: &mut [Sender; 2],
+    path: &Path,
+    gap: &Gap,
+    slices: &Slices,
+) {
+    let sender = &mut senders[gap.sender as usize];
+    let clock_set = cold.clock_was_set();
+    cold.set_doubt(Doubted::of(gap, slices, sender, path, clock_set));
 }

@@ -319,7 +319,8 @@ impl Connection {
         if self.mid_stream {
             let Some(other) = self.keep_back(exchange, shared, sink) else { return };
             exchange = other;
-            self.accuse_neither(&mut exchange);
+            let ports = [self.client().port, self.server().port];
+            self.roles.accuse_neither(&mut exchange, ports, &self.framer);
         }
         self.count(&exchange, sink);
     }

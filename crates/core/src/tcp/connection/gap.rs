@@ -1,8 +1,8 @@
 //! Fills [`Gap`]s with what their senders knew. Each group of a gap comes from the type that owns
 //! the knowledge.
 
-use crate::app::Side;
-use crate::judge::thresholds::LINUX_RTO_MIN_NS;
+use crate::app::{Framer, Side};
+use crate::judge::thresholds::{CLOCKED_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::judge::{
     AckTrigger, Acks, Bottleneck, Flight, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair,
     Turn, Unsent,
@@ -10,13 +10,38 @@ use crate::judge::{
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::more_queued;
+use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
+use crate::tcp::timeline::Timeline;
+
+/// What is known of both senders when one of them was silent.
+pub(super) struct Knowledge<'a> {
+    senders: &'a mut [Sender; 2],
+    path: &'a Path,
+    framer: &'a Framer,
+    timeline: &'a Timeline,
+    cold: &'a Cold,
+    /// The capture does not contain the beginning of the connection.
+    mid_stream: bool,
+    /// ACKs without data were captured.
+    pure_acks: bool,
+}
 
 impl Connection {
+    /// What is known of both senders.
+    #[inline]
+    pub(super) fn knowledge(&mut self) -> Knowledge<'_> {
+        let Self { senders, path, framer, timeline, cold, mid_stream, pure_acks, .. } = self;
+        let (mid_stream, pure_acks) = (*mid_stream, *pure_acks);
+        Knowledge { senders, path, framer, timeline, cold, mid_stream, pure_acks }
+    }
+}
+
+impl Knowledge<'_> {
     /// Fills `gap` with what `side` knew while it was silent. The gap is filled in place because it
     /// is large.
-    pub(super) fn gap(
+    pub fn fill(
         &mut self,
         side: Side,
         (start_ns, end_ns): (u64, u64),
@@ -53,7 +78,7 @@ impl Connection {
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),
             losses: self.losses_in_gap(side, start_ns, continues, since),
-            nagle: nagle_evidence(&self.senders[side as usize], &self.cold),
+            nagle: nagle_evidence(sender, self.cold),
             late_acks: sender.history().nagle.late_acks,
             pace: Pace::default(),
             bottleneck,
@@ -82,7 +107,12 @@ impl Connection {
             (0, 0, 0)
         };
         let (busy_ns, behind_ns) = if continues {
-            (busy_ns.max(self.queued_ns(side).min(end_ns - start_ns)), 0)
+            (
+                busy_ns.max(
+                    queued_ns(&self.senders[side as usize], self.path, side).min(end_ns - start_ns),
+                ),
+                0,
+            )
         } else {
             (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
@@ -112,7 +142,7 @@ impl Connection {
         let unanswered = since.acks.last.is_none() && continues && self.path.has_sample(side);
         Unsent {
             drained: sender.drained(),
-            more_queued: more_queued(sender, &self.path, side, continues),
+            more_queued: more_queued(sender, self.path, side, continues),
             probe_due: unanswered && sender.probe_due(silent_ns, self.path.rtt_ns(side)),
             ran_out: since.probed_tail,
         }
@@ -165,4 +195,15 @@ pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold) -> NagleEvidence {
     let nagle = sender.history().nagle.evidence;
     let refuted = if cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
     NagleEvidence { refuted, ..nagle }
+}
+
+/// Queueing delay of what `sender`, which `side` is, sends, ns. The delay before the vantage is taken from its
+/// timestamps, that behind the vantage from the delay of ACKs if the flight is large enough.
+fn queued_ns(sender: &Sender, path: &Path, side: Side) -> u64 {
+    let behind_ns = sender.rtt_recent_ns().saturating_sub(path.rtt_ns(side.peer()));
+    // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
+    let clocked = sender.flight() > CLOCKED_SEGMENTS * sender.smss()
+        && !sender.is_spaced_by_sender()
+        && !sender.reader_is_behind();
+    sender.queued_ns().max(if clocked { behind_ns } else { 0 })
 }

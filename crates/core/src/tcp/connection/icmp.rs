@@ -4,6 +4,9 @@
 use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::cold::Cold;
+use crate::tcp::sender::Sender;
+use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
 use crate::wire::{Endpoint, IcmpError, IcmpErrorKind};
 
@@ -67,26 +70,24 @@ impl Connection {
             matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
         let unanswered = !self.senders[about.peer() as usize].started();
         if is_hard_error && about_syn && about == Side::Client && unanswered {
-            self.refused_by(&seen);
+            refused_by(&mut self.setup, &mut self.cold, &seen);
         }
     }
+}
 
-    /// Decides at the end: an attempt each of whose SYNs an ICMP error answered is refused by it. An
-    /// error that may be transient, such as no route, ends the attempt on Linux, and elsewhere the
-    /// client tries again until it gives up (RFC 1122 §4.2.3.9).
-    pub(super) fn settle_icmp_refusal(&mut self) {
-        let Some(report) = self.cold.icmp_report().copied() else { return };
-        let unheard = !self.senders[Side::Server as usize].started();
-        let each = report.count >= self.setup.syns.into() && self.setup.syns > 0;
-        let of_syn = report.about_syn && report.about == Side::Client;
-        if each && unheard && of_syn && !self.view().sends_probes() {
-            self.refused_by(&report.last);
-        }
+/// Decides at the end: an attempt each of whose SYNs an ICMP error answered is refused by it. An
+/// error that may be transient, such as no route, ends the attempt on Linux, and elsewhere the
+/// client tries again until it gives up (RFC 1122 §4.2.3.9).
+pub(super) fn settle_refusal(setup: &mut Setup, cold: &mut Cold, server: &Sender, is_probe: bool) {
+    let Some(report) = cold.icmp_report().copied() else { return };
+    let each = report.count >= setup.syns.into() && setup.syns > 0;
+    let of_syn = report.about_syn && report.about == Side::Client;
+    if each && !server.started() && of_syn && !is_probe {
+        refused_by(setup, cold, &report.last);
     }
+}
 
-    fn refused_by(&mut self, error: &Sighting) {
-        self.setup.refused = true;
-        let ending = self.cold.ending_mut();
-        ending.reset.get_or_insert(*error);
-    }
+fn refused_by(setup: &mut Setup, cold: &mut Cold, error: &Sighting) {
+    setup.refused = true;
+    cold.ending_mut().reset.get_or_insert(*error);
 }

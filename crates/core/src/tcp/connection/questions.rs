@@ -8,6 +8,7 @@ use crate::tcp::connection::blocked::Blocked;
 use crate::tcp::connection::doubt::Doubted;
 use crate::tcp::connection::place::is_beside_receiver;
 use crate::tcp::connection::queued::Queued;
+use crate::tcp::connection::silence::move_cursor;
 use crate::tcp::connection::suspended::{AckedLate, Answer, Answered, Suspended};
 use crate::tcp::exchange::Change;
 use crate::tcp::path::Path;
@@ -145,7 +146,7 @@ impl Connection {
             }
         }
         self.timeline.attribute(&slices, &gap, Some(held.end));
-        self.move_cursor(Side::Server, gap.end_ns);
+        move_cursor(&mut self.timeline, &mut self.senders, Side::Server, gap.end_ns);
     }
 
     /// Attributes the suspended gap: the retransmission was needed, or at least nothing contradicts
@@ -166,6 +167,6 @@ impl Connection {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
         self.attribute(&gap, end);
-        self.move_cursor(gap.sender, gap.end_ns);
+        move_cursor(&mut self.timeline, &mut self.senders, gap.sender, gap.end_ns);
     }
 }

@@ -1,89 +1,27 @@
 //! Turns departures into [`Gap`]s, and attributes the time of the gaps.
 
 use crate::app::{Protocol, Side};
-use crate::judge::thresholds::{CLOCKED_SEGMENTS, HOST_DELAY_MAX_NS, RATE_MARGIN_PART};
-use crate::judge::{self, Gap, Recovery, Shape, Turn};
-use crate::model::{Cause, Owner, Sighting, Slice, Slices};
+use crate::judge::{self, Gap, Recovery, Turn};
+use crate::model::{Cause, Owner, Sighting, Slice};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::asked::has_sent_only_early_data;
 use crate::tcp::connection::at_end::is_unfinished;
-use crate::tcp::connection::blocked::{Blocked, count_continuation};
-use crate::tcp::connection::doubt::{Doubted, doubt_rate};
+use crate::tcp::connection::doubt::{doubt_rate, note_doubt};
+use crate::tcp::connection::learnt::learn;
 use crate::tcp::connection::place::is_beside_receiver;
+use crate::tcp::connection::questions::Settling;
 use crate::tcp::connection::queue_delay::note_queue_delay;
 use crate::tcp::connection::queued::{Queued, check_clock};
 use crate::tcp::exchange::Change;
-use crate::tcp::sender::{Kind, SinceDeparture};
-use crate::tcp::thresholds::{
-    DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, HANDSHAKE_WAITED_FOR_NS, KERNEL_SEND_NS,
-};
+use crate::tcp::sender::{Kind, Sender, SinceDeparture};
+use crate::tcp::thresholds::KERNEL_SEND_NS;
+use crate::tcp::timeline::Timeline;
 use crate::wire::Segment;
 
 /// Causes that mean the applications' own time.
 const OF_APPLICATIONS: u64 = 1 << Cause::ServerThink as u64 | 1 << Cause::ClientThink as u64;
 
 impl Connection {
-    /// Queueing delay of the server's last byte behind the vantage, ns: the delay of its ACK beyond
-    /// the base round trip, as far as the flight explains it. If the arrival of that byte did not
-    /// determine the time of the ACK (`timed` is false), only the explained time counts. Earlier
-    /// data was acknowledged at `una_ns`, and the last byte did not arrive before that. The second
-    /// value is the part of the delay that had passed when the first byte of the flight arrived;
-    /// the rest was transmission of the flight's own bytes.
-    pub(super) fn queued_to_client(&mut self, ack_ns: u64, una_ns: u64, timed: bool) -> (u64, u64) {
-        let (rtt_server_ns, rtt_client_ns) =
-            (self.path.rtt_ns(Side::Server), self.path.rtt_ns(Side::Client));
-        let sender = &mut self.senders[Side::Server as usize];
-        let last_ns = sender.last.time_ns;
-        let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
-        if sender.bulk.is_none() && !(timed && late_ns > DELAYED_ACK_MAX_NS) {
-            return (0, 0);
-        }
-        sender.apply_arrived_acks(ack_ns, rtt_server_ns, rtt_client_ns);
-        let unknown_ns = if timed { ack_ns } else { 0 };
-        let first_ns = sender.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
-        let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
-        if timed && late_ns > DELAYED_ACK_MAX_NS {
-            return (late_ns - DELAYED_ACK_NS, ahead_ns);
-        }
-        let Some(bulk) = &mut sender.bulk else { return (0, 0) };
-        // The rate is known only to within a quarter of an octave; an equally late ACK in the
-        // middle of the flight is better evidence.
-        let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
-        let clocked_ns = bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns);
-        let shown_ns = busy_ns.max(clocked_ns).max(una_ns.saturating_sub(last_ns + rtt_client_ns));
-        let explained = timed && late_ns <= shown_ns + shown_ns / RATE_MARGIN_PART;
-        (if explained { late_ns } else { shown_ns.min(late_ns) }, ahead_ns)
-    }
-
-    /// Returns whether a segment ends a silence of the exchange. A retransmission by the side that
-    /// does not send the current message does not end one.
-    #[inline]
-    pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
-        // A response that an ACK overtook is still a response.
-        if kind == Kind::Reordered && self.senders[side as usize].continues_at(start) {
-            return true;
-        }
-        if arrived && matches!(kind, Kind::Retransmission(_)) {
-            // No side waited for this retransmission.
-            return false;
-        }
-        if self.is_outside_exchanges(side, kind) || self.repairs_after_close(side, kind, start) {
-            return false;
-        }
-        matches!(kind, Kind::New | Kind::Fill(_))
-            || self.timeline.active.is_none_or(|active| active == side)
-    }
-
-    /// Returns whether the server retransmits data that it had sent after the client closed during
-    /// the response: nothing waits for that.
-    fn repairs_after_close(&self, side: Side, kind: Kind, start: u64) -> bool {
-        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
-        let noticed_ns = self.senders[side as usize].noticed_ns(start);
-        side == Side::Server
-            && matches!(kind, Kind::Fill(_))
-            && self.timeline.active == Some(Side::Server)
-            && closed_ns.zip(noticed_ns).is_some_and(|(closed, noticed)| closed <= noticed)
-    }
-
     /// Fills `gap` with the silence that this departure ends, if an exchange was waiting. Returns
     /// whether there is something to explain.
     pub(super) fn silence(
@@ -102,17 +40,21 @@ impl Connection {
             self.timeline.attribute_plain(Owner::Bandwidth, to_ns - from_ns);
             return false;
         }
-        if continues && side == Side::Client && self.has_sent_only_early_data() {
+        if continues
+            && side == Side::Client
+            && has_sent_only_early_data(&self.setup, &self.senders[Side::Client as usize])
+        {
             self.timeline.attribute_plain(Owner::Connect, to_ns - from_ns);
             return false;
         }
         let continues_response = continues && side == Side::Server;
         let under_way_ns =
-            if continues_response { self.request_under_way_ns(from_ns) } else { None };
+            if continues_response { self.awaited().request_under_way_ns(from_ns) } else { None };
         if !continues {
             check_clock(&mut self.senders, side, to_ns);
         }
-        self.gap(side, (from_ns, to_ns), continues && under_way_ns.is_none(), since, gap);
+        let goes_on = continues && under_way_ns.is_none();
+        self.knowledge().fill(side, (from_ns, to_ns), goes_on, since, gap);
         gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
         gap.end_with(segment);
         if gap.turn == Turn::Continues {
@@ -155,47 +97,6 @@ impl Connection {
         true
     }
 
-    /// Returns whether no exchange waited in this gap: it follows a TLS handshake, and is longer
-    /// than a client that needed the handshake takes to send its request.
-    pub(super) fn has_rested(&self, gap: &Gap) -> bool {
-        if !self.timeline.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {
-            return false;
-        }
-        // A delay by a late or lost packet is no pause of the client.
-        let slices = judge::judge(gap);
-        let own = slices.iter().filter(|it| matches!(it.owner, Owner::Client | Owner::Server));
-        own.map(|slice| slice.ns).sum::<u64>() > HANDSHAKE_WAITED_FOR_NS
-    }
-
-    /// Advances the timeline to `time_ns`, when `side` sent data for which an exchange was waiting.
-    pub(super) fn move_cursor(&mut self, side: Side, time_ns: u64) {
-        self.timeline.move_to(time_ns);
-        self.timeline.active = Some(side);
-        if let Some(bulk) = &mut self.senders[side as usize].bulk {
-            bulk.pipe.mark();
-        }
-    }
-
-    /// Returns whether data of the server after a pause is no response: the protocol shows that, or
-    /// the client closed meanwhile.
-    pub(super) fn is_unsolicited(&self) -> bool {
-        let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
-        self.framer.is_set_aside()
-            || closed_ns.is_some_and(|at_ns| self.timeline.paused_since_ns() < Some(at_ns))
-    }
-
-    /// Queueing delay of what `side` sends, ns. The delay before the vantage is taken from its
-    /// timestamps, that behind the vantage from the delay of ACKs if the flight is large enough.
-    pub(super) fn queued_ns(&self, side: Side) -> u64 {
-        let sender = &self.senders[side as usize];
-        let behind_ns = sender.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
-        // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
-        let clocked = sender.flight() > CLOCKED_SEGMENTS * sender.smss()
-            && !sender.is_spaced_by_sender()
-            && !sender.reader_is_behind();
-        sender.queued_ns().max(if clocked { behind_ns } else { 0 })
-    }
-
     /// Judges a gap and attributes its slices. If the gap ended with a retransmission, that repairs
     /// data before `end`.
     pub(super) fn attribute(&mut self, gap: &Gap, end: u64) {
@@ -206,7 +107,10 @@ impl Connection {
             return;
         }
         let mut slices = judge::judge(gap);
-        if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_received_request() {
+        if gap.sender == Side::Server
+            && gap.turn == Turn::Answers
+            && !self.awaited().has_received_request()
+        {
             slices.make_unknown(Cause::ServerThink);
         }
         // The final reply waits for a transfer over another connection.
@@ -226,14 +130,15 @@ impl Connection {
                 }
             }
         }
-        self.doubt(gap, &slices);
+        note_doubt(&mut self.cold, &mut self.senders, &self.path, gap, &slices);
         if let Some(queued) = Queued::of(gap, &slices, &self.senders) {
             self.cold.get_or_create().questions.queued = Some(Box::new(queued));
         }
         let causes = slices.causes();
         // A gap that ends a turn without any obstacle shows nothing more about its sender.
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
-            self.learn(gap, &slices);
+            let Self { cold, senders, path, timeline, .. } = self;
+            learn(gap, &slices, Settling { senders, path, timeline }, cold);
         }
         // Data within a round trip of other data continues that: the peer could not have reacted.
         let apart = gap.len_ns() > self.path.known_base_rtt_ns();
@@ -263,81 +168,6 @@ impl Connection {
         }
     }
 
-    /// Keeps `gap` if it may have to be judged again.
-    pub(super) fn doubt(&mut self, gap: &Gap, slices: &Slices) {
-        let sender = &mut self.senders[gap.sender as usize];
-        let clock_set = self.cold.clock_was_set();
-        self.cold.set_doubt(Doubted::of(gap, slices, sender, &self.path, clock_set));
-    }
-
-    /// Returns whether an ACK shows that the server has received some of the current request;
-    /// before that it did not work on it.
-    fn has_received_request(&self) -> bool {
-        let client = &self.senders[Side::Client as usize];
-        let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
-        client.una_seen() > began || client.nxt <= began
-    }
-
-    /// Records what a gap shows of its sender, for later gaps.
-    fn learn(&mut self, gap: &Gap, slices: &Slices) {
-        let causes = slices.causes();
-        let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
-        if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.senders[gap.sender as usize].note_waits_per_segment();
-        }
-        if owned_by(Cause::SendBuffer) {
-            self.timeline.revise(&Change::SendBuffer);
-            count_continuation(&mut self.senders[gap.sender as usize], gap);
-        }
-        if let Some(blocked) = Blocked::of(gap, slices) {
-            self.cold.get_or_create().questions.blocked = Some(Box::new(blocked));
-        }
-        let sender = &mut self.senders[gap.sender as usize];
-        let own_pause = gap.turn == Turn::Continues
-            && !gap.repair.is_retransmission()
-            && gap.len_ns() >= HOST_DELAY_MAX_NS
-            && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
-            && !gap.pace.in_pairs
-            && (!gap.ack_triggered() || 2 * gap.pace.own_pause_ns >= gap.len_ns());
-        if own_pause && sender.bulk.is_some() {
-            sender.history_mut().nagle.own_pauses += 1;
-        }
-        if gap.continues_after_ack() {
-            let nagle = &mut sender.history_mut().nagle.evidence;
-            nagle.missed += 1;
-            if gap.continues_shortly_after_ack() {
-                nagle.nearly += 1;
-                nagle.waits.add(gap.len_ns(), gap.sent_after_ack_ns());
-            }
-        } else if owned_by(Cause::NagleDelayedAck) || gap.continues_with_ack() {
-            let nagle = &mut sender.history_mut().nagle.evidence;
-            nagle.holds += 1;
-            nagle.waits.add(gap.len_ns(), gap.sent_after_ack_ns());
-        }
-        if gap.full_waits_for_ack() {
-            sender.history_mut().nagle.evidence.refuted += 1;
-        }
-        if judge::after_late_ack(gap) {
-            sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
-        }
-        sender.follow_waits(gap, owned_by(Cause::DelayedAck));
-        if owned_by(Cause::ReceiveWindow) {
-            self.senders[gap.sender as usize].note_limiting_window(gap.window.bytes.unwrap_or(0));
-        }
-        let of_flight = [Cause::SendBuffer, Cause::SlowStart, Cause::CongestionWindow];
-        if of_flight.into_iter().any(owned_by) && !gap.spaced() {
-            let bulk = self.senders[gap.sender as usize].bulk.get_or_insert_default();
-            bulk.rounds.block(gap.flight.before, gap.unsent.drained);
-            if let Shape::Ceiling { bytes, .. } = gap.flight.shape
-                && owned_by(Cause::SendBuffer)
-                && self.path.has_sample(gap.sender)
-            {
-                bulk.note_ceiling(bytes, gap);
-            }
-        }
-        self.senders[gap.sender as usize].restart(gap, slices);
-    }
-
     /// Attributes the time up to an end without data (a RST or the last probe).
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         // Data that has all been sent and is being retransmitted has not arrived.
@@ -361,7 +191,8 @@ impl Connection {
         let continues = self.timeline.active == Some(side);
         let forgotten = side == Side::Server && self.cold.ending().forgotten;
         let mut gap = Gap::default();
-        self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since, &mut gap);
+        let span_ns = (from_ns, end_ns.max(from_ns));
+        self.knowledge().fill(side, span_ns, continues, &since, &mut gap);
         // Nothing continues a handshake that ends here.
         gap.protocol.in_handshake = false;
         let sender = &mut self.senders[side as usize];
@@ -378,5 +209,19 @@ impl Connection {
         gap.next = next;
         self.attribute(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
+    }
+}
+
+/// Advances the timeline to `time_ns`, when `side` sent data for which an exchange was waiting.
+pub(super) fn move_cursor(
+    timeline: &mut Timeline,
+    senders: &mut [Sender; 2],
+    side: Side,
+    time_ns: u64,
+) {
+    timeline.move_to(time_ns);
+    timeline.active = Some(side);
+    if let Some(bulk) = &mut senders[side as usize].bulk {
+        bulk.pipe.mark();
     }
 }

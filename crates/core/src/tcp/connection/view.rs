@@ -230,4 +230,15 @@ impl<'a> View<'a> {
             || self.0.setup.marks().ttl <= PROBE_TTL_MAX
                 && self.0.cold.icmp_report().is_some_and(died)
     }
+
+    /// Returns whether the connection has had an exchange.
+    pub(super) fn has_exchanged(self) -> bool {
+        self.0.totals.exchanges > 0 || self.0.cold.get().is_some_and(|cold| !cold.kept.is_empty())
+    }
+
+    /// Returns whether an exchange that ends now is held back until the round trip is known.
+    pub(super) fn awaits_path(self) -> bool {
+        let settled = Side::ALL.into_iter().all(|side| self.0.path.is_known(side));
+        self.0.mid_stream && !settled && self.0.totals.exchanges == 0
+    }
 }
