@@ -165,30 +165,10 @@ impl Totals {
 impl Connection {
     /// Creates a connection whose first segment is `segment`.
     pub fn new(segment: &Segment) -> Self {
-        let mut connection = Self::with_first(segment);
-        if connection.mid_stream && segment.flow.is_within_host() {
-            let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
-            let senders = connection.senders.iter_mut();
-            senders.for_each(|sender| sender.sizes.assume_loopback(timestamps));
-        }
-        connection
-    }
-
-    /// The end that opened the connection.
-    pub fn client(&self) -> Endpoint {
-        if self.client_is_high { self.key.high } else { self.key.low }
-    }
-
-    /// The end that accepted the connection.
-    pub fn server(&self) -> Endpoint {
-        if self.client_is_high { self.key.low } else { self.key.high }
-    }
-
-    fn with_first(segment: &Segment) -> Self {
         let syn = segment.flags.has(TcpFlags::SYN);
         let client_is_high = segment.is_client_high();
         let server = if client_is_high { &segment.flow.low } else { &segment.flow.high };
-        Self {
+        let mut connection = Self {
             key: segment.flow,
             hash: segment.flow_hash as u32,
             client_is_high,
@@ -212,7 +192,23 @@ impl Connection {
             cold: Cold::default(),
             steady: None,
             totals: Totals::default(),
+        };
+        if connection.mid_stream && segment.flow.is_within_host() {
+            let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
+            let senders = connection.senders.iter_mut();
+            senders.for_each(|sender| sender.sizes.assume_loopback(timestamps));
         }
+        connection
+    }
+
+    /// The end that opened the connection.
+    pub fn client(&self) -> Endpoint {
+        if self.client_is_high { self.key.high } else { self.key.low }
+    }
+
+    /// The end that accepted the connection.
+    pub fn server(&self) -> Endpoint {
+        if self.client_is_high { self.key.low } else { self.key.high }
     }
 
     /// Processes the next segment of the connection, with its captured payload, outside the fast

@@ -14,19 +14,13 @@ use crate::wire::Segment;
 impl Connection {
     /// Returns the client's gap before a request that belongs to no exchange in progress, if
     /// Nagle's algorithm held the request: a small segment after another small one, sent with the
-    /// ACK of that, though no response had come for which the application could have waited.
-    #[inline]
+    /// ACK of that (`since`), though no response had come for which the application could have waited.
+    #[inline(never)]
     pub(super) fn held_request(
         &mut self,
         segment: &Segment,
         since: &SinceDeparture,
     ) -> Option<Gap> {
-        let follows = since.acks.last.is_some_and(|ack| ack.pure && ack.acked_all);
-        if follows { self.held_for_ack(segment, since) } else { None }
-    }
-
-    #[inline(never)]
-    fn held_for_ack(&mut self, segment: &Segment, since: &SinceDeparture) -> Option<Gap> {
         let [client, server] = [&self.senders[0], &self.senders[1]];
         let ack = since.acks.last.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;

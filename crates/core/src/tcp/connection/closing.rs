@@ -80,7 +80,12 @@ impl Connection {
             self.timeline.expect_nothing();
         }
         let waiting = waiting && self.timeline.front().is_some_and(Exchange::asks);
-        if waiting && (closed_ns.is_none() || self.debt_at_end() == Debt::Response) {
+        if waiting
+            && (closed_ns.is_none() || {
+                let is_one_way = self.timeline.is_one_way(self.view().has_exchanged());
+                self.at_end().debt(is_one_way) == Debt::Response
+            })
+        {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
             let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
@@ -89,19 +94,6 @@ impl Connection {
             self.accrue_to(self.at_end().waited_for(), end.time_ns, end);
             self.server_closed_early = true;
         }
-    }
-
-    /// Returns whether nothing was ever answered on this connection, and the client did not wait
-    /// for a response.
-    fn is_one_way(&mut self) -> bool {
-        !self.view().has_exchanged() && self.timeline.is_one_way()
-    }
-
-    /// Returns what the server owes for the client's last message, when a side closes or the capture
-    /// ends.
-    fn debt_at_end(&mut self) -> Debt {
-        let is_one_way = self.is_one_way();
-        self.at_end().debt(is_one_way)
     }
 
     /// Processes the first RST, which `side` sends.
@@ -149,7 +141,7 @@ impl Connection {
         if side == Side::Server
             && self.cold.ending().has_left(reset.time_ns, self.path.rtt_ns(Side::Server))
             && self.at_end().waits_for_answer()
-            && !self.is_one_way()
+            && !self.timeline.is_one_way(self.view().has_exchanged())
         {
             // The client gave up with its FIN, which the server's host knew: its RST ends nothing more.
             return;
@@ -190,7 +182,8 @@ impl Connection {
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
                 let waited = side == Side::Client
-                    && (self.at_end().waits_for_answer() && !self.is_one_way()
+                    && (self.at_end().waits_for_answer()
+                        && !self.timeline.is_one_way(self.view().has_exchanged())
                         || self.at_end().waits_for_repair(reset.time_ns));
                 let waited_for = if waited { Side::Server } else { side };
                 self.accrue_to(waited_for, left.unwrap_or(reset.time_ns), reset);
@@ -222,57 +215,17 @@ impl Connection {
             self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
         }
         if self.timeline.front().is_some() {
-            apply_pending_acks(&mut self.senders, &self.path, self.last.time_ns);
-            let waiting = Side::ALL.into_iter().find(|&side| self.senders[side as usize].closed());
-            if let Some(side) = waiting {
-                self.accrue_to(side, self.last.time_ns, self.last);
-            }
-            // A client that closes has waited until then.
-            let cut_short = self.senders[Side::Server as usize].in_recovery();
-            let debt = self.debt_at_end();
-            let unanswered = debt == Debt::Response
-                && self.timeline.front().is_some_and(|exchange| {
-                    cut_short
-                        || exchange.request_seen && !exchange.response_seen
-                        || self.at_end().awaits_repair_of_handshake(exchange)
-                        || self.at_end().awaits_server_hello(exchange)
-                });
-            let is_stuck = self.at_end().unacknowledged_request().is_some();
-            let fin = self.cold.ending().fin[Side::Client as usize];
-            if let Some(fin) =
-                fin.filter(|_| (unanswered || self.at_end().has_stopped()) && !is_stuck)
-            {
-                self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
-            }
-            let server_fin = self.cold.ending().fin[Side::Server as usize];
-            let begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
-            let cut_off = begun && self.framer.announces_end();
-            if let Some(fin) = server_fin.filter(|_| cut_off) {
-                // The response ends before its announced end; the client learns that now.
-                self.timeline.end_early(fin);
-            }
-            if let Some((tail, last)) = self.at_end().unacknowledged_until() {
-                self.timeline.attribute_unanswered(&tail, last);
-            }
-            let outcome = self.at_end().outcome(debt);
-            self.left_unanswered = unanswered
-                && !cut_short
-                && self.timeline.front().is_some_and(|exchange| exchange.request_seen)
-                && self.cold.ending().fin[Side::Client as usize].is_none()
-                && self.senders[Side::Server as usize].started()
-                && outcome == Outcome::Open;
-            let position = self.senders[Side::Server as usize].nxt;
-            self.timeline.settle_pauses(
-                self.cold.ending().first_close_ns(),
-                rtt_client_ns,
-                position,
-            );
-            self.timeline.close(rtt_client_ns, outcome);
+            self.end_in_progress();
         }
         let is_probe = self.view().sends_probes();
         let Self { setup, cold, senders, .. } = self;
         settle_refusal(setup, cold, &senders[Side::Server as usize], is_probe);
-        self.add_attempt(rtt_client_ns);
+        let reset_ns = self.cold.ending().reset.map(|reset| reset.time_ns);
+        let attempt = attempt(&self.setup, rtt_client_ns, reset_ns, self.last.time_ns);
+        if let Some(exchange) = attempt.filter(|_| !is_probe) {
+            self.setup.claimed = true;
+            self.timeline.done.push_back(exchange);
+        }
         self.report_finished(shared, sink);
         self.count_kept(shared, sink);
         let is_counted = !self.cold.is_copy() || self.totals.exchanges > 0;
@@ -283,14 +236,51 @@ impl Connection {
         }
     }
 
-    /// Adds an exchange for a connection attempt that failed or had to be repeated.
-    fn add_attempt(&mut self, rtt_client_ns: u64) {
-        let reset_ns = self.cold.ending().reset.map(|reset| reset.time_ns);
-        let attempt = attempt(&self.setup, rtt_client_ns, reset_ns, self.last.time_ns);
-        if let Some(exchange) = attempt.filter(|_| !self.view().sends_probes()) {
-            self.setup.claimed = true;
-            self.timeline.done.push_back(exchange);
+    /// Ends the exchange in progress at the end of the connection or capture.
+    fn end_in_progress(&mut self) {
+        apply_pending_acks(&mut self.senders, &self.path, self.last.time_ns);
+        let waiting = Side::ALL.into_iter().find(|&side| self.senders[side as usize].closed());
+        if let Some(side) = waiting {
+            self.accrue_to(side, self.last.time_ns, self.last);
         }
+        // A client that closes has waited until then.
+        let cut_short = self.senders[Side::Server as usize].in_recovery();
+        let is_one_way = self.timeline.is_one_way(self.view().has_exchanged());
+        let debt = self.at_end().debt(is_one_way);
+        let unanswered = debt == Debt::Response
+            && self.timeline.front().is_some_and(|exchange| {
+                cut_short
+                    || exchange.request_seen && !exchange.response_seen
+                    || self.at_end().awaits_repair_of_handshake(exchange)
+                    || self.at_end().awaits_server_hello(exchange)
+            });
+        let is_stuck = self.at_end().unacknowledged_request().is_some();
+        let fin = self.cold.ending().fin[Side::Client as usize];
+        if let Some(fin) = fin.filter(|_| (unanswered || self.at_end().has_stopped()) && !is_stuck)
+        {
+            self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
+        }
+        let server_fin = self.cold.ending().fin[Side::Server as usize];
+        let begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        let cut_off = begun && self.framer.announces_end();
+        if let Some(fin) = server_fin.filter(|_| cut_off) {
+            // The response ends before its announced end; the client learns that now.
+            self.timeline.end_early(fin);
+        }
+        if let Some((tail, last)) = self.at_end().unacknowledged_until() {
+            self.timeline.attribute_unanswered(&tail, last);
+        }
+        let outcome = self.at_end().outcome(debt);
+        self.left_unanswered = unanswered
+            && !cut_short
+            && self.timeline.front().is_some_and(|exchange| exchange.request_seen)
+            && self.cold.ending().fin[Side::Client as usize].is_none()
+            && self.senders[Side::Server as usize].started()
+            && outcome == Outcome::Open;
+        let position = self.senders[Side::Server as usize].nxt;
+        let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
+        self.timeline.settle_pauses(self.cold.ending().first_close_ns(), rtt_client_ns, position);
+        self.timeline.close(rtt_client_ns, outcome);
     }
 }
 

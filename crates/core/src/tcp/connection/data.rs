@@ -154,8 +154,9 @@ impl Connection {
             feed.begin_mid_message(side, segment.time_ns);
         }
         let ended = self.end_silence(&data, payload, &since, shared);
-        let may_be_held =
-            data.is_new_of(Side::Client) && (!ended.explained || self.timeline.all_answered());
+        let may_be_held = data.is_new_of(Side::Client)
+            && (!ended.explained || self.timeline.all_answered())
+            && since.acks.last.is_some_and(|ack| ack.pure && ack.acked_all);
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
         let is_beside = is_beside_receiver(&self.setup, &self.path, side);
         data.begin_flight(&mut self.senders, self.timeline.active, is_beside);

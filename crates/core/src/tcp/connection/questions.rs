@@ -14,6 +14,7 @@ use crate::tcp::exchange::Change;
 use crate::tcp::path::Path;
 use crate::tcp::sender::Sender;
 use crate::tcp::timeline::Timeline;
+use crate::tcp::trace::Trace;
 use crate::wire::Segment;
 
 /// The open questions of a connection, at most one of each kind.
@@ -107,46 +108,12 @@ impl Connection {
         match self.with_questions(|it, mut by| it.settle_by_ack(&answer, &mut by)) {
             Some(Answered::Needed) => self.resume(),
             Some(Answered::TooLate { last, earlier }) => {
-                self.wait_for_ack(segment, &last, earlier.as_deref());
+                let Self { cold, senders, path, timeline, .. } = self;
+                let mut by = Settling { senders, path, timeline };
+                wait_for_ack(&mut by, cold.trace_mut(), segment, (&last, earlier.as_deref()));
             }
             Some(Answered::Open) | None => {}
         }
-    }
-
-    /// Attributes the time from the first copy of a response to `ack`, by which the client reports for
-    /// the first time that it has the response, and all copies of it: the server had nothing more to
-    /// do, and nothing was lost on the way to the client. The client or the way back stood still.
-    #[cold]
-    #[inline(never)]
-    fn wait_for_ack(&mut self, ack: &Segment, held: &Suspended, earlier: Option<&Suspended>) {
-        let needless =
-            |ns| Slice::of(Owner::RetransmissionTimeout, Cause::SpuriousRetransmission, ns);
-        if let Some(Suspended { gap, .. }) = earlier {
-            let slices = judge::judge(gap);
-            let lost = timed_out(0).cause;
-            let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
-            let (sender, frame) = (gap.sender, gap.next.frame);
-            let (from, to) = (timed_out(ns), needless(ns));
-            self.timeline.revise(&Change::Slice { sender, frame, from, to });
-        }
-        let mut gap = held.gap;
-        gap.start_ns = gap.start_ns.max(self.timeline.cursor_ns.min(gap.end_ns));
-        let acked_ns = ack.time_ns.saturating_sub(self.path.rtt_ns(Side::Client));
-        gap.end_ns = acked_ns.max(gap.end_ns);
-        let mut slices = Slices::new(gap.len_ns());
-        slices.take(needless(gap.len_ns()));
-        if let Some(trace) = self.cold.trace_mut() {
-            // The first part ended with the last copy, the rest with the ACK.
-            let copied_ns = held.gap.end_ns;
-            let seen = Sighting::of(Side::Client, ack);
-            let rest = Gap::between(gap.sender, copied_ns, gap.end_ns, gap.next, seen);
-            let first = Gap { end_ns: copied_ns, ..gap };
-            for part in [first, rest] {
-                trace.gap(&part, [needless(part.len_ns())].iter());
-            }
-        }
-        self.timeline.attribute(&slices, &gap, Some(held.end));
-        move_cursor(&mut self.timeline, &mut self.senders, Side::Server, gap.end_ns);
     }
 
     /// Attributes the suspended gap: the retransmission was needed, or at least nothing contradicts
@@ -169,4 +136,44 @@ impl Connection {
         self.attribute(&gap, end);
         move_cursor(&mut self.timeline, &mut self.senders, gap.sender, gap.end_ns);
     }
+}
+
+/// Attributes the time from the first copy of a response to `ack`, by which the client reports for
+/// the first time that it has the response, and all copies of it: the server had nothing more to
+/// do, and nothing was lost on the way to the client. The client or the way back stood still.
+#[cold]
+#[inline(never)]
+fn wait_for_ack(
+    by: &mut Settling<'_>,
+    trace: Option<&mut Trace>,
+    ack: &Segment,
+    (held, earlier): (&Suspended, Option<&Suspended>),
+) {
+    let needless = |ns| Slice::of(Owner::RetransmissionTimeout, Cause::SpuriousRetransmission, ns);
+    if let Some(Suspended { gap, .. }) = earlier {
+        let slices = judge::judge(gap);
+        let lost = timed_out(0).cause;
+        let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
+        let (sender, frame) = (gap.sender, gap.next.frame);
+        let (from, to) = (timed_out(ns), needless(ns));
+        by.timeline.revise(&Change::Slice { sender, frame, from, to });
+    }
+    let mut gap = held.gap;
+    gap.start_ns = gap.start_ns.max(by.timeline.cursor_ns.min(gap.end_ns));
+    let acked_ns = ack.time_ns.saturating_sub(by.path.rtt_ns(Side::Client));
+    gap.end_ns = acked_ns.max(gap.end_ns);
+    let mut slices = Slices::new(gap.len_ns());
+    slices.take(needless(gap.len_ns()));
+    if let Some(trace) = trace {
+        // The first part ended with the last copy, the rest with the ACK.
+        let copied_ns = held.gap.end_ns;
+        let seen = Sighting::of(Side::Client, ack);
+        let rest = Gap::between(gap.sender, copied_ns, gap.end_ns, gap.next, seen);
+        let first = Gap { end_ns: copied_ns, ..gap };
+        for part in [first, rest] {
+            trace.gap(&part, [needless(part.len_ns())].iter());
+        }
+    }
+    by.timeline.attribute(&slices, &gap, Some(held.end));
+    move_cursor(by.timeline, by.senders, Side::Server, gap.end_ns);
 }

@@ -279,7 +279,13 @@ impl Connection {
         match self.framer.whole(Side::Server, payload, 0, &shared.known) {
             Some(Mark::Response { status, extent, .. }) => {
                 if ErrorCode::of_http(status).is_some() {
-                    self.leave_with_error(start, segment, (status, extent), &mut shared.silence);
+                    // Simple exchanges report no error.
+                    let response = Mark::Response { status, extent, software: None };
+                    let marks = [Some((start, response)), None, None];
+                    self.leave_with(Side::Server, segment, marks, &mut shared.silence);
+                    let end = start + u64::from(segment.payload_len);
+                    self.streams[Side::Server as usize].pass(end);
+                    self.timeline.touch(Sighting::of(Side::Server, segment));
                 }
             }
             _ => self.parse_message(Side::Server, start, segment, payload, shared),

@@ -74,10 +74,13 @@ impl Timeline {
         paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, next, pattern));
     }
 
-    /// Decides at the end of a connection on which nothing was answered: returns whether its client
-    /// only sent data when it had some. Nothing waits then, neither between the data nor at the
+    /// Decides at the end of a connection: returns whether nothing was answered on it, as far as it
+    /// `has_exchanged`, and its client only sent data when it had some. Nothing waits then, neither between the data nor at the
     /// end.
-    pub fn is_one_way(&mut self) -> bool {
+    pub fn is_one_way(&mut self, has_exchanged: bool) -> bool {
+        if has_exchanged {
+            return false;
+        }
         if let Some(exchange) = self.open.front_mut() {
             let unanswered = exchange.request_seen && !exchange.response_seen;
             self.one_way |= self.open_ended && unanswered && exchange.drop_pauses();
