@@ -118,7 +118,7 @@ impl Retiring<'_> {
             return;
         }
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        let counted_ns = self.timeline.front().map_or(0, |exchange| exchange.end_ns);
+        let counted_ns = self.timeline.exchanges.front().map_or(0, |exchange| exchange.end_ns);
         if before >= self.timeline.retire_at || counted_ns + rtt_client_ns >= segment.time_ns {
             // The response arrived during the upload, or the wait for this ACK is counted already.
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());

@@ -32,7 +32,7 @@ impl Connection {
         if !late || !unanswered || !small {
             return None;
         }
-        let idle = !self.timeline.accrues();
+        let idle = !self.timeline.exchanges.accrues();
         let mut gap = Gap::default();
         let span_ns = (from_ns, segment.time_ns);
         self.knowledge().fill(Side::Client, span_ns, true, since, &mut gap);
@@ -61,7 +61,7 @@ pub(super) fn request_overlaps(
     rtt_ns: u64,
 ) -> bool {
     let last_ns = server.last.time_ns;
-    !timeline.is_interrupted()
+    !timeline.overlap.is_undecided()
         && timeline.request_overlaps(segment.time_ns, passed(server), last_ns, rtt_ns)
 }
 

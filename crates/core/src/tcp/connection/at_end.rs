@@ -47,12 +47,15 @@ impl AtEnd<'_> {
     /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
     pub(super) fn outcome(&self, debt: Debt) -> Outcome {
         let by = self.ending.closed_first(self.senders);
-        let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        let has_begun =
+            self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
         let ends_with_it = by == Some(Side::Server) && self.framer.ends_with_connection();
         match by {
             _ if self.lacks_answers() => Outcome::Unseen,
             // A handshake without a request is complete.
-            _ if self.timeline.may_be_over() || self.timeline.is_ready() => Outcome::Answered,
+            _ if self.timeline.may_be_over() || self.timeline.exchanges.is_ready() => {
+                Outcome::Answered
+            }
             _ if has_begun && ends_with_it => Outcome::Answered,
             _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
             _ if debt == Debt::Unknown(Rule::Goodbye) => Outcome::Unclear,
@@ -66,7 +69,8 @@ impl AtEnd<'_> {
     /// Returns whether the response to the request in progress would be in a direction of which the
     /// capture has no packet.
     pub(super) fn lacks_answers(&self) -> bool {
-        let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        let has_begun =
+            self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
         !has_begun && !self.senders[Side::Server as usize].seen()
     }
 
@@ -78,7 +82,7 @@ impl AtEnd<'_> {
             Protocol::Tls if self.may_end_with_goodbye() => Debt::Nothing(Rule::Goodbye),
             _ if self.may_end_with_goodbye() => Debt::Unknown(Rule::Goodbye),
             _ if is_one_way => Debt::Nothing(Rule::OneWay),
-            _ => self.timeline.debt_at_end(),
+            _ => self.timeline.exchanges.debt_at_end(),
         }
     }
 
@@ -93,7 +97,7 @@ impl AtEnd<'_> {
             && self.ending.fin_ns[Side::Server as usize].is_some()
             && client.una_seen() >= client.nxt
             && server.unseen_bytes() == 0
-            && self.timeline.is_unanswered()
+            && self.timeline.exchanges.is_unanswered()
     }
 
     /// Returns whether the client closed its side right behind its last message, in a protocol that
@@ -117,7 +121,8 @@ impl AtEnd<'_> {
     /// Returns the data that the client of the exchange in progress sent again and again, without
     /// any answer. A server that had closed has received a request, or will never see it.
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
-        let waits = self.timeline.front().is_some_and(|it| it.asks() && !it.response_seen);
+        let waits =
+            self.timeline.exchanges.front().is_some_and(|it| it.asks() && !it.response_seen);
         let has_closed = self.ending.fin_ns[Side::Server as usize].is_some();
         let is_watched = self.senders[Side::Server as usize].seen();
         let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
@@ -204,7 +209,8 @@ impl AtEnd<'_> {
     /// Returns whether the server has begun a response and not reached its announced end, though it has
     /// not closed: its client waits for the rest.
     pub(super) fn has_stopped(&self) -> bool {
-        let has_begun = self.timeline.front().is_some_and(|it| it.request_seen && it.response_seen);
+        let has_begun =
+            self.timeline.exchanges.front().is_some_and(|it| it.request_seen && it.response_seen);
         let server_fin = self.ending.fin_ns[Side::Server as usize];
         has_begun && self.framer.owes(Side::Server) && server_fin.is_none()
     }
@@ -218,7 +224,7 @@ impl AtEnd<'_> {
     /// data is in flight.
     pub(super) fn waits_for_answer(&self) -> bool {
         let owed = self.framer.owes(Side::Server);
-        let asked = self.timeline.front().is_some_and(|exchange| {
+        let asked = self.timeline.exchanges.front().is_some_and(|exchange| {
             let unanswered = exchange.request_seen && !exchange.response_seen;
             unanswered || owed || self.awaits_server_hello(exchange)
         });
@@ -230,7 +236,7 @@ impl AtEnd<'_> {
     /// was lost before the vantage, for longer than any timer takes at first (RFC 6298 §2.1).
     pub(super) fn waits_for_repair(&self, now_ns: u64) -> bool {
         let server = &self.senders[Side::Server as usize];
-        let front = self.timeline.front();
+        let front = self.timeline.exchanges.front();
         let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
         is_begun
             && server.is_awaited_before_hole()

@@ -65,7 +65,7 @@ impl Awaited<'_> {
             !self.framer.is_open_ended() || self.framer.protocol() == Protocol::Http2;
         side == Side::Client
             && kind == Kind::New
-            && self.timeline.all_asked()
+            && self.timeline.exchanges.all_asked()
             && ends_are_known
             && self.senders[Side::Server as usize].seen()
             && self.cold.faults().missing_bytes == 0
@@ -86,7 +86,7 @@ impl Awaited<'_> {
             Side::Client => [Protocol::Tls].as_slice(),
         };
         may_be.contains(&self.framer.protocol())
-            && self.timeline.all_asked()
+            && self.timeline.exchanges.all_asked()
             && payload.len() == segment.payload_len as usize
             && self.senders[side as usize].in_order() == start
             && self.framer.says_nothing(side, payload)
@@ -94,7 +94,7 @@ impl Awaited<'_> {
 
     /// Returns whether the server sends unreadable data during a request.
     pub fn response_overlaps(self) -> bool {
-        self.timeline.response_overlaps(passed(&self.senders[Side::Client as usize]))
+        self.timeline.exchanges.response_overlaps(passed(&self.senders[Side::Client as usize]))
             && is_unreadable(self.framer)
     }
 
@@ -105,7 +105,7 @@ impl Awaited<'_> {
         let acked = self.senders[Side::Client as usize].una_seen();
         let rtt_ns = self.path.known_rtt_ns(Side::Server);
         is_unreadable(self.framer)
-            && self.timeline.asked_at().is_some_and(|(position, at_ns)| {
+            && self.timeline.exchanges.asked_at().is_some_and(|(position, at_ns)| {
                 acked <= position && segment.time_ns < at_ns + rtt_ns
             })
     }
@@ -114,14 +114,15 @@ impl Awaited<'_> {
     /// which the server had last sent something, ns. Data sent before the request arrived answers
     /// an earlier one.
     pub fn request_under_way_ns(self, from_ns: u64) -> Option<u64> {
-        let arrives_ns = self.timeline.unanswered_since()? + self.path.known_rtt_ns(Side::Server);
+        let arrives_ns =
+            self.timeline.exchanges.unanswered_since()? + self.path.known_rtt_ns(Side::Server);
         arrives_ns.checked_sub(from_ns).filter(|&ns| ns > 0)
     }
 
     /// Returns whether no exchange waited in this gap: it follows a TLS handshake, and is longer
     /// than a client that needed the handshake takes to send its request.
     pub fn has_rested(self, gap: &Gap) -> bool {
-        if !self.timeline.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {
+        if !self.timeline.exchanges.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {
             return false;
         }
         // A delay by a late or lost packet is no pause of the client.
@@ -134,7 +135,8 @@ impl Awaited<'_> {
     /// before that it did not work on it.
     pub fn has_received_request(self) -> bool {
         let client = &self.senders[Side::Client as usize];
-        let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
+        let began =
+            self.timeline.exchanges.front().map_or(0, |it| it.began_at[Side::Client as usize]);
         client.una_seen() > began || client.nxt <= began
     }
 
@@ -143,7 +145,8 @@ impl Awaited<'_> {
     pub fn is_unsolicited(self) -> bool {
         let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
         self.framer.is_set_aside()
-            || closed_ns.is_some_and(|at_ns| self.timeline.paused_since_ns() < Some(at_ns))
+            || closed_ns
+                .is_some_and(|at_ns| self.timeline.exchanges.paused_since_ns() < Some(at_ns))
     }
 
     /// Returns whether data of `side` may continue a message whose beginning was not captured.
@@ -166,7 +169,7 @@ impl Awaited<'_> {
     pub fn repeats_unacknowledged_message(self, side: Side, segment: &Segment) -> bool {
         let ends =
             segment.flags.has(TcpFlags::FIN) || self.cold.ending().fin[side as usize].is_some();
-        !self.timeline.accrues()
+        !self.timeline.exchanges.accrues()
             && !ends
             && self.may_be_under_way(side)
             && self.senders[side as usize].timer_doubles()

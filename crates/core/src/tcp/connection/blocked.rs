@@ -64,7 +64,7 @@ impl Questions {
         bulk.note_full_buffer(&gap);
         let to = Slice::of(Owner::SendBuffer, Cause::SendBuffer, slice.ns);
         let (sender, frame, from) = (side, gap.next.frame, slice);
-        by.timeline.revise(&Change::Slice { sender, frame, from, to });
+        by.timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
     }
 }
 

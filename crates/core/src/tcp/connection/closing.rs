@@ -55,7 +55,12 @@ impl Connection {
     /// comes, or that the data received was the whole response (RFC 9112 §6.3).
     pub(super) fn take_server_fin(&mut self, segment: &Segment) {
         if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
-            self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
+            let asks_at_once = self.timeline.asks_at_once();
+            self.timeline.exchanges.drop_unanswered_last_message(
+                left_ns,
+                self.path.base_rtt_ns(),
+                asks_at_once,
+            );
         }
         let Self { timeline, senders, path, framer, .. } = self;
         drop_message_before_fin(
@@ -66,7 +71,7 @@ impl Connection {
             path.base_rtt_ns(),
         );
         let ends = self.at_end().ends_response(segment);
-        let waiting = self.timeline.front().is_some_and(|exchange| {
+        let waiting = self.timeline.exchanges.front().is_some_and(|exchange| {
             let waits = ends || !exchange.response_seen;
             let asked = exchange.request_seen || self.at_end().awaits_server_hello(exchange);
             asked && waits && !exchange.is_complete()
@@ -77,9 +82,9 @@ impl Connection {
                 self.at_end().answers_fin_only(at_ns, segment.time_ns, self.totals.exchanges)
             })
         {
-            self.timeline.expect_nothing();
+            self.timeline.exchanges.expect_nothing();
         }
-        let waiting = waiting && self.timeline.front().is_some_and(Exchange::asks);
+        let waiting = waiting && self.timeline.exchanges.front().is_some_and(Exchange::asks);
         if waiting
             && (closed_ns.is_none() || {
                 let is_one_way = self.timeline.is_one_way(self.view().has_exchanged());
@@ -100,7 +105,7 @@ impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let sender = &self.senders[side as usize];
         let is_known = sender.started() && (self.setup.is_established() || self.mid_stream);
-        let is_awaited = self.timeline.front().is_some();
+        let is_awaited = self.timeline.exchanges.front().is_some();
         let held = is_known.then(|| HeldReset::of(segment, sender, is_awaited)).flatten();
         let last_data = last_data(&self.senders, segment.frame);
         self.cold.ending_mut().take_reset(side, segment, sender.ttl(), last_data, held);
@@ -136,7 +141,12 @@ impl Connection {
         let side = reset.from;
         self.resume();
         if side == Side::Client {
-            self.timeline.drop_unanswered_last_message(reset.time_ns, self.path.base_rtt_ns());
+            let asks_at_once = self.timeline.asks_at_once();
+            self.timeline.exchanges.drop_unanswered_last_message(
+                reset.time_ns,
+                self.path.base_rtt_ns(),
+                asks_at_once,
+            );
         }
         if side == Side::Server
             && self.cold.ending().has_left(reset.time_ns, self.path.rtt_ns(Side::Server))
@@ -146,7 +156,7 @@ impl Connection {
             // The client gave up with its FIN, which the server's host knew: its RST ends nothing more.
             return;
         }
-        if self.timeline.front().is_some() {
+        if self.timeline.exchanges.front().is_some() {
             apply_pending_acks(&mut self.senders, &self.path, reset.time_ns);
             let has_fin = self.cold.ending().fin_ns.iter().any(Option::is_some);
             // A client that has all data of a server that may send no more loses nothing by its
@@ -154,11 +164,12 @@ impl Connection {
             let server = &self.senders[Side::Server as usize];
             let has_all = side == Side::Client && server.una_seen() >= server.nxt;
             let closed = has_all && self.cold.ending().fin_ns[Side::Server as usize].is_some();
-            let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
+            let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
             // If a client is reset during an upload, it may lose the response, because its host
             // discards it (RFC 9112 §9.6).
-            let cut =
-                side == Side::Server && self.timeline.all_answered() && owes_request(&self.framer);
+            let cut = side == Side::Server
+                && self.timeline.exchanges.all_answered()
+                && owes_request(&self.framer);
             let over = !cut
                 && (closed || may_be_over && (has_fin || has_all || !is_unfinished(&self.senders)));
             if cut {
@@ -194,8 +205,10 @@ impl Connection {
                 self.cold.ending().first_close_ns(),
                 rtt_client_ns,
                 position,
+                Debt::Response,
             );
-            let leg_ns = self.cold.ending().last_leg_ns(rtt_client_ns, self.timeline.front());
+            let leg_ns =
+                self.cold.ending().last_leg_ns(rtt_client_ns, self.timeline.exchanges.front());
             self.timeline.close(leg_ns, outcome);
         }
     }
@@ -212,9 +225,14 @@ impl Connection {
         self.resume();
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
-            self.timeline.drop_unanswered_last_message(left_ns, self.path.base_rtt_ns());
+            let asks_at_once = self.timeline.asks_at_once();
+            self.timeline.exchanges.drop_unanswered_last_message(
+                left_ns,
+                self.path.base_rtt_ns(),
+                asks_at_once,
+            );
         }
-        if self.timeline.front().is_some() {
+        if self.timeline.exchanges.front().is_some() {
             self.end_in_progress();
         }
         let is_probe = self.view().sends_probes();
@@ -248,7 +266,7 @@ impl Connection {
         let is_one_way = self.timeline.is_one_way(self.view().has_exchanged());
         let debt = self.at_end().debt(is_one_way);
         let unanswered = debt == Debt::Response
-            && self.timeline.front().is_some_and(|exchange| {
+            && self.timeline.exchanges.front().is_some_and(|exchange| {
                 cut_short
                     || exchange.request_seen && !exchange.response_seen
                     || self.at_end().awaits_repair_of_handshake(exchange)
@@ -261,7 +279,7 @@ impl Connection {
             self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
         }
         let server_fin = self.cold.ending().fin[Side::Server as usize];
-        let begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+        let begun = self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
         let cut_off = begun && self.framer.announces_end();
         if let Some(fin) = server_fin.filter(|_| cut_off) {
             // The response ends before its announced end; the client learns that now.
@@ -273,13 +291,18 @@ impl Connection {
         let outcome = self.at_end().outcome(debt);
         self.left_unanswered = unanswered
             && !cut_short
-            && self.timeline.front().is_some_and(|exchange| exchange.request_seen)
+            && self.timeline.exchanges.front().is_some_and(|exchange| exchange.request_seen)
             && self.cold.ending().fin[Side::Client as usize].is_none()
             && self.senders[Side::Server as usize].started()
             && outcome == Outcome::Open;
         let position = self.senders[Side::Server as usize].nxt;
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        self.timeline.settle_pauses(self.cold.ending().first_close_ns(), rtt_client_ns, position);
+        self.timeline.settle_pauses(
+            self.cold.ending().first_close_ns(),
+            rtt_client_ns,
+            position,
+            Debt::Response,
+        );
         self.timeline.close(rtt_client_ns, outcome);
     }
 }
@@ -299,7 +322,8 @@ fn drop_message_before_fin(
         || fin_ns.saturating_sub(server.last.time_ns) < STREAM_PAUSE_MIN_NS;
     if protocol == Protocol::Tls && idle_ns >= STREAM_PAUSE_MIN_NS && at_once {
         let (last_bytes, positions) = (client.last.len, [client.nxt, server.nxt]);
-        timeline.drop_message_before_fin(last_bytes.into(), positions);
+        let asks_at_once = timeline.asks_at_once();
+        timeline.exchanges.drop_message_before_fin(last_bytes.into(), positions, asks_at_once);
     }
 }
 

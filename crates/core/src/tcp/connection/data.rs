@@ -112,11 +112,11 @@ impl Doubts {
         timeline.paused_now = false;
         timeline.rests = rests;
         let of_server = data.is_new_of(Side::Server);
-        let unsolicited = of_server && timeline.is_ready();
+        let unsolicited = of_server && timeline.exchanges.is_ready();
         let maybe_idle = data.side == Side::Client
             && timeline.active == Some(Side::Server)
             && timeline.may_be_over()
-            && !timeline.is_ready()
+            && !timeline.exchanges.is_ready()
             || timeline.rests
             || unsolicited
             || ended.overlaps_request;
@@ -155,7 +155,7 @@ impl Connection {
         }
         let ended = self.end_silence(&data, payload, &since, shared);
         let may_be_held = data.is_new_of(Side::Client)
-            && (!ended.explained || self.timeline.all_answered())
+            && (!ended.explained || self.timeline.exchanges.all_answered())
             && since.acks.last.is_some_and(|ack| ack.pure && ack.acked_all);
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
         let is_beside = is_beside_receiver(&self.setup, &self.path, side);
@@ -188,7 +188,7 @@ impl Connection {
         self.senders[index].take_since(since);
         let echoes = segment.echoes();
         self.senders[index].advance(since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
-        if side == Side::Server && self.timeline.is_interrupted() {
+        if side == Side::Server && self.timeline.overlap.is_undecided() {
             let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
             self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
         }
@@ -297,7 +297,7 @@ impl Connection {
         let says_nothing = data.is_new() && awaited.says_nothing(side, (start, segment), payload);
         let is_awaited =
             !says_nothing && (data.deaf || awaited.moves_cursor(side, kind, arrived, start));
-        let waits = is_awaited && self.timeline.accrues();
+        let waits = is_awaited && self.timeline.exchanges.accrues();
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
         let last_data_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
@@ -351,7 +351,7 @@ impl Connection {
             self.timeline.shorten_pause(ended.last_data_ns, segment.time_ns);
         }
         if data.is_new_of(Side::Client) {
-            self.timeline.note_client_data();
+            self.timeline.exchanges.note_client_data();
         }
         self.framer.set_overlapping(overlaps);
         let at_once_ns = self.path.known_rtt_ns(side) + HOST_DELAY_MAX_NS;
@@ -361,20 +361,20 @@ impl Connection {
         streams[side as usize].push(side, range, payload, early, &mut |side, bytes, lost, end| {
             feed.push(side, bytes, lost, end);
         });
-        self.timeline.end_overlap();
+        self.timeline.overlap.end();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
             let slices = judge::judge(&gap);
             if let Some(trace) = self.cold.trace_mut() {
                 trace.gap(&gap, slices.iter());
             }
-            self.timeline.hold(&gap, &slices);
+            self.timeline.exchanges.hold(&gap, &slices);
         }
         if unsolicited && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
             // The data is a greeting, for which the client may have waited.
             if ended.explained {
                 self.attribute(&shared.silence, end);
             }
-            self.timeline.touch(Sighting::of(side, segment));
+            self.timeline.exchanges.touch(Sighting::of(side, segment));
             return;
         }
         let unsolicited = self.timeline.paused_now && self.awaited().is_unsolicited();
@@ -392,6 +392,6 @@ impl Connection {
             (self.timeline.cursor_ns, self.timeline.active) = before;
             return self.timeline.end_at(*saved);
         }
-        self.timeline.touch(Sighting::of(side, segment));
+        self.timeline.exchanges.touch(Sighting::of(side, segment));
     }
 }

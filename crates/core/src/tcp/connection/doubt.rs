@@ -123,7 +123,7 @@ impl Questions {
             // come from an application that continues.
             if !clocked && start == sender.nxt {
                 sender.revoke_loss(doubted.first_loss);
-                by.timeline.revise(&doubted.change(busy(side, ns)));
+                by.timeline.exchanges.revise(&doubted.change(busy(side, ns)));
             }
             return;
         }
@@ -132,7 +132,7 @@ impl Questions {
         // application does not read, and Linux delays ACKs.
         let shrinks = sender.window() < since.window_before;
         if doubted.probes && clocked && since.acks.count == 1 && !shrinks && start == sender.nxt {
-            by.timeline.revise(&doubted.change(timed_out(ns)));
+            by.timeline.exchanges.revise(&doubted.change(timed_out(ns)));
             return;
         }
         // The sender waited for the ACK of that one segment and continues far ahead of it: the data
@@ -142,7 +142,7 @@ impl Questions {
         if is_whole && clocked && waited && hole >= sender.smss() {
             let packets = hole.div_ceil(sender.smss().max(1));
             sender.note_unseen_loss(packets.min(u64::from(u32::MAX)) as u32);
-            by.timeline.revise(&doubted.change(timed_out(ns)));
+            by.timeline.exchanges.revise(&doubted.change(timed_out(ns)));
         }
     }
 
@@ -174,7 +174,7 @@ impl Questions {
         let Some(doubted) = self.doubted.take_if(of_side) else { return };
         by.senders[side as usize].revoke_loss(doubted.first_loss);
         let busy = busy(side, doubted.slice.ns);
-        by.timeline.revise(&doubted.change(busy));
+        by.timeline.exchanges.revise(&doubted.change(busy));
     }
 
     /// Processes a repair of skipped data by `side`, a round trip after the single segment that
@@ -187,7 +187,7 @@ impl Questions {
         let waited = segment.time_ns.saturating_sub(last.time_ns) >= by.path.rtt_ns(side);
         let busy = busy(side, doubted.slice.ns);
         if last.frame == doubted.frame && waited && doubted.slice.cause == busy.cause {
-            by.timeline.revise(&doubted.change(timed_out(busy.ns)));
+            by.timeline.exchanges.revise(&doubted.change(timed_out(busy.ns)));
         }
     }
 }
@@ -237,7 +237,7 @@ pub(super) fn revise_overtaken(timeline: &mut Timeline, gap: &Gap) {
     let ns = of_loss.map(|slice| slice.ns).sum();
     let (sender, frame) = (gap.sender, gap.next.frame);
     let (from, to) = (Slice::of(Owner::FastRecovery, lost, ns), judge::overtaken(ns));
-    timeline.revise(&Change::Slice { sender, frame, from, to });
+    timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
 }
 
 /// Revises the attribution of `gap`, which ended with a spurious retransmission: the sender's
@@ -254,7 +254,7 @@ pub(super) fn revise_spurious(timeline: &mut Timeline, gap: &Gap) {
     let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
     let (sender, frame) = (gap.sender, gap.next.frame);
     let (from, to) = (timed_out(ns), busy(sender, ns));
-    timeline.revise(&Change::Slice { sender, frame, from, to });
+    timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
 }
 
 /// Keeps `gap` if it may have to be judged again.

@@ -50,7 +50,7 @@ impl Knowledge<'_> {
         gap: &mut Gap,
     ) {
         let bottleneck = self.bottleneck(side, (start_ns, end_ns), continues);
-        let opens_from = match self.timeline.front() {
+        let opens_from = match self.timeline.exchanges.front() {
             Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side as usize],
             _ => ORIGIN,
         };
@@ -96,7 +96,7 @@ impl Knowledge<'_> {
         continues: bool,
     ) -> Bottleneck {
         let last_sender = if continues { side } else { side.peer() };
-        let front = self.timeline.front();
+        let front = self.timeline.exchanges.front();
         let request_began = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
         let requester = &mut self.senders[last_sender as usize];
         let (busy_ns, behind_ns, own_ns) = if requester.bulk.is_some() {
@@ -169,7 +169,7 @@ impl Knowledge<'_> {
 
     /// Returns the state of the application protocol in a gap of `side`.
     fn protocol_in_gap(&self, side: Side) -> ProtocolState {
-        let front = self.timeline.front();
+        let front = self.timeline.exchanges.front();
         // The server waits for the body too, and for ever if the client has closed.
         let waits =
             side == Side::Client || self.cold.ending().fin_ns[Side::Client as usize].is_some();

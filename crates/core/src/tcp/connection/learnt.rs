@@ -16,7 +16,7 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
         by.senders[gap.sender as usize].note_waits_per_segment();
     }
     if owned_by(Cause::SendBuffer) {
-        by.timeline.revise(&Change::SendBuffer);
+        by.timeline.exchanges.revise(&Change::SendBuffer);
         count_continuation(&mut by.senders[gap.sender as usize], gap);
     }
     if let Some(blocked) = Blocked::of(gap, slices) {

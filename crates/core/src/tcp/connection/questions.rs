@@ -156,7 +156,7 @@ fn wait_for_ack(
         let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
         let (sender, frame) = (gap.sender, gap.next.frame);
         let (from, to) = (timed_out(ns), needless(ns));
-        by.timeline.revise(&Change::Slice { sender, frame, from, to });
+        by.timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
     }
     let mut gap = held.gap;
     gap.start_ns = gap.start_ns.max(by.timeline.cursor_ns.min(gap.end_ns));
@@ -174,6 +174,7 @@ fn wait_for_ack(
             trace.gap(&part, [needless(part.len_ns())].iter());
         }
     }
-    by.timeline.attribute(&slices, &gap, Some(held.end));
+    let open_ended = by.timeline.open_ended;
+    by.timeline.exchanges.attribute(&slices, &gap, Some(held.end), open_ended);
     move_cursor(by.timeline, by.senders, Side::Server, gap.end_ns);
 }

@@ -37,14 +37,14 @@ impl Connection {
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
         if continues && kind == Kind::New && to_ns - from_ns < KERNEL_SEND_NS {
-            self.timeline.attribute_plain(Owner::Bandwidth, to_ns - from_ns);
+            self.timeline.exchanges.attribute_plain(Owner::Bandwidth, from_ns, to_ns - from_ns);
             return false;
         }
         if continues
             && side == Side::Client
             && has_sent_only_early_data(&self.setup, &self.senders[Side::Client as usize])
         {
-            self.timeline.attribute_plain(Owner::Connect, to_ns - from_ns);
+            self.timeline.exchanges.attribute_plain(Owner::Connect, from_ns, to_ns - from_ns);
             return false;
         }
         let continues_response = continues && side == Side::Server;
@@ -59,7 +59,8 @@ impl Connection {
         gap.end_with(segment);
         if gap.turn == Turn::Continues {
             let Self { cold, senders, path, timeline, .. } = self;
-            let began = timeline.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
+            let began =
+                timeline.exchanges.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
             note_queue_delay(cold, &senders[side as usize], path, (side, began), to_ns);
         }
         let sender = &self.senders[side as usize];
@@ -77,7 +78,7 @@ impl Connection {
         if self.senders[side as usize].bulk.is_some()
             && self.senders[side as usize].infer_scale(gap)
         {
-            self.timeline.revise(&Change::OfferedWindow { sender: side });
+            self.timeline.exchanges.revise(&Change::OfferedWindow { sender: side });
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
             let arrives = is_beside_receiver(&self.setup, &self.path, side);
@@ -86,7 +87,7 @@ impl Connection {
             let sender = &mut self.senders[side as usize];
             doubt_rate(gap, start, sender, rtt_receiver_ns, (arrives, is_known));
         }
-        let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
+        let began = self.timeline.exchanges.front().filter(|_| continues).map(|it| it.began(side));
         let sender = &mut self.senders[side as usize];
         if sender.bulk.is_some() {
             sender.follow_pace(gap, start, began.map(|(position, _)| position));
@@ -103,7 +104,8 @@ impl Connection {
         let one_way = !self.senders[gap.sender.peer() as usize].seen();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
-            self.timeline.attribute_plain(Owner::Unknown, gap.len_ns());
+            let from_ns = self.timeline.cursor_ns;
+            self.timeline.exchanges.attribute_plain(Owner::Unknown, from_ns, gap.len_ns());
             return;
         }
         let mut slices = judge::judge(gap);
@@ -122,7 +124,7 @@ impl Connection {
         }
         self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
         if self.cold.trace().is_some() {
-            let waiting = self.timeline.waiting(gap);
+            let waiting = self.timeline.exchanges.waiting(gap, self.timeline.open_ended);
             if let Some(trace) = self.cold.trace_mut() {
                 match &waiting {
                     Some(waiting) => trace.gap(gap, waiting.iter()),
@@ -152,16 +154,17 @@ impl Connection {
         let is_known = self.framer.protocol() != Protocol::Turns;
         self.timeline.settle_client_pause(gap, &slices, sent, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
-        if self.timeline.is_ready() && gap.sender == Side::Client {
+        if self.timeline.exchanges.is_ready() && gap.sender == Side::Client {
             // Between the TLS handshake and the request, no exchange waits for the client.
-            self.timeline.rest(slices.remove(Cause::ClientThink));
+            self.timeline.exchanges.rest(slices.remove(Cause::ClientThink));
         }
-        self.timeline.attribute(&slices, gap, repaired);
+        let open_ended = self.timeline.open_ended;
+        self.timeline.exchanges.attribute(&slices, gap, repaired, open_ended);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
             for from in self.senders[gap.sender as usize].take_unread() {
                 let (sender, frame, to) = (gap.sender, gap.next.frame, reader(from.ns));
-                self.timeline.revise(&Change::Slice { sender, frame, from, to });
+                self.timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
             }
         } else {
             self.senders[gap.sender as usize].note_unread(gap, &slices);
@@ -172,9 +175,12 @@ impl Connection {
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         // Data that has all been sent and is being retransmitted has not arrived.
         let in_recovery = self.senders[Side::Server as usize].in_recovery();
-        let open =
-            self.timeline.front().is_some_and(|exchange| in_recovery || !exchange.is_complete());
-        let over = self.timeline.may_be_over() || self.timeline.is_ready();
+        let open = self
+            .timeline
+            .exchanges
+            .front()
+            .is_some_and(|exchange| in_recovery || !exchange.is_complete());
+        let over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
         if !open || over && !is_unfinished(&self.senders) {
             return;
         }

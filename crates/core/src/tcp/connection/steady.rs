@@ -261,7 +261,7 @@ impl Connection {
             }
             self.report_exchange(arrived, shared, sink);
             if self.steady.is_some() {
-                self.timeline.remove_request();
+                self.timeline.exchanges.remove_request();
                 self.cold.take_doubt();
             }
         }
@@ -285,7 +285,7 @@ impl Connection {
                     self.leave_with(Side::Server, segment, marks, &mut shared.silence);
                     let end = start + u64::from(segment.payload_len);
                     self.streams[Side::Server as usize].pass(end);
-                    self.timeline.touch(Sighting::of(Side::Server, segment));
+                    self.timeline.exchanges.touch(Sighting::of(Side::Server, segment));
                 }
             }
             _ => self.parse_message(Side::Server, start, segment, payload, shared),
@@ -394,7 +394,7 @@ impl Connection {
             self.knowledge().fill(Side::Server, ends_ns, false, &since, gap);
             gap.end_with(&segment);
             self.senders[Side::Server as usize].depart_alone(&segment);
-            self.timeline.wait(gap);
+            self.timeline.exchanges.wait(gap);
             if judge::may_be_timer(gap) {
                 let slices = judge::judge(gap);
                 note_doubt(&mut self.cold, &mut self.senders, &self.path, gap, &slices);

@@ -115,7 +115,7 @@ impl Connection {
             None => {}
         }
         self.streams[side as usize].pass(start + u64::from(segment.payload_len));
-        self.timeline.touch(Sighting::of(side, segment));
+        self.timeline.exchanges.touch(Sighting::of(side, segment));
     }
 
     /// Leaves the fast path: `segment`, which `side` sends, turned out not to be one whole message
