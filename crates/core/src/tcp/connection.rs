@@ -235,28 +235,8 @@ impl Connection {
         }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
-        let peer_number = self.senders[side.peer() as usize].number();
-        if self.senders[side as usize].packet(segment, peer_number) {
-            self.cold.faults_mut().duplicates += 1;
-            if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
-                self.setup.deny_arrival();
-            }
+        if !self.accept(side, segment) {
             return;
-        }
-        if side == Side::Server
-            && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
-            && segment.facts.has(SegmentFlags::RECEIVED)
-        {
-            self.setup.deny_arrival();
-        }
-        if side == Side::Client && self.setup.other_syn_acks() > 0 {
-            self.adopt_other_answer(segment);
-        }
-        if is_refused(&mut self.cold, &self.senders, side, segment) {
-            return;
-        }
-        if self.cold.ended().is_some_and(Ending::holds_reset) {
-            self.settle_reset(side, segment);
         }
         self.note_packet(side, segment);
         if !self.take_control(side, segment) {
@@ -264,8 +244,8 @@ impl Connection {
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let carrier = TimestampCarrier::of(segment, self.timeline.active == Some(side));
-        let clocked = self.senders[side as usize].bulk.is_some();
         if echoes && segment.payload_len == 0 {
+            let clocked = self.senders[side as usize].bulk.is_some();
             take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
         }
         if segment.flags.has(TcpFlags::ACK) {
@@ -277,6 +257,7 @@ impl Connection {
             if echoes {
                 // A sample is added after the silence is judged, so that it cannot change the path
                 // by which the silence is judged.
+                let clocked = self.senders[side as usize].bulk.is_some();
                 take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
             }
         } else {
@@ -292,6 +273,36 @@ impl Connection {
         if side == Side::Server && segment.payload_len > 0 {
             self.enter_fast_path(segment, shared);
         }
+    }
+
+    /// Returns whether `segment` of `side` is processed further: it is no second copy, and its receiver
+    /// accepts it.
+    #[inline]
+    fn accept(&mut self, side: Side, segment: &Segment) -> bool {
+        let peer_number = self.senders[side.peer() as usize].number();
+        if self.senders[side as usize].packet(segment, peer_number) {
+            self.cold.faults_mut().duplicates += 1;
+            if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
+                self.setup.deny_arrival();
+            }
+            return false;
+        }
+        if side == Side::Server
+            && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
+            && segment.facts.has(SegmentFlags::RECEIVED)
+        {
+            self.setup.deny_arrival();
+        }
+        if side == Side::Client && self.setup.other_syn_acks() > 0 {
+            self.adopt_other_answer(segment);
+        }
+        if is_refused(&mut self.cold, &self.senders, side, segment) {
+            return false;
+        }
+        if self.cold.ended().is_some_and(Ending::holds_reset) {
+            self.settle_reset(side, segment);
+        }
+        true
     }
 
     /// Returns `segment` with a time that never goes backward. If `clock_odd`, the capture's clock was

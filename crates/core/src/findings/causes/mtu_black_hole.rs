@@ -1,6 +1,6 @@
 //! Packets above a size are lost, and no ICMP error reports it (RFC 2923 §2.1).
 //!
-//! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/ending.rs`),
+//! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/finished.rs`),
 //! from the sizes of all segments of a direction ([`crate::tcp::Sender::has_mtu_black_hole`]): a
 //! single silence does not distinguish it from another loss.
 

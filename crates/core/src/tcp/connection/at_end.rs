@@ -271,3 +271,47 @@ impl Tail {
         gap
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the outcome of a connection without requests, of which the server `is_seen` or not.
+    fn outcome(ending: Ending, is_seen: bool, debt: Debt) -> Outcome {
+        let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
+        if is_seen {
+            senders[Side::Server as usize].packet(&Segment::default(), 0);
+        }
+        let (path, setup, timeline) = (Path::default(), Setup::default(), Timeline::new());
+        let framer = Framer::new(80, false);
+        let (senders, path, setup, timeline) = (&senders, &path, &setup, &timeline);
+        let (is_whole, lacks_acks, framer) = (true, false, &framer);
+        let at_end = AtEnd { senders, path, setup, framer, timeline, ending, is_whole, lacks_acks };
+        at_end.outcome(debt)
+    }
+
+    fn closed_by(side: Side) -> Ending {
+        let mut ending = Ending::default();
+        ending.take_fin(side, &Segment { time_ns: 5, ..Segment::default() }, 0);
+        ending
+    }
+
+    #[test]
+    fn who_closes_first_ends_the_exchange() {
+        let outcomes = Side::ALL.map(|side| outcome(closed_by(side), true, Debt::Response));
+        assert_eq!(outcomes, Side::ALL.map(|by| Outcome::Closed { by }));
+        assert_eq!(outcome(Ending::default(), true, Debt::Response), Outcome::Open);
+    }
+
+    #[test]
+    fn an_answer_of_a_side_that_was_not_captured_is_unseen() {
+        assert_eq!(outcome(closed_by(Side::Client), false, Debt::Response), Outcome::Unseen);
+    }
+
+    #[test]
+    fn a_goodbye_needs_no_answer() {
+        let of = |debt| outcome(closed_by(Side::Client), true, debt);
+        assert_eq!(of(Debt::Nothing(Rule::Goodbye)), Outcome::Answered);
+        assert_eq!(of(Debt::Unknown(Rule::Goodbye)), Outcome::Unclear);
+    }
+}

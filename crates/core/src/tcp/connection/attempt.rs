@@ -49,3 +49,43 @@ pub(super) fn attempt(
     exchange.ledger.add(Owner::Path, rtt_client_ns);
     Some(Box::new(exchange))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::FrameId;
+    use crate::wire::{Segment, TcpFlags};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn with_syns(times_ns: &[u64]) -> Setup {
+        let mut setup = Setup::default();
+        for &time_ns in times_ns {
+            let flags = TcpFlags(TcpFlags::SYN);
+            let frame = FrameId::new(0, time_ns);
+            setup.client(&Segment { time_ns, frame, flags, ..Segment::default() });
+        }
+        setup
+    }
+
+    #[test]
+    fn nothing_waits_behind_a_single_syn() {
+        assert!(attempt(&with_syns(&[SECOND_NS]), 0, None, 9 * SECOND_NS).is_none());
+    }
+
+    #[test]
+    fn a_repeated_syn_waits_for_its_answer() {
+        let setup = with_syns(&[SECOND_NS, 2 * SECOND_NS]);
+        let outcome = attempt(&setup, 0, None, 9 * SECOND_NS).map(|it| it.outcome);
+        assert_eq!(outcome, Some(Outcome::Unacknowledged));
+    }
+
+    #[test]
+    fn a_refused_syn_waits_until_the_rst() {
+        let mut setup = with_syns(&[SECOND_NS]);
+        setup.refused = true;
+        let exchange = attempt(&setup, 0, Some(3 * SECOND_NS), 9 * SECOND_NS);
+        let ended = exchange.map(|it| (it.outcome, it.end_ns));
+        assert_eq!(ended, Some((Outcome::Reset { by: Side::Server }, 3 * SECOND_NS)));
+    }
+}

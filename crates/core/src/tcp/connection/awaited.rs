@@ -175,3 +175,36 @@ impl Awaited<'_> {
             && self.senders[side as usize].timer_doubles()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `ask` with a connection on which nothing has begun, in the middle of which the capture
+    /// began if `mid_stream`; its server has sent data.
+    fn with<T>(mid_stream: bool, ask: impl Fn(Awaited<'_>) -> T) -> T {
+        let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
+        senders[Side::Server as usize].position(100);
+        let (path, setup, timeline) = (Path::default(), Setup::default(), Timeline::new());
+        let (framer, cold) = (Framer::new(80, mid_stream), Cold::default());
+        let (senders, path, setup, timeline) = (&senders, &path, &setup, &timeline);
+        let (framer, cold) = (&framer, &cold);
+        ask(Awaited { senders, path, setup, framer, timeline, cold, mid_stream })
+    }
+
+    #[test]
+    fn only_a_capture_from_the_middle_shows_messages_under_way() {
+        assert!(with(true, |it| it.may_be_under_way(Side::Server)));
+        assert!(!with(true, |it| it.may_be_under_way(Side::Client)));
+        assert!(!with(false, |it| it.may_be_under_way(Side::Server)));
+    }
+
+    #[test]
+    fn data_that_had_arrived_ends_no_silence() {
+        let repeated = Kind::Retransmission(crate::judge::Recovery::Timer);
+        let moves =
+            |kind, arrived| with(false, |it| it.moves_cursor(Side::Server, kind, arrived, 1));
+        assert!(moves(Kind::New, false) && moves(repeated, false));
+        assert!(!moves(repeated, true));
+    }
+}

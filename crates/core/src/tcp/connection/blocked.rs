@@ -99,3 +99,33 @@ pub(super) fn count_continuation(sender: &mut Sender, gap: &Gap) {
     let at_once = reached_ns + gap.trigger_tolerance_ns() >= gap.end_ns;
     bulk.continuations[usize::from(!(at_once && at_ns >= gap.start_ns))] += 1;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::connection::questions::tests::{Waiting, frame};
+
+    const NS: u64 = 40_000_000;
+
+    /// Returns the time of a full buffer after a segment that comes `apart_ns` after the partial one.
+    fn buffer_ns(apart_ns: u64) -> u64 {
+        let slice = Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, NS);
+        let mut waiting = Waiting::attributed_to(slice);
+        let mut gap = Gap { sender: Side::Server, end_ns: NS, ..Gap::default() };
+        gap.next.frame = frame();
+        let blocked = Some(Box::new(Blocked { slice, gap }));
+        let mut questions = Questions { blocked, ..Questions::default() };
+        let last = &mut waiting.senders[Side::Server as usize].last;
+        (last.frame, last.time_ns) = (frame(), NS);
+        let full = Segment { time_ns: NS + apart_ns, payload_len: 60_000, ..Segment::default() };
+        questions.settle_blocked(Side::Server, &full, waiting.settling());
+        assert!(questions.blocked.is_none());
+        waiting.ns_of(Owner::SendBuffer)
+    }
+
+    #[test]
+    fn full_segments_directly_behind_a_partial_one_were_written_after_the_ack() {
+        assert_eq!(buffer_ns(1_000), NS);
+        assert_eq!(buffer_ns(NS), 0);
+    }
+}

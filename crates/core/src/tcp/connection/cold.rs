@@ -260,3 +260,25 @@ impl Cold {
         self.get_mut()?.trace.as_deref_mut()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_about_nothing_allocate_nothing() {
+        let mut cold = Cold::default();
+        cold.set_doubt(None);
+        assert!(cold.take_doubt().is_none() && !cold.is_gap_open() && !cold.is_over());
+        assert!(cold.get().is_none());
+    }
+
+    #[test]
+    fn a_fault_of_the_capture_is_not_quiet() {
+        let mut cold = Cold::default();
+        cold.get_or_create();
+        assert!(cold.get().is_some_and(|cold| cold.is_quiet_except(|_| false)));
+        cold.faults_mut().truncated += 1;
+        assert!(cold.get().is_some_and(|cold| !cold.is_quiet_except(|_| false)));
+    }
+}

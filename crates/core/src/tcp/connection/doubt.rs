@@ -269,3 +269,49 @@ pub(super) fn note_doubt(
     let clock_set = cold.clock_was_set();
     cold.set_doubt(Doubted::of(gap, slices, sender, path, clock_set));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Owner;
+    use crate::tcp::connection::questions::tests::{Waiting, frame};
+
+    const NS: u64 = 300_000_000;
+
+    fn doubted(slice: Slice) -> Questions {
+        let doubted = Doubted { slice, unseen: true, ..Doubted::of_response(frame(), NS) };
+        Questions { doubted: Some(Box::new(doubted)), ..Questions::default() }
+    }
+
+    #[test]
+    fn data_that_has_arrived_was_not_lost() {
+        let mut waiting = Waiting::attributed_to(timed_out(NS));
+        let mut questions = doubted(timed_out(NS));
+        questions.arrived_unseen(Side::Server, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), 0);
+        assert_eq!(waiting.ns_of(Owner::Server), NS);
+        assert!(questions.doubted.is_none());
+    }
+
+    #[test]
+    fn a_doubt_about_one_side_is_not_settled_by_the_other() {
+        let mut waiting = Waiting::attributed_to(timed_out(NS));
+        let mut questions = doubted(timed_out(NS));
+        questions.arrived_unseen(Side::Client, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), NS);
+        assert!(questions.doubted.is_some());
+    }
+
+    #[test]
+    fn a_repair_of_skipped_data_a_round_trip_later_shows_a_timeout() {
+        let mut waiting = Waiting::attributed_to(busy(Side::Server, NS));
+        let mut questions = doubted(busy(Side::Server, NS));
+        if let Some(doubted) = &mut questions.doubted {
+            doubted.skips = true;
+        }
+        waiting.senders[Side::Server as usize].last.frame = frame();
+        let repair = Segment { time_ns: 2 * NS, ..Segment::default() };
+        questions.settle_skipped(Side::Server, &repair, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), NS);
+    }
+}

@@ -44,6 +44,12 @@ impl Ending {
         self.fin[index].get_or_insert(Sighting::of(side, segment));
     }
 
+    /// Exchanges the FINs of both sides.
+    pub(super) fn swap_fins(&mut self) {
+        self.fin_ns.swap(0, 1);
+        self.fin.swap(0, 1);
+    }
+
     /// Time at which the client closed, ns.
     pub(super) fn client_closed_ns(&self) -> Option<u64> {
         self.fin_ns[Side::Client as usize]

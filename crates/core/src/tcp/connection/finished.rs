@@ -354,3 +354,34 @@ impl Connection {
         sink.exchange(self, exchange);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_get_their_names_before_they_are_counted() {
+        let position =
+            |decides: &str| AT_EXCHANGE_END.iter().position(|(it, ..)| it.contains(decides));
+        assert!(position("only if its timer doubles") < position("a common cause"));
+        assert!(position("a common cause") < position("limited the sender"));
+        assert_eq!(position("a repair took"), Some(AT_EXCHANGE_END.len() - 1));
+    }
+
+    #[test]
+    fn an_exchange_without_causes_is_left_as_it_is() {
+        let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
+        let (setup, path, mut cold) = (Setup::default(), Path::default(), Cold::default());
+        let mut exchange = Exchange { end_ns: 9, ..Exchange::default() };
+        let finished = Finished {
+            senders: &mut senders,
+            setup: &setup,
+            path: &path,
+            cold: &mut cold,
+            mid_stream: false,
+        };
+        settle(&mut exchange, finished);
+        assert_eq!(exchange.ledger.of(Owner::Unknown), 0);
+        assert!(exchange.chains.is_empty() && cold.get().is_none());
+    }
+}

@@ -91,3 +91,36 @@ fn refused_by(setup: &mut Setup, cold: &mut Cold, error: &Sighting) {
     setup.refused = true;
     cold.ending_mut().reset.get_or_insert(*error);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(kind: IcmpErrorKind, about: Side, about_syn: bool, count: u64) -> IcmpReport {
+        let (seen, reporter) = (Sighting::default(), Endpoint::default());
+        IcmpReport { kind, reporter, seen, last: seen, about, about_syn, mtu: 0, count }
+    }
+
+    #[test]
+    fn a_packet_that_is_too_big_is_not_rejected() {
+        let rejects = |kind| report(kind, Side::Server, false, 1).rejects(Side::Server);
+        assert!(rejects(IcmpErrorKind::Prohibited));
+        assert!(!rejects(IcmpErrorKind::PacketTooBig { mtu: 1_400 }));
+    }
+
+    #[test]
+    fn an_attempt_is_refused_if_each_syn_was_answered_by_an_error() {
+        let is_refused = |syns, count, is_probe| {
+            let mut setup = Setup::default();
+            setup.syns = syns;
+            let mut cold = Cold::default();
+            let report = report(IcmpErrorKind::Prohibited, Side::Client, true, count);
+            cold.get_or_create().icmp_report = Some(Box::new(report));
+            settle_refusal(&mut setup, &mut cold, &Sender::of(Side::Server), is_probe);
+            setup.refused && cold.is_over()
+        };
+        assert!(is_refused(2, 2, false));
+        assert!(!is_refused(3, 2, false));
+        assert!(!is_refused(2, 2, true));
+    }
+}

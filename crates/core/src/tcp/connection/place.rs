@@ -72,3 +72,34 @@ pub(super) fn is_awaited_here(
     };
     end > sender.una_seen() && !sender.is_sacked(start) && is_due()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path whose client lies 80 ms away; the server's host is at the vantage.
+    fn at_server() -> (Setup, Path) {
+        let mut path = Path::default();
+        path.sample(Side::Client, 80_000_000);
+        path.sample(Side::Server, 30_000);
+        let mut setup = Setup::default();
+        setup.confirmed = true;
+        (setup, path)
+    }
+
+    #[test]
+    fn what_the_client_sends_has_arrived_at_the_server() {
+        let (setup, path) = at_server();
+        assert!(is_beside_receiver(&setup, &path, Side::Client));
+        assert!(!is_beside_receiver(&setup, &path, Side::Server));
+        assert!(is_beside_sender(&setup, &path, Side::Server));
+        assert!(!is_beside_sender(&setup, &path, Side::Client));
+    }
+
+    #[test]
+    fn an_incomplete_handshake_does_not_show_the_place() {
+        let (setup, path) = (Setup::default(), at_server().1);
+        assert!(!arrives(&setup, &path, Side::Client));
+        assert!(!is_beside_sender(&setup, &path, Side::Server));
+    }
+}

@@ -178,3 +178,64 @@ fn wait_for_ack(
     by.timeline.exchanges.attribute(&slices, &gap, Some(held.end), open_ended);
     move_cursor(by.timeline, by.senders, Side::Server, gap.end_ns);
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::app::Label;
+    use crate::capture::FrameId;
+
+    /// The frame that ends the silence of [`Waiting`].
+    pub fn frame() -> FrameId {
+        FrameId::new(0, 2)
+    }
+
+    /// A client that waits for its response; the server was silent until frame 2.
+    pub struct Waiting {
+        pub senders: [Sender; 2],
+        pub path: Path,
+        pub timeline: Timeline,
+    }
+
+    impl Waiting {
+        /// Creates one whose silence is attributed to `slice`.
+        pub fn attributed_to(slice: Slice) -> Self {
+            let mut timeline = Timeline::new();
+            let asked = Sighting { frame: FrameId::new(0, 1), time_ns: 1, ..Sighting::default() };
+            timeline.ask(asked, [1; 2], &Label::default());
+            let next = Sighting { frame: frame(), time_ns: 1 + slice.ns, ..asked };
+            let gap = Gap::between(Side::Server, asked.time_ns, next.time_ns, asked, next);
+            let mut slices = Slices::new(slice.ns);
+            slices.take(slice);
+            timeline.exchanges.attribute(&slices, &gap, None, false);
+            let senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
+            Self { senders, path: Path::default(), timeline }
+        }
+
+        pub fn settling(&mut self) -> Settling<'_> {
+            let Self { senders, path, timeline } = self;
+            Settling { senders, path, timeline }
+        }
+
+        /// Time of the exchange that belongs to `owner`, ns.
+        pub fn ns_of(&self, owner: Owner) -> u64 {
+            self.timeline.exchanges.front().map_or(0, |exchange| exchange.ledger.of(owner))
+        }
+    }
+
+    #[test]
+    fn nothing_is_open_at_first() {
+        let questions = Questions::default();
+        assert!(!questions.is_gap_open() && questions.are_settled_except(|_| false));
+    }
+
+    #[test]
+    fn a_known_doubt_is_no_reason_to_wait() {
+        let mut questions = Questions::default();
+        questions.doubted = Some(Box::new(Doubted::of_response(frame(), 5)));
+        assert!(questions.is_gap_open());
+        assert!(questions.are_settled_except(|_| true) && !questions.are_settled_except(|_| false));
+        questions.begin_again();
+        assert!(!questions.is_gap_open());
+    }
+}

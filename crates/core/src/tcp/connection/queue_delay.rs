@@ -33,3 +33,15 @@ pub(super) fn note_queue_delay(
     let queue_delay = cold.get_or_create().queue_delay.get_or_insert_default();
     queue_delay[side as usize].note(at_ns, queue_ns);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_without_a_queue_records_nothing() {
+        let (mut cold, sender) = (Cold::default(), Sender::of(Side::Server));
+        note_queue_delay(&mut cold, &sender, &Path::default(), (Side::Server, 0), 5);
+        assert!(cold.get().is_none() && cold.queue_delay_bytes() == 0);
+    }
+}

@@ -131,3 +131,46 @@ pub(super) fn check_clock(senders: &mut [Sender; 2], side: Side, now_ns: u64) {
         senders.iter_mut().for_each(Sender::clock_stepped);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Cause;
+    use crate::tcp::connection::questions::tests::{Waiting, frame};
+
+    const NS: u64 = 20_000_000;
+
+    fn queued(queued_ns: u64) -> (Waiting, Questions) {
+        let slice = Slice::of(Owner::Queueing, Cause::Bufferbloat, NS);
+        let queued = Queued {
+            sender: Side::Server,
+            frame: frame(),
+            slice,
+            queued_ns,
+            time_ns: NS,
+            heard_before: 0,
+            is_heard: false,
+            is_own: false,
+        };
+        let queued = Some(Box::new(queued));
+        (Waiting::attributed_to(slice), Questions { queued, ..Questions::default() })
+    }
+
+    #[test]
+    fn the_same_delay_of_both_sides_is_a_step_of_the_clock() {
+        let (mut waiting, mut questions) = queued(CLOCK_STEP_SAME_NS);
+        let heard = Segment { time_ns: NS, ..Segment::default() };
+        questions.settle_queued(Side::Client, &heard, waiting.settling());
+        assert_eq!((waiting.ns_of(Owner::Queueing), waiting.ns_of(Owner::Unknown)), (0, NS));
+        assert!(questions.queued.is_none());
+    }
+
+    #[test]
+    fn a_delay_of_one_side_only_stays_a_queue() {
+        let (mut waiting, mut questions) = queued(50 * CLOCK_STEP_SAME_NS);
+        let heard = Segment { time_ns: NS, ..Segment::default() };
+        questions.settle_queued(Side::Client, &heard, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::Queueing), NS);
+        assert!(questions.queued.is_some_and(|queued| queued.is_heard));
+    }
+}

@@ -53,12 +53,10 @@ impl Connection {
         }
         let Some(sender_side) = sender_side(payload) else { return };
         self.roles = Roles::Shown;
-        if sender_side != side {
-            self.swap_roles();
+        if sender_side == side {
+            return;
         }
-    }
-
-    fn swap_roles(&mut self) {
+        // Client and server are the other way round: what was found before is dropped.
         self.client_is_high = !self.client_is_high;
         self.senders.swap(0, 1);
         self.streams.swap(0, 1);
@@ -72,8 +70,7 @@ impl Connection {
             echoes.swap();
         }
         if let Some(ending) = &mut cold.ending {
-            ending.fin_ns.swap(0, 1);
-            ending.fin.swap(0, 1);
+            ending.swap_fins();
         }
         cold.kept.clear();
         cold.questions.begin_again();

@@ -418,3 +418,26 @@ fn is_plain(segment: &Segment) -> bool {
         && segment.window > 0
         && segment.facts.0 & ODD_FACTS == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_small_whole_segment_with_a_window_is_plain() {
+        let plain = Segment {
+            flags: TcpFlags(PLAIN),
+            payload_len: 80,
+            captured_len: 80,
+            window: 500,
+            ..Segment::default()
+        };
+        assert!(is_plain(&plain));
+        assert!(!is_plain(&Segment { captured_len: 60, ..plain }));
+        assert!(!is_plain(&Segment { window: 0, ..plain }));
+        assert!(!is_plain(&Segment { sack_count: 1, ..plain }));
+        assert!(!is_plain(&Segment { flags: TcpFlags(PLAIN | TcpFlags::FIN), ..plain }));
+        let facts = SegmentFlags(SegmentFlags::CLOCK_SET);
+        assert!(!is_plain(&Segment { facts, ..plain }));
+    }
+}

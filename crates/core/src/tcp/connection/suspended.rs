@@ -294,3 +294,71 @@ impl Questions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A retransmission of the server, which ended a gap at 300 ms.
+    fn suspended() -> Suspended {
+        let mut gap = Gap { sender: Side::Server, end_ns: 300 * MS, ..Gap::default() };
+        gap.next.frame = FrameId::new(0, 7);
+        Suspended { gap, end: 1_000, stamp: Stamp::default() }
+    }
+
+    fn open() -> Questions {
+        Questions { suspended: Some(Box::new(suspended())), ..Questions::default() }
+    }
+
+    /// A path whose round trip to the client takes 20 ms.
+    fn path() -> Path {
+        let mut path = Path::default();
+        path.sample(Side::Client, 20 * MS);
+        path
+    }
+
+    fn at(time_ns: u64) -> Segment {
+        Segment { time_ns, ..Segment::default() }
+    }
+
+    #[test]
+    fn a_dsack_or_an_early_ack_shows_that_a_retransmission_was_needless() {
+        let server = Sender::of(Side::Server);
+        let needed = |ack: &Segment, dsack| {
+            let held = Suspended { end: 0, ..suspended() };
+            held.was_needed(&server, 20 * MS, ack, dsack)
+        };
+        assert_eq!(needed(&at(320 * MS), true), Some(false));
+        assert_eq!(needed(&at(305 * MS), false), Some(false));
+        assert_eq!(needed(&at(320 * MS), false), Some(true));
+        let unacknowledged = suspended().was_needed(&server, 20 * MS, &at(305 * MS), false);
+        assert_eq!(unacknowledged, None);
+    }
+
+    #[test]
+    fn more_retransmissions_at_once_leave_it_open() {
+        let repeated = Kind::Retransmission(Recovery::Timer);
+        let next = |time_ns, kind| open().settle_by_next(Side::Server, &at(time_ns), kind, &path());
+        assert!(next(310 * MS, repeated) == Next::Stays);
+        assert!(next(330 * MS, repeated) == Next::Counts);
+        assert!(next(310 * MS, Kind::New) == Next::Counts);
+    }
+
+    #[test]
+    fn new_data_of_the_peer_shows_that_the_first_transmission_had_arrived() {
+        let mut questions = open();
+        let next = questions.settle_by_next(Side::Client, &at(310 * MS), Kind::New, &path());
+        assert!(next == Next::Nothing && questions.suspended.is_none());
+    }
+
+    #[test]
+    fn a_capture_that_ends_with_a_retransmission_does_not_judge_it() {
+        let mut questions = open();
+        questions.drop_last(FrameId::new(0, 6));
+        assert!(questions.suspended.is_some());
+        questions.drop_last(FrameId::new(0, 7));
+        assert!(questions.suspended.is_none());
+    }
+}
