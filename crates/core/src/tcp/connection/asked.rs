@@ -6,6 +6,7 @@ use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap};
 use crate::model::Cause;
 use crate::tcp::connection::Connection;
+use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{StreamProgress, Timeline};
@@ -52,17 +53,19 @@ pub(super) fn passed(sender: &Sender) -> StreamProgress {
     StreamProgress { sent: sender.nxt, acked: sender.una_seen() }
 }
 
-/// Processes unreadable data of the client, sent at a time when it may have the whole response.
-/// Returns whether the data overlaps the response.
+/// Processes data of the client at `now_ns`, sent at a time when it may have the whole response. Returns
+/// whether the data is unreadable and overlaps the response.
 pub(super) fn request_overlaps(
     timeline: &mut Timeline,
+    framer: &Framer,
     server: &Sender,
-    segment: &Segment,
-    rtt_ns: u64,
+    path: &Path,
+    now_ns: u64,
 ) -> bool {
-    let last_ns = server.last.time_ns;
-    !timeline.overlap.is_undecided()
-        && timeline.request_overlaps(segment.time_ns, passed(server), last_ns, rtt_ns)
+    let (last_ns, rtt_ns) = (server.last.time_ns, path.rtt_ns(Side::Server));
+    is_unreadable(framer)
+        && !timeline.overlap.is_undecided()
+        && timeline.request_overlaps(now_ns, passed(server), last_ns, rtt_ns)
 }
 
 /// Returns whether the client, which is about to send, has sent nothing but its only SYN, which

@@ -74,6 +74,23 @@ impl AtEnd<'_> {
         !has_begun && !self.senders[Side::Server as usize].seen()
     }
 
+    /// Returns whether a RST of `side` cuts off an upload. The client may lose the response by it, because
+    /// its host discards that (RFC 9112 §9.6).
+    pub(super) fn is_upload_cut_by(&self, side: Side) -> bool {
+        side == Side::Server && self.timeline.exchanges.all_answered() && owes_request(self.framer)
+    }
+
+    /// Returns whether the exchange in progress was over when `side` sent its RST. A client that has all
+    /// data of a server that may send no more loses nothing by its RST.
+    pub(super) fn was_over_before_reset_of(&self, side: Side) -> bool {
+        let server = &self.senders[Side::Server as usize];
+        let has_all = side == Side::Client && server.una_seen() >= server.nxt;
+        let has_fin = self.ending.fin_ns.iter().any(Option::is_some);
+        let closed = has_all && self.ending.fin_ns[Side::Server as usize].is_some();
+        let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
+        closed || may_be_over && (has_fin || has_all || !is_unfinished(self.senders))
+    }
+
     /// Returns what the server owes for the client's last message, when a side closes or the capture
     /// ends.
     pub(super) fn debt(&self, is_one_way: bool) -> Debt {

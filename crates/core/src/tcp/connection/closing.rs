@@ -5,7 +5,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::model::{Outcome, Sighting};
 use crate::tcp::connection::Connection;
-use crate::tcp::connection::at_end::{AtEnd, is_unfinished, owes_request};
+use crate::tcp::connection::at_end::AtEnd;
 use crate::tcp::connection::attempt::attempt;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::icmp::settle_refusal;
@@ -158,20 +158,8 @@ impl Connection {
         }
         if self.timeline.exchanges.front().is_some() {
             apply_pending_acks(&mut self.senders, &self.path, reset.time_ns);
-            let has_fin = self.cold.ending().fin_ns.iter().any(Option::is_some);
-            // A client that has all data of a server that may send no more loses nothing by its
-            // RST.
-            let server = &self.senders[Side::Server as usize];
-            let has_all = side == Side::Client && server.una_seen() >= server.nxt;
-            let closed = has_all && self.cold.ending().fin_ns[Side::Server as usize].is_some();
-            let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
-            // If a client is reset during an upload, it may lose the response, because its host
-            // discards it (RFC 9112 §9.6).
-            let cut = side == Side::Server
-                && self.timeline.exchanges.all_answered()
-                && owes_request(&self.framer);
-            let over = !cut
-                && (closed || may_be_over && (has_fin || has_all || !is_unfinished(&self.senders)));
+            let cut = self.at_end().is_upload_cut_by(side);
+            let over = !cut && self.at_end().was_over_before_reset_of(side);
             if cut {
                 self.timeline.reopen_response();
             }
@@ -189,6 +177,7 @@ impl Connection {
                 }
             } else if !over && !self.server_closed_early {
                 // A side that had closed no longer waits.
+                let server = &self.senders[Side::Server as usize];
                 let left = self.cold.ending().gave_up_ns(Side::Server, server, server.nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
@@ -235,12 +224,12 @@ impl Connection {
         if self.timeline.exchanges.front().is_some() {
             self.end_in_progress();
         }
-        let is_probe = self.view().sends_probes();
+        let is_probe = self.cold.icmp_report().is_some() && self.view().sends_probes();
         let Self { setup, cold, senders, .. } = self;
         settle_refusal(setup, cold, &senders[Side::Server as usize], is_probe);
         let reset_ns = self.cold.ending().reset.map(|reset| reset.time_ns);
         let attempt = attempt(&self.setup, rtt_client_ns, reset_ns, self.last.time_ns);
-        if let Some(exchange) = attempt.filter(|_| !is_probe) {
+        if let Some(exchange) = attempt.filter(|_| !self.view().sends_probes()) {
             self.setup.claimed = true;
             self.timeline.done.push_back(exchange);
         }

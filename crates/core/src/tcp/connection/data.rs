@@ -341,10 +341,9 @@ impl Connection {
         self.timeline.request_began = false;
         let before = (self.timeline.cursor_ns, self.timeline.active);
         let overlaps = ended.overlaps_request
-            || maybe_idle && data.is_new_of(Side::Client) && is_unreadable(&self.framer) && {
-                let server = &self.senders[Side::Server as usize];
-                let rtt_ns = self.path.rtt_ns(Side::Server);
-                request_overlaps(&mut self.timeline, server, segment, rtt_ns)
+            || maybe_idle && data.is_new_of(Side::Client) && {
+                let Self { timeline, framer, senders: [_, server], path, .. } = self;
+                request_overlaps(timeline, framer, server, path, segment.time_ns)
             };
         if ended.is_awaited {
             move_cursor(&mut self.timeline, &mut self.senders, side, segment.time_ns);

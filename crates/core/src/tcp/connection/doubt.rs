@@ -199,17 +199,19 @@ pub(super) fn more_queued(sender: &Sender, path: &Path, side: Side, continues: b
     continues && sender.has_unsent() && sender.number() == 0 && !path.ends_here(side)
 }
 
-/// Decides whether the measured rate is only the pace of a `sender` that the receiver's window or
-/// its own buffer limits. The path was then busy for as long as the round trip to the receiver
+/// Decides whether the measured rate is only the pace of a sender that the receiver's window or its
+/// own buffer limits. The path was then busy for as long as the round trip to the receiver
 /// shows. If the vantage is at the receiver, where all data `arrives`, the sender's clock shows what
 /// sets the pace. The window is known from its beginning if `is_known`.
 pub(super) fn doubt_rate(
     gap: &mut Gap,
     start: u64,
-    sender: &mut Sender,
-    rtt_receiver_ns: u64,
+    senders: &mut [Sender; 2],
+    path: &Path,
     (arrives, is_known): (bool, bool),
 ) {
+    let sender = &mut senders[gap.sender as usize];
+    let rtt_receiver_ns = path.rtt_ns(gap.sender.peer());
     if arrives {
         gap.pace.by_limit = sender.is_spaced_by_sender();
         return;

@@ -6,6 +6,7 @@ use crate::capture::FrameId;
 use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Owner, Slice, Slices};
+use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::is_pure_ack;
 use crate::tcp::connection::questions::{Questions, Settling};
 use crate::tcp::exchange::Change;
@@ -36,7 +37,7 @@ pub(super) struct Queued {
 impl Queued {
     /// Returns what is kept of the response that ended `gap`, if its timestamp shows that it was
     /// queued.
-    pub fn of(gap: &Gap, slices: &Slices, senders: &[Sender; 2]) -> Option<Self> {
+    fn of(gap: &Gap, slices: &Slices, senders: &[Sender; 2]) -> Option<Self> {
         let queued_ns = senders[gap.sender as usize].queued_ns();
         if gap.turn == Turn::Continues || queued_ns < QUEUE_DELAY_MIN_NS {
             return None;
@@ -115,6 +116,13 @@ impl Questions {
         if !*stays && is_at_once {
             queued.deny(timeline);
         }
+    }
+}
+
+/// Keeps the response that ended `gap`, if its timestamp shows that it was queued.
+pub(super) fn note_queued(cold: &mut Cold, senders: &[Sender; 2], gap: &Gap, slices: &Slices) {
+    if let Some(queued) = Queued::of(gap, slices, senders) {
+        cold.get_or_create().questions.queued = Some(Box::new(queued));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::tcp::connection::learnt::learn;
 use crate::tcp::connection::place::is_beside_receiver;
 use crate::tcp::connection::questions::Settling;
 use crate::tcp::connection::queue_delay::note_queue_delay;
-use crate::tcp::connection::queued::{Queued, check_clock};
+use crate::tcp::connection::queued::{check_clock, note_queued};
 use crate::tcp::exchange::Change;
 use crate::tcp::sender::{Kind, Sender, SinceDeparture};
 use crate::tcp::thresholds::KERNEL_SEND_NS;
@@ -81,11 +81,9 @@ impl Connection {
             self.timeline.exchanges.revise(&Change::OfferedWindow { sender: side });
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
-            let arrives = is_beside_receiver(&self.setup, &self.path, side);
             let is_known = self.setup.confirmed && !self.mid_stream;
-            let rtt_receiver_ns = self.path.rtt_ns(side.peer());
-            let sender = &mut self.senders[side as usize];
-            doubt_rate(gap, start, sender, rtt_receiver_ns, (arrives, is_known));
+            let arrives = is_beside_receiver(&self.setup, &self.path, side);
+            doubt_rate(gap, start, &mut self.senders, &self.path, (arrives, is_known));
         }
         let began = self.timeline.exchanges.front().filter(|_| continues).map(|it| it.began(side));
         let sender = &mut self.senders[side as usize];
@@ -133,9 +131,7 @@ impl Connection {
             }
         }
         note_doubt(&mut self.cold, &mut self.senders, &self.path, gap, &slices);
-        if let Some(queued) = Queued::of(gap, &slices, &self.senders) {
-            self.cold.get_or_create().questions.queued = Some(Box::new(queued));
-        }
+        note_queued(&mut self.cold, &self.senders, gap, &slices);
         let causes = slices.causes();
         // A gap that ends a turn without any obstacle shows nothing more about its sender.
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
