@@ -188,17 +188,12 @@ impl Connection {
                 let waited_for = if waited { Side::Server } else { side };
                 self.accrue_to(waited_for, left.unwrap_or(reset.time_ns), reset);
             }
-            let position = self.senders[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-            self.timeline.settle_pauses(
-                self.cold.ending().first_close_ns(),
-                rtt_client_ns,
-                position,
-                Debt::Response,
-            );
-            let leg_ns =
-                self.cold.ending().last_leg_ns(rtt_client_ns, self.timeline.exchanges.front());
-            self.timeline.close(leg_ns, outcome);
+            let Self { timeline, cold, senders, .. } = self;
+            let position = senders[Side::Server as usize].nxt;
+            settle_pauses(timeline, &cold.ending(), position, rtt_client_ns);
+            let leg_ns = cold.ending().last_leg_ns(rtt_client_ns, timeline.exchanges.front());
+            timeline.close(leg_ns, outcome);
         }
     }
 
@@ -284,14 +279,9 @@ impl Connection {
             && self.cold.ending().fin[Side::Client as usize].is_none()
             && self.senders[Side::Server as usize].started()
             && outcome == Outcome::Open;
-        let position = self.senders[Side::Server as usize].nxt;
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        self.timeline.settle_pauses(
-            self.cold.ending().first_close_ns(),
-            rtt_client_ns,
-            position,
-            Debt::Response,
-        );
+        let position = self.senders[Side::Server as usize].nxt;
+        settle_pauses(&mut self.timeline, &self.cold.ending(), position, rtt_client_ns);
         self.timeline.close(rtt_client_ns, outcome);
     }
 }
@@ -314,6 +304,11 @@ fn drop_message_before_fin(
         let asks_at_once = timeline.asks_at_once();
         timeline.exchanges.drop_message_before_fin(last_bytes.into(), positions, asks_at_once);
     }
+}
+
+/// Decides about the pauses of a server whose stream is at `position`, once the connection ends.
+fn settle_pauses(timeline: &mut Timeline, ending: &Ending, position: u64, rtt_client_ns: u64) {
+    timeline.settle_pauses(ending.first_close_ns(), rtt_client_ns, position, Debt::Response);
 }
 
 /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed

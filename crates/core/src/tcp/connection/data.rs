@@ -17,6 +17,7 @@ use crate::tcp::pause::Saved;
 use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::tcp::timeline::Timeline;
+use crate::tcp::trace::Trace;
 use crate::wire::{Segment, TcpFlags};
 
 /// A segment with payload, with its position in the stream of its sender.
@@ -362,11 +363,7 @@ impl Connection {
         });
         self.timeline.overlap.end();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
-            let slices = judge::judge(&gap);
-            if let Some(trace) = self.cold.trace_mut() {
-                trace.gap(&gap, slices.iter());
-            }
-            self.timeline.exchanges.hold(&gap, &slices);
+            hold(&mut self.timeline, self.cold.trace_mut(), &gap);
         }
         if unsolicited && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
             // The data is a greeting, for which the client may have waited.
@@ -393,4 +390,13 @@ impl Connection {
         }
         self.timeline.exchanges.touch(Sighting::of(side, segment));
     }
+}
+
+/// Attributes `gap` to the request that began in the last push, which was held for that long.
+fn hold(timeline: &mut Timeline, trace: Option<&mut Trace>, gap: &Gap) {
+    let slices = judge::judge(gap);
+    if let Some(trace) = trace {
+        trace.gap(gap, slices.iter());
+    }
+    timeline.exchanges.hold(gap, &slices);
 }

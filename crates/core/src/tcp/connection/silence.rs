@@ -2,17 +2,18 @@
 
 use crate::app::{Protocol, Side};
 use crate::judge::{self, Gap, Recovery, Turn};
-use crate::model::{Cause, Owner, Sighting, Slice};
+use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::asked::has_sent_only_early_data;
 use crate::tcp::connection::at_end::is_unfinished;
+use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::{doubt_rate, note_doubt};
 use crate::tcp::connection::learnt::learn;
 use crate::tcp::connection::place::is_beside_receiver;
 use crate::tcp::connection::questions::Settling;
 use crate::tcp::connection::queue_delay::note_queue_delay;
 use crate::tcp::connection::queued::{check_clock, note_queued};
-use crate::tcp::exchange::Change;
+use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::sender::{Kind, Sender, SinceDeparture};
 use crate::tcp::thresholds::KERNEL_SEND_NS;
 use crate::tcp::timeline::Timeline;
@@ -85,14 +86,8 @@ impl Connection {
             let arrives = is_beside_receiver(&self.setup, &self.path, side);
             doubt_rate(gap, start, &mut self.senders, &self.path, (arrives, is_known));
         }
-        let began = self.timeline.exchanges.front().filter(|_| continues).map(|it| it.began(side));
         let sender = &mut self.senders[side as usize];
-        if sender.bulk.is_some() {
-            sender.follow_pace(gap, start, began.map(|(position, _)| position));
-        }
-        if continues {
-            sender.follow_pieces(gap, start, began);
-        }
+        follow(sender, gap, start, self.timeline.exchanges.front().filter(|_| continues));
         true
     }
 
@@ -121,15 +116,7 @@ impl Connection {
             slices.make_unknown(Cause::ServerThink);
         }
         self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
-        if self.cold.trace().is_some() {
-            let waiting = self.timeline.exchanges.waiting(gap, self.timeline.open_ended);
-            if let Some(trace) = self.cold.trace_mut() {
-                match &waiting {
-                    Some(waiting) => trace.gap(gap, waiting.iter()),
-                    None => trace.gap(gap, slices.iter()),
-                }
-            }
-        }
+        record(&mut self.cold, &self.timeline, gap, &slices);
         note_doubt(&mut self.cold, &mut self.senders, &self.path, gap, &slices);
         note_queued(&mut self.cold, &self.senders, gap, &slices);
         let causes = slices.causes();
@@ -156,15 +143,8 @@ impl Connection {
         }
         let open_ended = self.timeline.open_ended;
         self.timeline.exchanges.attribute(&slices, gap, repaired, open_ended);
-        if causes & 1 << Cause::ZeroWindow as u64 != 0 {
-            let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
-            for from in self.senders[gap.sender as usize].take_unread() {
-                let (sender, frame, to) = (gap.sender, gap.next.frame, reader(from.ns));
-                self.timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
-            }
-        } else {
-            self.senders[gap.sender as usize].note_unread(gap, &slices);
-        }
+        let sender = &mut self.senders[gap.sender as usize];
+        attribute_to_reader(&mut self.timeline, sender, gap, &slices);
     }
 
     /// Attributes the time up to an end without data (a RST or the last probe).
@@ -225,5 +205,39 @@ pub(super) fn move_cursor(
     timeline.active = Some(side);
     if let Some(bulk) = &mut senders[side as usize].bulk {
         bulk.pipe.mark();
+    }
+}
+
+/// Follows by `gap` the pace of a sender and the pieces in which it writes; `message` is the exchange of
+/// the message that it continues at position `start`.
+fn follow(sender: &mut Sender, gap: &mut Gap, start: u64, message: Option<&Exchange>) {
+    let began = message.map(|it| it.began(gap.sender));
+    if sender.bulk.is_some() {
+        sender.follow_pace(gap, start, began.map(|(position, _)| position));
+    }
+    if message.is_some() {
+        sender.follow_pieces(gap, start, began);
+    }
+}
+
+/// Adds `gap` to the recording, if there is one.
+fn record(cold: &mut Cold, timeline: &Timeline, gap: &Gap, slices: &Slices) {
+    let Some(trace) = cold.trace_mut() else { return };
+    match timeline.exchanges.waiting(gap, timeline.open_ended) {
+        Some(waiting) => trace.gap(gap, waiting.iter()),
+        None => trace.gap(gap, slices.iter()),
+    }
+}
+
+/// Attributes waits to the reader if its window was closed in `gap`: those before it in which it did not
+/// read. Otherwise keeps the wait until that is known.
+fn attribute_to_reader(timeline: &mut Timeline, sender: &mut Sender, gap: &Gap, slices: &Slices) {
+    if slices.causes() & 1 << Cause::ZeroWindow as u64 == 0 {
+        return sender.note_unread(gap, slices);
+    }
+    for from in sender.take_unread() {
+        let to = Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, from.ns);
+        let (sender, frame) = (gap.sender, gap.next.frame);
+        timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
     }
 }
