@@ -69,12 +69,12 @@ fn is_pure_ack(segment: &Segment) -> bool {
 /// before SND.UNA.
 fn is_window_probe(sender: &mut Sender, segment: &Segment) -> bool {
     let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-    if !sender.is_troubled() || !sender.started() || segment.flags.0 & control != 0 {
+    if !sender.is_troubled() || !sender.space.started() || segment.flags.0 & control != 0 {
         return false;
     }
-    let position = sender.position(segment.seq);
-    let closed = sender.closed() || sender.offered_nothing();
-    position < sender.nxt && position + 1 == sender.una_seen() && closed
+    let position = sender.space.position(segment.seq);
+    let closed = sender.history().window.is_closed_or_zero(&sender.space);
+    position < sender.space.nxt && position + 1 == sender.space.una_seen() && closed
 }
 
 /// One TCP connection.
@@ -279,7 +279,7 @@ impl Connection {
     /// accepts it.
     #[inline]
     fn accept(&mut self, side: Side, segment: &Segment) -> bool {
-        let peer_number = self.senders[side.peer() as usize].number();
+        let peer_number = self.senders[side.peer() as usize].packets.last.ip_id;
         if self.senders[side as usize].packet(segment, peer_number) {
             self.cold.faults_mut().duplicates += 1;
             if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
@@ -341,7 +341,7 @@ impl Connection {
     #[inline]
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
-        if self.senders[side as usize].take_late() {
+        if self.senders[side as usize].packets.ids.take_late() {
             self.with_questions(|it, by| it.settle_late(side, segment.ip_id, by));
         }
         if self.cold.questions().is_some_and(|it| it.queued.is_some()) {
@@ -392,17 +392,20 @@ impl Connection {
                 let (_, _, feed) = self.feed(side, segment, shared);
                 feed.begin_mid_message(side, first_ns);
             }
-            self.senders[side as usize].since_mut().probed(side, segment);
+            self.senders[side as usize].since.stored_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            if self.cold.is_gap_open() && self.senders[side as usize].is_keep_alive(segment) {
+            if self.cold.is_gap_open() && self.senders[side as usize].space.is_keep_alive(segment) {
                 self.with_questions(|it, _| it.stop_counting_acks(side));
             }
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {
                 let server = &self.senders[Side::Server as usize];
                 let begins = server.in_order();
-                if !self.timeline.has_begun() && !self.mid_stream && server.unseen_bytes() > 0 {
+                if !self.timeline.has_begun()
+                    && !self.mid_stream
+                    && server.history().holes.bytes() > 0
+                {
                     let (_, _, feed) = self.feed(Side::Server, segment, shared);
                     feed.await_greeting(begins);
                 }

@@ -31,8 +31,8 @@ pub(super) fn is_refused(
     segment: &Segment,
 ) -> bool {
     let has_ack = segment.flags.has(TcpFlags::ACK);
-    let ahead = senders[side as usize].is_ahead(segment.seq)
-        || has_ack && senders[side.peer() as usize].is_ahead(segment.ack);
+    let ahead = senders[side as usize].space.is_ahead(segment.seq)
+        || has_ack && senders[side.peer() as usize].space.is_ahead(segment.ack);
     ahead && !segment.flags.has(TcpFlags::SYN) && refuse(cold, senders, side, segment)
 }
 
@@ -40,10 +40,12 @@ pub(super) fn is_refused(
 #[inline(never)]
 fn refuse(cold: &mut Cold, senders: &[Sender; 2], side: Side, segment: &Segment) -> bool {
     let [own, peer] = [side, side.peer()].map(|side| &senders[side as usize]);
-    let (start, acked) = (own.position_of(segment.seq), peer.position_of(segment.ack));
+    let (start, acked) = (own.space.position_of(segment.seq), peer.space.position_of(segment.ack));
     let is_beyond = |sender: &Sender, position: u64| {
-        let widest = sender.nxt.max(sender.una_seen()) + WINDOW_MAX_BYTES;
-        sender.started() && position > sender.edge_seen().unwrap_or(widest).min(widest)
+        let widest = sender.space.nxt.max(sender.space.una_seen()) + WINDOW_MAX_BYTES;
+        let has_acked = sender.una_seen_ns > 0;
+        let edge = sender.space.edge_seen(sender.sizes.smss()).filter(|_| has_acked);
+        sender.space.started() && position > edge.unwrap_or(widest).min(widest)
     };
     let beyond = is_beyond(own, start);
     let has_ack = segment.flags.has(TcpFlags::ACK);

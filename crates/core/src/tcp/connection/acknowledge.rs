@@ -21,27 +21,27 @@ impl Connection {
     /// Processes the ACK in `segment` for data of the peer of `side`.
     pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
-        if !self.senders[peer].started() {
+        if !self.senders[peer].space.started() {
             if !self.mid_stream || !segment.closes_window() {
                 return;
             }
             // A sender that faces a closed window sends nothing that would show its sequence
             // number.
-            self.senders[peer].position(segment.ack);
+            self.senders[peer].space.position(segment.ack);
         }
-        if self.cold.is_gap_open() && self.senders[peer].acked_again(segment) {
+        if self.cold.is_gap_open() && self.senders[peer].space.acked_again(segment) {
             self.with_questions(|it, by| it.settle_by_second_ack(side, segment.time_ns, by));
         }
         let dsacks = self.senders[peer].history().counts.dsacks;
-        let (una, last_ns) = (self.senders[peer].una_seen(), self.senders[peer].last.time_ns);
-        let una_ns = self.senders[peer].una_seen_ns();
+        let (una, last_ns) = (self.senders[peer].space.una_seen(), self.senders[peer].last.time_ns);
+        let una_ns = self.senders[peer].una_seen_ns;
         let near = if self.senders[peer].bulk.is_some() {
             near(&self.senders, &self.path, side, self.mid_stream)
         } else {
             Near::Neither
         };
         let sample = take_ack(&mut self.senders, side, segment, near);
-        let una_now = self.senders[peer].una_seen();
+        let una_now = self.senders[peer].space.una_seen();
         if let Some(rtt_ns) = sample.filter(|rtt_ns| self.cold.is_timed(segment, *rtt_ns)) {
             let is_forgotten = !self.path.is_known(side) && self.cold.faults().reversed > 0;
             let covered = una_now.saturating_sub(una);
@@ -52,8 +52,8 @@ impl Connection {
         if !self.pure_acks && !is_pure_ack(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
             let covered = una_now - una;
-            let is_overdue =
-                waited_ns > ACK_WITHIN_NS || covered > FEW_SEGMENTS * self.senders[peer].smss();
+            let is_overdue = waited_ns > ACK_WITHIN_NS
+                || covered > FEW_SEGMENTS * self.senders[peer].sizes.smss();
             if last_ns > 0 && covered > 0 && is_overdue {
                 self.cold.faults_mut().missing_acks += 1;
             }
@@ -81,8 +81,8 @@ impl Connection {
     #[inline(never)]
     fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
         self.cold.faults_mut().missing_bytes += bytes;
-        self.senders.iter_mut().for_each(|sender| sender.since_mut().excuse_missing());
-        self.senders[sender as usize].since_mut().has_sent_unseen = true;
+        self.senders.iter_mut().for_each(|sender| sender.since.stored_mut().excuse_missing());
+        self.senders[sender as usize].since.stored_mut().has_sent_unseen = true;
         let position = self.senders[sender as usize].in_order();
         let (streams, early, mut feed) = self.feed(sender, segment, shared);
         let stream = &mut streams[sender as usize];
@@ -126,7 +126,7 @@ impl Retiring<'_> {
         let server = &self.senders[Side::Server as usize];
         let overtaken_ns = server.history().holes.filled_late_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
-        let timed = !covers_unseen && server.shows_arrival(is_pure_ack(segment));
+        let timed = !covers_unseen && server.habits.shows_arrival(is_pure_ack(segment));
         let server = &mut self.senders[Side::Server as usize];
         let (late_ns, ahead_ns) = queued_to_client(server, self.path, (arrived_ns, una_ns), timed);
         let bulk = self.senders[Side::Server as usize].bulk.as_mut();
@@ -162,8 +162,8 @@ fn sample_path(
     }
     // All data in flight was sent together with the timed data.
     let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / ALIKE_PART;
-    let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
-    let at_once = covered + under_way >= 2 * sent.smss() && !sent.history().losses.occurred;
+    let under_way = if together { sent.space.nxt.saturating_sub(sent.space.una_seen()) } else { 0 };
+    let at_once = covered + under_way >= 2 * sent.sizes.smss() && !sent.history().losses.occurred;
     path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
 }
 
@@ -187,7 +187,7 @@ fn queued_to_client(
     }
     sender.apply_arrived_acks(ack_ns, rtt_server_ns, rtt_client_ns);
     let unknown_ns = if timed { ack_ns } else { 0 };
-    let first_ns = sender.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
+    let first_ns = sender.since.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
     let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
     if timed && late_ns > DELAYED_ACK_MAX_NS {
         return (late_ns - DELAYED_ACK_NS, ahead_ns);
@@ -205,6 +205,6 @@ fn queued_to_client(
 /// Returns whether the `client` is still sending its request, as `segment` shows, and has more of it
 /// to send. If the response came early, that may cost the client the response (RFC 9112 §9.6).
 fn still_uploads(framer: &Framer, client: &Sender, segment: &Segment) -> bool {
-    let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
+    let sends = segment.payload_len > 0 || client.space.una_seen() < client.space.nxt;
     sends && owes_request(framer)
 }

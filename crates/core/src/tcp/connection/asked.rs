@@ -29,7 +29,7 @@ impl Connection {
         // Data that the server sent meanwhile had not yet reached the client.
         let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
         let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;
-        let small = u64::from(segment.payload_len) < client.smss();
+        let small = u64::from(segment.payload_len) < client.sizes.smss();
         if !late || !unanswered || !small {
             return None;
         }
@@ -50,7 +50,7 @@ impl Connection {
 
 /// Returns how far the stream of `sender` has come.
 pub(super) fn passed(sender: &Sender) -> StreamProgress {
-    StreamProgress { sent: sender.nxt, acked: sender.una_seen() }
+    StreamProgress { sent: sender.space.nxt, acked: sender.space.una_seen() }
 }
 
 /// Processes data of the client at `now_ns`, sent at a time when it may have the whole response. Returns

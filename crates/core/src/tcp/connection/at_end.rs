@@ -33,9 +33,12 @@ pub struct AtEnd<'a> {
 
 /// Returns whether data is unacknowledged or has to wait for a window.
 pub(super) fn is_unfinished(senders: &[Sender; 2]) -> bool {
-    let unacked =
-        |sender: &Sender| sender.una_seen() < sender.nxt.min(sender.fin().unwrap_or(u64::MAX));
-    senders.iter().any(|sender| unacked(sender) || sender.was_window_closed())
+    let unacked = |sender: &Sender| {
+        sender.space.una_seen() < sender.space.nxt.min(sender.space.fin().unwrap_or(u64::MAX))
+    };
+    let was_closed =
+        |sender: &Sender| sender.history().window.is_closed() || sender.since.was_window_closed();
+    senders.iter().any(|sender| unacked(sender) || was_closed(sender))
 }
 
 /// Returns whether the client has not yet sent all of its request.
@@ -71,7 +74,7 @@ impl AtEnd<'_> {
     pub(super) fn lacks_answers(&self) -> bool {
         let has_begun =
             self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
-        !has_begun && !self.senders[Side::Server as usize].seen()
+        !has_begun && !self.senders[Side::Server as usize].volume.has_packets()
     }
 
     /// Returns whether a RST of `side` cuts off an upload. The client may lose the response by it, because
@@ -84,7 +87,7 @@ impl AtEnd<'_> {
     /// data of a server that may send no more loses nothing by its RST.
     pub(super) fn was_over_before_reset_of(&self, side: Side) -> bool {
         let server = &self.senders[Side::Server as usize];
-        let has_all = side == Side::Client && server.una_seen() >= server.nxt;
+        let has_all = side == Side::Client && server.space.una_seen() >= server.space.nxt;
         let has_fin = self.ending.fin_ns.iter().any(Option::is_some);
         let closed = has_all && self.ending.fin_ns[Side::Server as usize].is_some();
         let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
@@ -112,8 +115,8 @@ impl AtEnd<'_> {
         self.closes_behind_message()
             && self.ending.closed_first(self.senders) == Some(Side::Client)
             && self.ending.fin_ns[Side::Server as usize].is_some()
-            && client.una_seen() >= client.nxt
-            && server.unseen_bytes() == 0
+            && client.space.una_seen() >= client.space.nxt
+            && server.history().holes.bytes() == 0
             && self.timeline.exchanges.is_unanswered()
     }
 
@@ -141,15 +144,18 @@ impl AtEnd<'_> {
         let waits =
             self.timeline.exchanges.front().is_some_and(|it| it.asks() && !it.response_seen);
         let has_closed = self.ending.fin_ns[Side::Server as usize].is_some();
-        let is_watched = self.senders[Side::Server as usize].seen();
-        let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
+        let is_watched = self.senders[Side::Server as usize].volume.has_packets();
+        let client = &self.senders[Side::Client as usize];
+        let tail = client.history().losses.tail_from(client.space.una_seen())?;
         (waits && !has_closed && is_watched).then_some(tail)
     }
 
     /// Returns whether the absence of an answer in the capture shows that none was sent: it contains
     /// packets of both sides, without holes, and no filter removed the ACKs.
     pub fn shows_silence(&self) -> bool {
-        self.is_whole && self.senders.iter().all(Sender::seen) && !self.lacks_acks
+        self.is_whole
+            && self.senders.iter().all(|sender| sender.volume.has_packets())
+            && !self.lacks_acks
     }
 
     /// Returns whether the server has received the ClientHello with which `exchange` begins, and has
@@ -157,9 +163,9 @@ impl AtEnd<'_> {
     pub fn awaits_server_hello(&self, exchange: &Exchange) -> bool {
         let [client, server] = self.senders;
         self.is_in_handshake(exchange)
-            && server.nxt <= exchange.began_at[Side::Server as usize]
-            && client.nxt > exchange.began_at[Side::Client as usize]
-            && client.una_seen() >= client.nxt
+            && server.space.nxt <= exchange.began_at[Side::Server as usize]
+            && client.space.nxt > exchange.began_at[Side::Client as usize]
+            && client.space.una_seen() >= client.space.nxt
             && self.shows_silence()
     }
 
@@ -187,7 +193,7 @@ impl AtEnd<'_> {
         let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
         let times = [
             Some(self.senders[side as usize].last.time_ns),
-            Some(self.senders[side.peer() as usize].una_seen_ns()),
+            Some(self.senders[side.peer() as usize].una_seen_ns),
             self.ending.fin_ns[side as usize],
             reset.map(|reset| reset.time_ns),
             set_up,
@@ -202,8 +208,8 @@ impl AtEnd<'_> {
         let server = &self.senders[Side::Server as usize];
         client_ns.is_none()
             && server_ns == Some(segment.time_ns)
-            && server.fin() == Some(server.nxt)
-            && server.unseen_bytes() == 0
+            && server.space.fin() == Some(server.space.nxt)
+            && server.history().holes.bytes() == 0
             && self.framer.ends_with_connection()
     }
 
@@ -219,7 +225,7 @@ impl AtEnd<'_> {
         self.framer.protocol() == Protocol::Turns
             && answered > 0
             && was_received
-            && client.una_seen() >= client.nxt
+            && client.space.una_seen() >= client.space.nxt
             && fin_ns.saturating_sub(closed_ns) < rtt_ns + STREAM_PAUSE_MIN_NS
     }
 
@@ -256,14 +262,18 @@ impl AtEnd<'_> {
         let front = self.timeline.exchanges.front();
         let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
         is_begun
-            && server.is_awaited_before_hole()
+            && server.history().holes.are_awaited_at(server.space.una_seen())
             && now_ns >= server.last.time_ns + RTO_INITIAL_NS
     }
 
     /// Returns whether the client waits for a part of the server's flight that was lost before the
     /// vantage.
     pub(super) fn awaits_repair_of_handshake(&self, exchange: &Exchange) -> bool {
-        exchange.in_handshake && self.senders[Side::Server as usize].is_awaited_before_hole()
+        exchange.in_handshake
+            && self.senders[Side::Server as usize]
+                .history()
+                .holes
+                .are_awaited_at(self.senders[Side::Server as usize].space.una_seen())
     }
 
     /// Returns the data of a request that was never acknowledged, and the last frame up to which the

@@ -31,7 +31,8 @@ impl Awaited<'_> {
     #[inline]
     pub fn moves_cursor(self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
         // A response that an ACK overtook is still a response.
-        if kind == Kind::Reordered && self.senders[side as usize].continues_at(start) {
+        let sender = &self.senders[side as usize];
+        if kind == Kind::Reordered && sender.history().holes.continues_at(start, sender.space.nxt) {
             return true;
         }
         if arrived && matches!(kind, Kind::Retransmission(_)) {
@@ -49,7 +50,7 @@ impl Awaited<'_> {
     /// the response: nothing waits for that.
     fn repairs_after_close(self, side: Side, kind: Kind, start: u64) -> bool {
         let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
-        let noticed_ns = self.senders[side as usize].noticed_ns(start);
+        let noticed_ns = self.senders[side as usize].history().holes.noticed_ns(start);
         side == Side::Server
             && matches!(kind, Kind::Fill(_))
             && self.timeline.active == Some(Side::Server)
@@ -67,7 +68,7 @@ impl Awaited<'_> {
             && kind == Kind::New
             && self.timeline.exchanges.all_asked()
             && ends_are_known
-            && self.senders[Side::Server as usize].seen()
+            && self.senders[Side::Server as usize].volume.has_packets()
             && self.cold.faults().missing_bytes == 0
             && !has_sent_only_early_data(self.setup, &self.senders[Side::Client as usize])
     }
@@ -102,7 +103,7 @@ impl Awaited<'_> {
     /// newest request: it has acknowledged nothing of that, and the data came sooner than a round
     /// trip after it. The data belongs to an earlier message.
     pub fn precedes_request(self, segment: &Segment) -> bool {
-        let acked = self.senders[Side::Client as usize].una_seen();
+        let acked = self.senders[Side::Client as usize].space.una_seen();
         let rtt_ns = self.path.known_rtt_ns(Side::Server);
         is_unreadable(self.framer)
             && self.timeline.exchanges.asked_at().is_some_and(|(position, at_ns)| {
@@ -137,7 +138,7 @@ impl Awaited<'_> {
         let client = &self.senders[Side::Client as usize];
         let began =
             self.timeline.exchanges.front().map_or(0, |it| it.began_at[Side::Client as usize]);
-        client.una_seen() > began || client.nxt <= began
+        client.space.una_seen() > began || client.space.nxt <= began
     }
 
     /// Returns whether data of the server after a pause is no response: the protocol shows that, or
@@ -152,14 +153,14 @@ impl Awaited<'_> {
     /// Returns whether data of `side` may continue a message whose beginning was not captured.
     #[inline]
     pub fn may_be_under_way(self, side: Side) -> bool {
-        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].started()
+        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].space.started()
     }
 
     /// Returns whether `segment` is part of a response whose request was not captured: a full
     /// segment is; a single small one may be unsolicited.
     pub fn may_continue_response(self, side: Side, segment: &Segment) -> bool {
         side == Side::Server
-            && u64::from(segment.payload_len) >= self.senders[side as usize].smss()
+            && u64::from(segment.payload_len) >= self.senders[side as usize].sizes.smss()
             && self.may_be_under_way(side)
     }
 
@@ -172,7 +173,7 @@ impl Awaited<'_> {
         !self.timeline.exchanges.accrues()
             && !ends
             && self.may_be_under_way(side)
-            && self.senders[side as usize].timer_doubles()
+            && self.senders[side as usize].history().losses.repeating.doubles
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
     /// began if `mid_stream`; its server has sent data.
     fn with<T>(mid_stream: bool, ask: impl Fn(Awaited<'_>) -> T) -> T {
         let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
-        senders[Side::Server as usize].position(100);
+        senders[Side::Server as usize].space.position(100);
         let (path, setup, timeline) = (Path::default(), Setup::default(), Timeline::new());
         let (framer, cold) = (Framer::new(80, mid_stream), Cold::default());
         let (senders, path, setup, timeline) = (&senders, &path, &setup, &timeline);

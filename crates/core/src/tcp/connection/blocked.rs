@@ -51,7 +51,7 @@ impl Questions {
         let sender = &mut by.senders[side as usize];
         let apart_ns = segment.time_ns.saturating_sub(sender.last.time_ns);
         let goes_on = sender.last.frame == gap.next.frame
-            && u64::from(segment.payload_len) >= sender.smss()
+            && u64::from(segment.payload_len) >= sender.sizes.smss()
             && apart_ns <= gap.len_ns() / AT_ONCE_PART;
         if !goes_on {
             return;
@@ -77,7 +77,7 @@ pub(super) fn take_ack(
     segment: &Segment,
     near: Near,
 ) -> Option<u64> {
-    let tsval = senders[side as usize].stamp_echoed(segment);
+    let tsval = senders[side as usize].space.stamp_echoed(segment);
     let (sample, peer_data_ns) = senders[side.peer() as usize].acked(segment, near, tsval);
     if peer_data_ns > 0
         && let Some(bulk) = &mut senders[side as usize].bulk

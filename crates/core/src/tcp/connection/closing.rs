@@ -39,13 +39,13 @@ impl Connection {
     /// Processes the FIN in `segment`.
     #[inline(never)]
     pub(super) fn take_fin(&mut self, side: Side, segment: &Segment) {
-        let acks = self.senders[side.peer() as usize].una_seen();
+        let acks = self.senders[side.peer() as usize].space.una_seen();
         self.cold.ending_mut().take_fin(side, segment, acks);
         let sender = &mut self.senders[side as usize];
-        let position = sender.position(segment.seq) + u64::from(segment.payload_len);
-        sender.finish(position);
+        let position = sender.space.position(segment.seq) + u64::from(segment.payload_len);
+        sender.space.finish(position);
         // A FIN that the client has acknowledged tells it nothing new.
-        let is_repeated = sender.una_seen() > position;
+        let is_repeated = sender.space.una_seen() > position;
         if side == Side::Server && !is_repeated {
             self.take_server_fin(segment);
         }
@@ -93,7 +93,7 @@ impl Connection {
         {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
-            let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
+            let comes = self.senders[Side::Server as usize].history().holes.bytes() > 0;
             let left = self.cold.ending().fin[Side::Client as usize].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
             self.accrue_to(self.at_end().waited_for(), end.time_ns, end);
@@ -104,11 +104,11 @@ impl Connection {
     /// Processes the first RST, which `side` sends.
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let sender = &self.senders[side as usize];
-        let is_known = sender.started() && (self.setup.is_established() || self.mid_stream);
+        let is_known = sender.space.started() && (self.setup.is_established() || self.mid_stream);
         let is_awaited = self.timeline.exchanges.front().is_some();
         let held = is_known.then(|| HeldReset::of(segment, sender, is_awaited)).flatten();
         let last_data = last_data(&self.senders, segment.frame);
-        self.cold.ending_mut().take_reset(side, segment, sender.ttl(), last_data, held);
+        self.cold.ending_mut().take_reset(side, segment, sender.packets.last.ttl, last_data, held);
         if held.is_none_or(|held| !held.is_awaited) {
             self.end_by_reset();
         }
@@ -178,7 +178,7 @@ impl Connection {
             } else if !over && !self.server_closed_early {
                 // A side that had closed no longer waits.
                 let server = &self.senders[Side::Server as usize];
-                let left = self.cold.ending().gave_up_ns(Side::Server, server, server.nxt);
+                let left = self.cold.ending().gave_up_ns(Side::Server, server, server.space.nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
                 let waited = side == Side::Client
@@ -190,7 +190,7 @@ impl Connection {
             }
             let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
             let Self { timeline, cold, senders, .. } = self;
-            let position = senders[Side::Server as usize].nxt;
+            let position = senders[Side::Server as usize].space.nxt;
             settle_pauses(timeline, &cold.ending(), position, rtt_client_ns);
             let leg_ns = cold.ending().last_leg_ns(rtt_client_ns, timeline.exchanges.front());
             timeline.close(leg_ns, outcome);
@@ -241,12 +241,17 @@ impl Connection {
     /// Ends the exchange in progress at the end of the connection or capture.
     fn end_in_progress(&mut self) {
         apply_pending_acks(&mut self.senders, &self.path, self.last.time_ns);
-        let waiting = Side::ALL.into_iter().find(|&side| self.senders[side as usize].closed());
+        let waiting = Side::ALL
+            .into_iter()
+            .find(|&side| self.senders[side as usize].history().window.is_closed());
         if let Some(side) = waiting {
             self.accrue_to(side, self.last.time_ns, self.last);
         }
         // A client that closes has waited until then.
-        let cut_short = self.senders[Side::Server as usize].in_recovery();
+        let cut_short = self.senders[Side::Server as usize]
+            .history()
+            .losses
+            .is_repairing(self.senders[Side::Server as usize].space.una());
         let is_one_way = self.timeline.is_one_way(self.view().has_exchanged());
         let debt = self.at_end().debt(is_one_way);
         let unanswered = debt == Debt::Response
@@ -277,10 +282,10 @@ impl Connection {
             && !cut_short
             && self.timeline.exchanges.front().is_some_and(|exchange| exchange.request_seen)
             && self.cold.ending().fin[Side::Client as usize].is_none()
-            && self.senders[Side::Server as usize].started()
+            && self.senders[Side::Server as usize].space.started()
             && outcome == Outcome::Open;
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
-        let position = self.senders[Side::Server as usize].nxt;
+        let position = self.senders[Side::Server as usize].space.nxt;
         settle_pauses(&mut self.timeline, &self.cold.ending(), position, rtt_client_ns);
         self.timeline.close(rtt_client_ns, outcome);
     }
@@ -300,7 +305,7 @@ fn drop_message_before_fin(
     let at_once = server.last.time_ns < client.last.time_ns
         || fin_ns.saturating_sub(server.last.time_ns) < STREAM_PAUSE_MIN_NS;
     if protocol == Protocol::Tls && idle_ns >= STREAM_PAUSE_MIN_NS && at_once {
-        let (last_bytes, positions) = (client.last.len, [client.nxt, server.nxt]);
+        let (last_bytes, positions) = (client.last.len, [client.space.nxt, server.space.nxt]);
         let asks_at_once = timeline.asks_at_once();
         timeline.exchanges.drop_message_before_fin(last_bytes.into(), positions, asks_at_once);
     }
@@ -321,9 +326,9 @@ fn apply_pending_acks(senders: &mut [Sender; 2], path: &Path, now_ns: u64) {
             continue;
         }
         let mut since = SinceDeparture::default();
-        sender.take_since(&mut since);
+        sender.since.take(&mut since);
         sender.advance(&mut since, now_ns, rtts_ns, None);
-        sender.keep_since(since);
+        sender.since.store(since);
     }
 }
 

@@ -59,7 +59,8 @@ impl Data<'_> {
     fn begin_flight(&self, senders: &mut [Sender; 2], active: Option<Side>, is_beside: bool) {
         let side = self.side;
         if active == Some(side.peer()) {
-            senders[side.peer() as usize].end_message();
+            let peer = &mut senders[side.peer() as usize];
+            peer.habits.end_message(&peer.last);
         }
         let sender = &mut senders[side as usize];
         if active != Some(side)
@@ -67,8 +68,12 @@ impl Data<'_> {
         {
             bulk.rounds.restart();
         }
-        if self.is_new() && sender.bulk.is_some() && is_beside {
-            sender.note_distance(self.segment, self.base_ns);
+        let Sender { bulk, last, clock, sizes, .. } = sender;
+        if let Some(bulk) = bulk
+            && self.is_new()
+            && is_beside
+        {
+            bulk.note_distance(self.segment, last, clock, sizes.smss(), self.base_ns);
         }
     }
 
@@ -164,11 +169,15 @@ impl Connection {
         data.depart(&mut self.senders[side as usize], &since);
         let rests = ended.explained && self.awaited().has_rested(&shared.silence);
         let doubts = Doubts::about(&data, &ended, rests, &mut self.timeline, &self.framer);
-        if ended.explained && !self.attribute_silence(&data, doubts.maybe_idle, &shared.silence) {
-            return self.senders[side as usize].follow_rounds();
+        let is_settled =
+            !ended.explained || self.attribute_silence(&data, doubts.maybe_idle, &shared.silence);
+        let Sender { bulk, space, sizes, .. } = &mut self.senders[side as usize];
+        if let Some(bulk) = bulk {
+            bulk.follow_rounds(space, sizes.smss());
         }
-        self.senders[side as usize].follow_rounds();
-        self.read_content(&data, payload, (ended, doubts, held), shared);
+        if is_settled {
+            self.read_content(&data, payload, (ended, doubts, held), shared);
+        }
     }
 
     /// Finds the position of `segment` in the stream, after the ACKs in `since` that its sender
@@ -181,19 +190,21 @@ impl Connection {
     ) -> Data<'a> {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
-        self.senders[index].begin_behind_keep_alive(segment, self.mid_stream);
-        let start = self.senders[index].position(segment.seq.wrapping_add(syn));
+        let is_first = self.mid_stream && self.senders[index].volume.packets == 1;
+        self.senders[index].space.begin_behind_keep_alive(segment, is_first);
+        let start = self.senders[index].space.position(segment.seq.wrapping_add(syn));
         let end = start + u64::from(segment.payload_len);
         let base_ns = self.path.base_rtt_ns();
         let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        self.senders[index].take_since(since);
+        self.senders[index].since.take(since);
         let echoes = segment.echoes();
         self.senders[index].advance(since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
         if side == Side::Server && self.timeline.overlap.is_undecided() {
             let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
             self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
         }
-        if let Some(ago_ns) = self.senders[index].offered_ago_ns(end, segment.time_ns)
+        let sender = &self.senders[index];
+        if let Some(ago_ns) = sender.space.offered_ago_ns(&sender.pending, end, segment.time_ns)
             && !self.mid_stream
         {
             // ACKs reached the sender sooner than estimated.
@@ -204,9 +215,9 @@ impl Connection {
             let rtts_ns = (rtt_ns, self.path.rtt_ns(side.peer()));
             self.senders[index].advance(since, segment.time_ns, rtts_ns, segment.echoes());
         }
-        since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
+        since.peer_tsval = self.senders[side.peer() as usize].packets.last.tsval;
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
-        if start > self.senders[index].nxt {
+        if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.
             since.excuse_missing();
         }
@@ -214,7 +225,8 @@ impl Connection {
             && is_beside_sender(&self.setup, &self.path, side)
             && has_not_heard(&self.senders[index], (start, end), segment.time_ns);
         if deaf {
-            self.senders[index].unacknowledge(start);
+            self.senders[index].space.unacknowledge(start);
+            self.senders[index].history_mut().losses.unheard_from = start;
         }
         let arrived = match kind {
             Kind::Probe | Kind::Late => true,
@@ -237,13 +249,13 @@ impl Connection {
     /// the capture.
     fn follow_repetition(&mut self, data: &Data<'_>, shared: &mut Shared) {
         let &Data { side, segment, start, arrived, .. } = data;
+        let is_needed_by_timer = data.is_timer_repetition() && !arrived;
         if matches!(data.kind, Kind::Retransmission(_)) {
-            self.senders[side as usize].follow_tail(start, segment);
+            self.senders[side as usize].follow_repetition(start, segment, is_needed_by_timer);
         }
-        if !data.is_timer_repetition() || arrived {
+        if !is_needed_by_timer {
             return;
         }
-        self.senders[side as usize].follow_timer(start, segment);
         if self.awaited().repeats_unacknowledged_message(side, segment) {
             let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
             let (_, _, feed) = self.feed(side, segment, shared);

@@ -75,7 +75,8 @@ impl Ending {
     /// Returns whether both sides closed and both FINs are acknowledged, so that later segments
     /// have no effect.
     pub fn is_clean(&self, senders: &[Sender; 2]) -> bool {
-        let both = |sender: &Sender| sender.fin().is_some_and(|fin| sender.una_seen() > fin);
+        let both =
+            |sender: &Sender| sender.space.fin().is_some_and(|fin| sender.space.una_seen() > fin);
         self.reset.is_none() && senders.iter().all(both)
     }
 
@@ -96,7 +97,7 @@ impl Ending {
     /// only answers it.
     pub(super) fn closed_first(&self, senders: &[Sender; 2]) -> Option<Side> {
         let knew = |side: Side| {
-            let fin = senders[side.peer() as usize].fin();
+            let fin = senders[side.peer() as usize].space.fin();
             fin.is_some_and(|fin| self.fin_acks[side as usize] > fin)
         };
         match self.fin_ns {
@@ -109,7 +110,7 @@ impl Ending {
     /// Time at which the client closed, if data of `sender`, which `side` is, up to `end` had not
     /// reached it, ns. Nothing waits for a retransmission after that.
     pub(super) fn gave_up_ns(&self, side: Side, sender: &Sender, end: u64) -> Option<u64> {
-        let arrived = sender.una_seen() >= end;
+        let arrived = sender.space.una_seen() >= end;
         self.client_closed_ns().filter(|_| side == Side::Server && !arrived)
     }
 

@@ -106,7 +106,7 @@ pub(super) fn is_reversed(
     let syn_ns = if is_client { setup.syn_ack_first_ns() } else { setup.syn_first_ns() };
     let opens = segment.flags.has(TcpFlags::SYN) || is_client;
     let answers_syn = !setup.is_established() && opens && syn_ns == Some(last_ns);
-    let answers_data = peer.last.time_ns == last_ns && peer.is_first_acked_by(segment);
+    let answers_data = peer.last.time_ns == last_ns && peer.space.is_first_acked_by(segment);
     segment.flags.has(TcpFlags::ACK) && last_ns != raised_ns && (answers_syn || answers_data)
 }
 

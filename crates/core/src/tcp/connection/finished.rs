@@ -12,7 +12,7 @@ use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
 use crate::tcp::path::Path;
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
-use crate::tcp::sender::Sender;
+use crate::tcp::sender::{Sender, burst_opened_by};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
@@ -99,12 +99,12 @@ fn name_ignored_ack(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// whether the timer or the other side caused them, nor whether anything waited. A timer that doubles
 /// shows itself.
 fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    let one_way = it.senders.iter().any(|sender| !sender.seen());
+    let one_way = it.senders.iter().any(|sender| !sender.volume.has_packets());
     let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
     // A listener with a full queue may have ignored the first data of a connection, so that it
     // was not lost.
     let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
-    let proven = it.senders.iter().any(Sender::timer_doubles)
+    let proven = it.senders.iter().any(|it| it.history().losses.repeating.doubles)
         && timed_out_ns >= RTO_MIN_NS
         && (it.mid_stream || !is_first);
     if one_way && !proven {
@@ -140,7 +140,7 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
         exchange.revise(&Change::Renamed { sender: side, from, to });
     }
     // If the other side was not seen, nothing shows that smaller segments arrive.
-    let answered = it.senders[side.peer() as usize].seen();
+    let answered = it.senders[side.peer() as usize].volume.has_packets();
     let sender = &it.senders[side as usize];
     // The segments of a handshake are small ones that arrived.
     let small_ones_pass = !it.mid_stream || sender.sizes.acked_max() > 0;
@@ -191,7 +191,7 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     for side in Side::ALL {
-        if it.senders[side as usize].is_read_slowly() {
+        if it.senders[side as usize].history().window.is_read_slowly() {
             exchange.revise(&Change::Reader { sender: side });
         }
     }
@@ -210,7 +210,7 @@ fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
             exchange.revise(&Change::NoNagle { sender: side });
         }
         refute_ceiling(side, sender, it.path, exchange);
-        let bytes = sender.nxt.saturating_sub(exchange.began_at[side as usize]);
+        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side as usize]);
         exchange.subtract_opening(side, &opening(side, sender, it.path, exchange, bytes));
     }
 }
@@ -227,7 +227,7 @@ fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
     for side in Side::ALL {
         let sender = &mut it.senders[side as usize];
-        let bytes = exchange.sent_bytes(side, sender.nxt);
+        let bytes = exchange.sent_bytes(side, sender.space.nxt);
         sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
         exchange.attribute_to_rate(side, &opening(side, sender, it.path, exchange, bytes));
     }
@@ -239,7 +239,12 @@ fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes:
     let began = exchange.began_at[side as usize];
     Opening {
         bytes,
-        window: sender.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
+        window: burst_opened_by(
+            sender.sizes.smss(),
+            began.saturating_sub(ORIGIN),
+            bytes,
+            sender.bulk.as_deref(),
+        ),
         rtt_ns: path.base_rtt_ns(),
         rate: sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate()),
         paced: sender.bulk.as_ref().is_some_and(|bulk| bulk.pacer.is_pacing()),
@@ -259,7 +264,7 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
         return;
     }
     let began = exchange.began_at[side as usize];
-    let bytes = sender.nxt.saturating_sub(began.max(ORIGIN));
+    let bytes = sender.space.nxt.saturating_sub(began.max(ORIGIN));
     let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
     let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
     let segments = sender.history_mut().counts.take_fast();

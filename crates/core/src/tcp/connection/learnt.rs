@@ -13,7 +13,7 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
     let causes = slices.causes();
     let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
     if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-        by.senders[gap.sender as usize].note_waits_per_segment();
+        by.senders[gap.sender as usize].habits.note_waits_per_segment();
     }
     if owned_by(Cause::SendBuffer) {
         by.timeline.exchanges.revise(&Change::SendBuffer);
@@ -50,7 +50,10 @@ pub(super) fn learn(gap: &Gap, slices: &Slices, by: Settling<'_>, cold: &mut Col
     if judge::after_late_ack(gap) {
         sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
     }
-    sender.follow_waits(gap, owned_by(Cause::DelayedAck));
+    let waited = owned_by(Cause::DelayedAck);
+    if waited || sender.is_troubled() {
+        sender.history_mut().nagle.waits.follow(gap, waited);
+    }
     if owned_by(Cause::ReceiveWindow) {
         by.senders[gap.sender as usize].note_limiting_window(gap.window.bytes.unwrap_or(0));
     }

@@ -37,7 +37,7 @@ pub(super) fn near(senders: &[Sender; 2], path: &Path, side: Side, mid_stream: b
 /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
 /// `side` have not.
 fn is_directly_connected(senders: &[Sender; 2], side: Side) -> bool {
-    let [here, there] = [side, side.peer()].map(|end| senders[end as usize].ttl());
+    let [here, there] = [side, side.peer()].map(|end| senders[end as usize].packets.last.ttl);
     is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
 }
 
@@ -45,9 +45,10 @@ fn is_directly_connected(senders: &[Sender; 2], side: Side) -> bool {
 /// timer, though the peer's ACK of it passed long before: the host has dropped that segment behind
 /// the vantage, with the answer in it. Its timer would have stopped otherwise (RFC 6298 §5.2).
 pub(super) fn has_not_heard(sender: &Sender, (start, end): (u64, u64), now_ns: u64) -> bool {
-    let is_last = end == sender.nxt && end == sender.una_seen() && start < end;
-    let heard_ns = now_ns.saturating_sub(sender.una_seen_ns());
-    let is_still = sender.history().losses.unheard_from == start && sender.una_seen() == start;
+    let is_last = end == sender.space.nxt && end == sender.space.una_seen() && start < end;
+    let heard_ns = now_ns.saturating_sub(sender.una_seen_ns);
+    let is_still =
+        sender.history().losses.unheard_from == start && sender.space.una_seen() == start;
     is_last && heard_ns >= RTO_MIN_NS || is_still
 }
 
@@ -64,13 +65,15 @@ pub(super) fn is_awaited_here(
     rtt_ns: u64,
 ) -> bool {
     let is_due = || {
-        let first = sender.original(start.max(sender.una_seen()));
-        sender.nxt >= sender.una_seen() + 2 * sender.smss()
+        let first = sender.original(start.max(sender.space.una_seen()));
+        sender.space.nxt >= sender.space.una_seen() + 2 * sender.sizes.smss()
             || first.is_none_or(|it| now_ns.saturating_sub(it.time_ns) >= RTO_MIN_NS)
-            || sender.in_recovery()
+            || sender.history().losses.is_repairing(sender.space.una())
             || sender.is_loss_known(now_ns, rtt_ns)
     };
-    end > sender.una_seen() && !sender.is_sacked(start) && is_due()
+    end > sender.space.una_seen()
+        && !sender.history().losses.is_sacked(start, &sender.space)
+        && is_due()
 }
 
 #[cfg(test)]

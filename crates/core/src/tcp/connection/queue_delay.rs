@@ -18,7 +18,7 @@ pub(super) fn note_queue_delay(
     (side, began): (Side, u64),
     now_ns: u64,
 ) {
-    let ahead_ns = sender.queued_ns();
+    let ahead_ns = sender.clock.queued_ns();
     let (acked_ns, rtt_ns) = sender.clocked_ns().unwrap_or_default();
     let behind_ns = rtt_ns.saturating_sub(path.rtt_ns(side.peer()));
     let queue_ns = ahead_ns + behind_ns;
@@ -26,7 +26,7 @@ pub(super) fn note_queue_delay(
     if !known && !QueueDelay::begins(queue_ns, path.base_rtt_ns()) {
         return;
     }
-    if sender.nxt.saturating_sub(began) < INITIAL_WINDOW_BYTES {
+    if sender.space.nxt.saturating_sub(began) < INITIAL_WINDOW_BYTES {
         return;
     }
     let at_ns = if behind_ns > ahead_ns { acked_ns.saturating_sub(rtt_ns) } else { now_ns };

@@ -38,7 +38,7 @@ impl Queued {
     /// Returns what is kept of the response that ended `gap`, if its timestamp shows that it was
     /// queued.
     fn of(gap: &Gap, slices: &Slices, senders: &[Sender; 2]) -> Option<Self> {
-        let queued_ns = senders[gap.sender as usize].queued_ns();
+        let queued_ns = senders[gap.sender as usize].clock.queued_ns();
         if gap.turn == Turn::Continues || queued_ns < QUEUE_DELAY_MIN_NS {
             return None;
         }
@@ -50,7 +50,7 @@ impl Queued {
             slice,
             queued_ns,
             time_ns,
-            heard_before: senders[sender.peer() as usize].last_tsval(),
+            heard_before: senders[sender.peer() as usize].packets.last.tsval,
             is_heard: false,
             is_own: gap.flight.before > INITIAL_WINDOW_BYTES,
         })
@@ -69,7 +69,7 @@ impl Questions {
     #[cold]
     pub fn settle_queued(&mut self, side: Side, segment: &Segment, by: Settling<'_>) {
         let Some(queued) = self.queued.as_deref().copied() else { return };
-        let now_ns = by.senders[side as usize].queued_ns();
+        let now_ns = by.senders[side as usize].clock.queued_ns();
         if segment.time_ns.saturating_sub(queued.time_ns) >= queued.queued_ns {
             self.queued = None;
         }
@@ -133,9 +133,9 @@ pub(super) fn check_clock(senders: &mut [Sender; 2], side: Side, now_ns: u64) {
     let requester = &senders[side.peer() as usize];
     // If the request was repeated, the answer may be to its first copy.
     let once = requester.last.time_ns > 0 && !requester.is_troubled();
-    let answers = once && requester.una_seen() >= requester.nxt;
+    let answers = once && requester.space.una_seen() >= requester.space.nxt;
     let under_way_ns = now_ns.saturating_sub(requester.last.time_ns);
-    if answers && senders[side as usize].queued_ns() > under_way_ns {
+    if answers && senders[side as usize].clock.queued_ns() > under_way_ns {
         senders.iter_mut().for_each(Sender::clock_stepped);
     }
 }

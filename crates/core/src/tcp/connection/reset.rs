@@ -44,12 +44,12 @@ impl HeldReset {
     /// expect, or another TTL than its sender's packets. A host that does not know the connection
     /// takes the number from an ACK of its receiver (RFC 9293 §3.10.7.1).
     pub fn of(segment: &Segment, sender: &Sender, is_awaited: bool) -> Option<Self> {
-        let start = sender.position_of(segment.seq);
-        let next = sender.nxt.saturating_sub(segment.payload_len.into());
-        let after_fin = sender.fin().map(|fin| fin + 1);
-        let is_exact =
-            [sender.una_seen(), next, sender.nxt].contains(&start) || after_fin == Some(start);
-        let is_strange = sender.ttl() > 0 && sender.ttl() != segment.ttl;
+        let start = sender.space.position_of(segment.seq);
+        let next = sender.space.nxt.saturating_sub(segment.payload_len.into());
+        let after_fin = sender.space.fin().map(|fin| fin + 1);
+        let is_exact = [sender.space.una_seen(), next, sender.space.nxt].contains(&start)
+            || after_fin == Some(start);
+        let is_strange = sender.packets.last.ttl > 0 && sender.packets.last.ttl != segment.ttl;
         let has_data = segment.payload_len > 0;
         let is_doubtful = !is_exact || is_strange || has_data;
         is_doubtful.then_some(Self { next, is_exact, has_data, is_awaited })
@@ -85,9 +85,9 @@ impl HeldReset {
         sender: &Sender,
         path: &Path,
     ) -> bool {
-        let acked = sender.position_of(segment.ack);
-        let covers = acked > self.next && acked > sender.una_seen();
-        let challenges = !self.is_exact && is_pure_ack(segment) && acked == sender.una_seen();
+        let acked = sender.space.position_of(segment.ack);
+        let covers = acked > self.next && acked > sender.space.una_seen();
+        let challenges = !self.is_exact && is_pure_ack(segment) && acked == sender.space.una_seen();
         let receiver = reset.from.peer();
         let is_late = path.has_sample(receiver)
             && segment.payload_len > 0
@@ -154,7 +154,7 @@ mod tests {
     /// A server that has sent 100 bytes, all acknowledged.
     fn senders() -> [Sender; 2] {
         let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
-        let first = senders[Side::Server as usize].position(1_000);
+        let first = senders[Side::Server as usize].space.position(1_000);
         senders[Side::Server as usize].begin_data(first);
         senders
     }

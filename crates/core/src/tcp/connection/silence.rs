@@ -14,7 +14,7 @@ use crate::tcp::connection::questions::Settling;
 use crate::tcp::connection::queue_delay::note_queue_delay;
 use crate::tcp::connection::queued::{check_clock, note_queued};
 use crate::tcp::exchange::{Change, Exchange};
-use crate::tcp::sender::{Kind, Sender, SinceDeparture};
+use crate::tcp::sender::{Bulk, Kind, Sender, SinceDeparture};
 use crate::tcp::thresholds::KERNEL_SEND_NS;
 use crate::tcp::timeline::Timeline;
 use crate::wire::Segment;
@@ -76,9 +76,8 @@ impl Connection {
         if !self.setup.confirmed && side == Side::Client && repeats {
             self.setup.ignore_data(segment.time_ns);
         }
-        if self.senders[side as usize].bulk.is_some()
-            && self.senders[side as usize].infer_scale(gap)
-        {
+        let Sender { bulk, space, .. } = &mut self.senders[side as usize];
+        if bulk.as_mut().is_some_and(|bulk| bulk.infer_scale(space, gap)) {
             self.timeline.exchanges.revise(&Change::OfferedWindow { sender: side });
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
@@ -94,7 +93,7 @@ impl Connection {
     /// Judges a gap and attributes its slices. If the gap ended with a retransmission, that repairs
     /// data before `end`.
     pub(super) fn attribute(&mut self, gap: &Gap, end: u64) {
-        let one_way = !self.senders[gap.sender.peer() as usize].seen();
+        let one_way = !self.senders[gap.sender.peer() as usize].volume.has_packets();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
             let from_ns = self.timeline.cursor_ns;
@@ -115,7 +114,10 @@ impl Connection {
         if owes_reply {
             slices.make_unknown(Cause::ServerThink);
         }
-        self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
+        let sender = &mut self.senders[gap.sender as usize];
+        if sender.history().restarted.is_some() {
+            sender.history_mut().attribute_to_restart(gap, &mut slices);
+        }
         record(&mut self.cold, &self.timeline, gap, &slices);
         note_doubt(&mut self.cold, &mut self.senders, &self.path, gap, &slices);
         note_queued(&mut self.cold, &self.senders, gap, &slices);
@@ -129,11 +131,11 @@ impl Connection {
         let apart = gap.len_ns() > self.path.known_base_rtt_ns();
         if gap.sender == Side::Server && gap.turn == Turn::Continues && apart && !owes_reply {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-            let position = self.senders[Side::Server as usize].nxt - gap.next_len;
+            let position = self.senders[Side::Server as usize].space.nxt - gap.next_len;
             let own_ns = own.map(|slice| slice.ns).sum();
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
-        let sent = self.senders[Side::Client as usize].nxt;
+        let sent = self.senders[Side::Client as usize].space.nxt;
         let is_known = self.framer.protocol() != Protocol::Turns;
         self.timeline.settle_client_pause(gap, &slices, sent, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
@@ -150,7 +152,10 @@ impl Connection {
     /// Attributes the time up to an end without data (a RST or the last probe).
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         // Data that has all been sent and is being retransmitted has not arrived.
-        let in_recovery = self.senders[Side::Server as usize].in_recovery();
+        let in_recovery = self.senders[Side::Server as usize]
+            .history()
+            .losses
+            .is_repairing(self.senders[Side::Server as usize].space.una());
         let open = self
             .timeline
             .exchanges
@@ -162,12 +167,12 @@ impl Connection {
         }
         // A side was held up if it has unacknowledged data, or unsent data before a closed window.
         let side = match self.timeline.active {
-            Some(active) if self.senders[active as usize].closed() => active,
+            Some(active) if self.senders[active as usize].history().window.is_closed() => active,
             _ => side,
         };
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
-        self.senders[side as usize].take_since(&mut since);
+        self.senders[side as usize].since.take(&mut since);
         self.senders[side as usize].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
@@ -178,14 +183,19 @@ impl Connection {
         // Nothing continues a handshake that ends here.
         gap.protocol.in_handshake = false;
         let sender = &mut self.senders[side as usize];
-        sender.keep_since(since);
-        let unseen = sender.unseen_bytes().div_ceil(sender.smss()).min(u64::from(u32::MAX)) as u32;
+        sender.since.store(since);
+        let unseen =
+            sender.history().holes.bytes().div_ceil(sender.sizes.smss()).min(u64::from(u32::MAX))
+                as u32;
         gap.losses.missing.count = gap.losses.missing.count.max(unseen);
         gap.repair.unseen |= unseen > 0;
         if forgotten {
             // A host that no longer knows the connection does not wait.
             gap.acks.last = None;
-        } else if continues && (sender.in_recovery() || sender.is_awaited_before_hole()) {
+        } else if continues
+            && (sender.history().losses.is_repairing(sender.space.una())
+                || sender.history().holes.are_awaited_at(sender.space.una_seen()))
+        {
             gap.repair.trigger = Some(Recovery::Timer);
         }
         gap.next = next;
@@ -212,11 +222,14 @@ pub(super) fn move_cursor(
 /// the message that it continues at position `start`.
 fn follow(sender: &mut Sender, gap: &mut Gap, start: u64, message: Option<&Exchange>) {
     let began = message.map(|it| it.began(gap.sender));
-    if sender.bulk.is_some() {
-        sender.follow_pace(gap, start, began.map(|(position, _)| position));
+    let Sender { bulk, space, volume, .. } = sender;
+    if let Some(bulk) = bulk {
+        let after_small = volume.small.unacknowledged_before(start, space.una()).is_some();
+        let from = began.map(|(position, _)| position);
+        bulk.pacer.follow(gap, (start, space.nxt), from, after_small);
     }
     if message.is_some() {
-        sender.follow_pieces(gap, start, began);
+        Bulk::follow_pieces(bulk, gap, (start, space.flight()), began);
     }
 }
 
@@ -233,9 +246,14 @@ fn record(cold: &mut Cold, timeline: &Timeline, gap: &Gap, slices: &Slices) {
 /// read. Otherwise keeps the wait until that is known.
 fn attribute_to_reader(timeline: &mut Timeline, sender: &mut Sender, gap: &Gap, slices: &Slices) {
     if slices.causes() & 1 << Cause::ZeroWindow as u64 == 0 {
-        return sender.note_unread(gap, slices);
+        let Sender { bulk, space, sizes, .. } = sender;
+        if let Some(bulk) = bulk {
+            bulk.unread.note(gap, slices, space, sizes.smss());
+        }
+        return;
     }
-    for from in sender.take_unread() {
+    let unread = sender.bulk.as_mut().map(|bulk| bulk.unread.take());
+    for from in unread.unwrap_or_default() {
         let to = Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, from.ns);
         let (sender, frame) = (gap.sender, gap.next.frame);
         timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });

@@ -83,7 +83,7 @@ impl Suspended {
         dsack: bool,
     ) -> Option<bool> {
         let of_first = self.stamp.is_first_answered(ack, self.gap.end_ns, rtt_receiver_ns);
-        let acked = sender.una_seen() >= self.end;
+        let acked = sender.space.una_seen() >= self.end;
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
@@ -120,7 +120,7 @@ impl Suspended {
         };
         let waited_ns = answer.segment.time_ns.saturating_sub(self.gap.end_ns);
         waited_ns > answer_ns
-            && server.una_seen() >= self.end.max(server.nxt)
+            && server.space.una_seen() >= self.end.max(server.space.nxt)
             && !answer.server_owes
     }
 }
@@ -183,7 +183,7 @@ impl Questions {
             return;
         }
         let sender = &mut by.senders[held.gap.sender as usize];
-        if sender.una_seen() < held.end {
+        if sender.space.una_seen() < held.end {
             self.fast = Some(held);
             return;
         }
@@ -195,7 +195,7 @@ impl Questions {
     /// that was retransmitted once by timer, and neither timestamps nor a D-SACK show which
     /// transmission the ACK answers.
     fn count_acks(&mut self, sender: &Sender) {
-        let all_acked = sender.una_seen() >= sender.nxt;
+        let all_acked = sender.space.una_seen() >= sender.space.nxt;
         let once = |held: &Suspended| {
             held.gap.repair.original.is_some()
                 && !held.gap.losses.in_recovery
@@ -219,7 +219,7 @@ impl Questions {
     #[inline(never)]
     pub fn settle_by_second_ack(&mut self, side: Side, acked_ns: u64, by: Settling<'_>) {
         let sender = &mut by.senders[side.peer() as usize];
-        if acked_ns < sender.una_seen_ns().saturating_add(HOST_DELAY_MAX_NS) {
+        if acked_ns < sender.una_seen_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
         }
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;

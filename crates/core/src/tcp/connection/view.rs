@@ -145,7 +145,7 @@ impl<'a> View<'a> {
 
     /// Sequence number of the SYN, if it was captured.
     pub fn syn_sequence(self) -> Option<u32> {
-        self.0.senders[Side::Client as usize].first_number()
+        self.0.senders[Side::Client as usize].space.first_number()
     }
 
     /// Returns whether an exchange has begun whose response may be incomplete.
@@ -168,7 +168,7 @@ impl<'a> View<'a> {
     /// Ranges of the sequence numbers of both sides, that of `key.high` second.
     pub fn numbers(self) -> [Numbers; 2] {
         let sides = if self.0.client_is_high { [1, 0] } else { [0, 1] };
-        sides.map(|side| self.0.senders[side].numbers(!self.0.mid_stream))
+        sides.map(|side| self.0.senders[side].space.numbers(!self.0.mid_stream))
     }
 
     /// Returns whether this connection ended before `segment`, which belongs to another one with
@@ -182,7 +182,7 @@ impl<'a> View<'a> {
     /// Returns the side that ended the connection, by its FIN or RST, and the time without data before
     /// that, ns; `None` if the capture lacks data.
     pub fn ended_first(self) -> Option<(Side, u64)> {
-        let is_read = self.0.senders.iter().all(|sender| sender.unseen_bytes() == 0);
+        let is_read = self.0.senders.iter().all(|sender| sender.history().holes.bytes() == 0);
         let first = self.0.cold.ended().filter(|_| is_read)?.first()?;
         Some((first.from, first.time_ns.saturating_sub(self.last_data_ns())))
     }
@@ -196,7 +196,8 @@ impl<'a> View<'a> {
     /// was seen last, ns; `None` if it owes nothing, or if not all that it sent was acknowledged.
     pub fn silent_amid_request_ns(self) -> Option<u64> {
         let client = &self.0.senders[Side::Client as usize];
-        let is_received = client.una_seen() >= client.nxt && client.unseen_bytes() == 0;
+        let is_received =
+            client.space.una_seen() >= client.space.nxt && client.history().holes.bytes() == 0;
         let ended_ns = self.0.cold.ended().and_then(Ending::first).map(|it| it.time_ns);
         let until_ns = ended_ns.unwrap_or(self.0.last.time_ns);
         let is_left = owes_request(&self.0.framer) && is_received;
