@@ -36,7 +36,7 @@ pub(super) struct Rung {
 impl Rung {
     /// Creates the rung of `segment`, which `from` sent and `connection` has just processed.
     pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
-        let base = connection.senders[from.peer() as usize].first_number();
+        let base = connection.senders[from.peer() as usize].space.first_number();
         let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
             time_ns: segment.time_ns,
@@ -251,7 +251,7 @@ impl Drawing<'_> {
     /// ledgers.
     fn gaps(&self) -> HashMap<FrameId, Vec<Drawn>> {
         let mut traced: Vec<_> =
-            self.connection.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
+            self.connection.cold.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
         traced.sort_by_key(|gap| gap.next_frame);
         let before = |frame| traced.partition_point(|gap| gap.next_frame < frame);
         let mut silences = Vec::new();

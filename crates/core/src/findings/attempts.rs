@@ -82,7 +82,7 @@ impl Syns {
     /// Keeps the SYNs of `connection`.
     pub(super) fn connection(&mut self, connection: &Connection) {
         let setup = &connection.setup;
-        if setup.syns == 0 || connection.sends_probes() {
+        if setup.syns == 0 || connection.view().sends_probes() {
             return;
         }
         let seen = |syn: Syn, until_ns: u64| SeenSyn {
@@ -91,7 +91,7 @@ impl Syns {
             attempt: connection.first_frame,
             syn,
             until_ns,
-            vantage: connection.vantage(),
+            vantage: connection.path.vantage(),
         };
         match setup.answered_syn(&connection.path) {
             Some(answered) => {
@@ -181,14 +181,14 @@ fn keep_earliest(kept: &mut Vec<SeenSyn>, room: usize) {
 /// Returns whether something other than a SYN-ACK answered a SYN of `connection`.
 fn has_other_answers(connection: &Connection) -> bool {
     let setup = &connection.setup;
-    connection.icmp_report().is_some()
+    connection.cold.icmp_report().is_some()
         || setup.other_connection_segments() > 0
         || setup.has_rejected()
 }
 
 fn is_heard(connection: &Connection) -> bool {
     let server = &connection.senders[Side::Server as usize];
-    server.started() || connection.setup.refused || has_other_answers(connection)
+    server.space.started() || connection.setup.refused || has_other_answers(connection)
 }
 
 /// Compares the attempts to each server.

@@ -35,10 +35,10 @@ impl Unanswered {
     /// Returns the attempt of `connection`, if it was never answered.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
         let setup = &connection.setup;
-        if setup.syn_acks != 0 || setup.refused || connection.sends_probes() {
+        if setup.syn_acks != 0 || setup.refused || connection.view().sends_probes() {
             return None;
         }
-        let silent = !connection.senders[Side::Server as usize].started();
+        let silent = !connection.senders[Side::Server as usize].space.started();
         let (client, server) = (connection.client(), connection.server());
         let syn = setup.frames().syn.filter(|_| silent)?;
         let times_ns: Vec<_> = setup.syns_before_answer().map(|syn| syn.time_ns).collect();

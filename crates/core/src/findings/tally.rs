@@ -151,7 +151,7 @@ const HEARD_MAX: usize = 1 << 10;
 /// Returns whether `connection` carries name look-ups.
 #[inline]
 fn is_lookup(connection: &Connection) -> bool {
-    connection.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
+    connection.framer.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
 }
 
 /// All sums of one shard.
@@ -233,7 +233,7 @@ impl Sink for Tally {
             self.tcp_lookups(connection, exchange);
             return;
         }
-        if connection.answers_half_closed(exchange) {
+        if connection.at_end().answers_half_closed(exchange) {
             self.at(connection.server()).half_closed += 1;
         }
         if exchange.wall_ns() >= COST_MIN_NS {
@@ -303,7 +303,7 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        self.vantages[connection.vantage() as usize] += 1;
+        self.vantages[connection.path.vantage() as usize] += 1;
         if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
         {
             self.hosts.add([connection.client().address, connection.server().address]);
@@ -327,7 +327,7 @@ impl Sink for Tally {
                 let tally = self.causes.at(&key);
                 tally.connections += 1;
                 if cause == Cause::ErrorResponses
-                    && let Some(refused) = connection.refused()
+                    && let Some(refused) = connection.framer.refused()
                 {
                     error_responses::add_refused(refused, &mut tally.shown);
                 }
@@ -341,7 +341,7 @@ impl Tally {
     /// Records when the server of `connection` was last heard on it.
     fn hear(&mut self, connection: &Connection) {
         let heard_ns = self.heard.entry(connection.server().address).or_default();
-        *heard_ns = connection.heard_ns(Side::Server).max(*heard_ns);
+        *heard_ns = connection.at_end().heard_ns(Side::Server).max(*heard_ns);
         self.bound_heard();
     }
 
@@ -387,7 +387,7 @@ impl Tally {
             rested_ns: exchange.rested_ns,
             rtt_base_ns: connection.path.base_rtt_ns(),
             rtt_server_ns: connection.path.rtt_ns(Side::Server),
-            vantage: connection.vantage(),
+            vantage: connection.path.vantage(),
             set_up_again_ns: exchange.set_up_again_ns(),
             ignored_ns: match connection.setup.ignored_data() {
                 0 => 0,

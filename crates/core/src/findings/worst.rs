@@ -176,11 +176,11 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
     ConnectionReport {
         client: connection.client(),
         server: connection.server(),
-        protocol: connection.protocol(),
+        protocol: connection.framer.protocol(),
         first_frame: connection.first_frame,
         first_ns: connection.first_ns,
         last_ns: connection.last.time_ns,
-        vantage: connection.vantage(),
+        vantage: connection.path.vantage(),
         rtt_min_ns: connection.path.known_base_rtt_ns(),
         exchanges: connection.totals.exchanges,
         ledger: connection.totals.ledger.ledger(),
@@ -199,7 +199,7 @@ fn direction(connection: &Connection, sender: Side) -> DirectionReport {
     DirectionReport {
         duplicate_acks: other.duplicate_acks,
         zero_window_advertisements: other.zero_window_advertisements,
-        mss_bytes: u32::try_from(half.smss()).unwrap_or(u32::MAX),
+        mss_bytes: u32::try_from(half.sizes.smss()).unwrap_or(u32::MAX),
         rtt_min_ns: connection.path.known_rtt_ns(sender.peer()),
         ..half.counts()
     }

@@ -116,7 +116,7 @@ const GREETING: &str = "greeting";
 /// greeting.
 fn ends_session(scene: &Scene<'_>) -> bool {
     let kind = &*scene.exchange.kind;
-    match scene.connection.protocol() {
+    match scene.connection.framer.protocol() {
         Protocol::Postgres => kind == "startup",
         Protocol::Mysql => matches!(kind, "connect" | GREETING),
         Protocol::Mqtt => kind == "CONNECT",

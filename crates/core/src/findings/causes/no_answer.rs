@@ -22,7 +22,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     let asked = exchange.first;
     proof.add_frame("request", asked);
-    let [left, closed] = connection.ending().fin;
+    let [left, closed] = connection.cold.ending().fin;
     match exchange.outcome {
         Outcome::Closed { by: Side::Server } | Outcome::Unclear => {
             let half_closed = left.filter(|_| exchange.outcome == Outcome::Unclear);
@@ -31,16 +31,17 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             let took_ns = closed.map(|fin| fin.time_ns.saturating_sub(asked.time_ns));
             proof.facts.extend(took_ns.map(|ns| ("took_ns", Fact::Ns(ns))));
             proof.rule_out(Cause::IdleReset, "received", closed.is_some());
-            proof.rule_out(Cause::Reset, "fin", connection.ending().reset.is_none());
+            proof.rule_out(Cause::Reset, "fin", connection.cold.ending().reset.is_none());
         }
         Outcome::Reset { .. } => {
-            let (last, reset) = (connection.ending().last_data, connection.ending().reset);
+            let (last, reset) =
+                (connection.cold.ending().last_data, connection.cold.ending().reset);
             last.into_iter().for_each(|last| proof.add_frame("last_data", last));
             reset.into_iter().for_each(|reset| proof.add_frame("gave_up", reset));
             let quiet_ns = last.zip(reset).map(|(last, reset)| reset.time_ns - last.time_ns);
             proof.facts.extend(quiet_ns.map(|ns| ("quiet_ns", Fact::Ns(ns))));
             proof.rule_out(Cause::Reset, "has_all", true);
-            let relayed_ns = connection.relayed_rtt_ns();
+            let relayed_ns = connection.view().relayed_rtt_ns();
             let beyond_ns = relayed_ns.map(|ns| ns.saturating_sub(connection.path.base_rtt_ns()));
             proof.facts.extend(beyond_ns.map(|ns| ("beyond_ns", Fact::Ns(ns))));
         }
@@ -48,7 +49,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.rule_out(Cause::ServerThink, "no_response", !exchange.response_seen);
     let client = &connection.senders[Side::Client as usize];
-    let acknowledged = client.una_seen() > exchange.began_at[Side::Client as usize];
+    let acknowledged = client.space.una_seen() > exchange.began_at[Side::Client as usize];
     proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", acknowledged);
 }
 

@@ -15,7 +15,7 @@ use crate::tcp::Connection;
 
 /// Returns the host that rejected a packet of `sender` by an ICMP error.
 pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Culprit> {
-    let endpoint = connection.rejects(sender)?.reporter;
+    let endpoint = connection.cold.icmp_report().filter(|it| it.rejects(sender))?.reporter;
     Some(Culprit { role: Role::Network, endpoint })
 }
 
@@ -23,7 +23,7 @@ pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Culprit>
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     add_repair(scene, proof);
-    if let Some(report) = scene.connection.rejects(gap.sender) {
+    if let Some(report) = scene.connection.cold.icmp_report().filter(|it| it.rejects(gap.sender)) {
         add_icmp_error(report, proof);
     }
     // The timeout is the time between the two frames that are shown.
@@ -35,7 +35,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.add_fact("initial_timer", Fact::Text("the initial one".into()));
         }
     }
-    if scene.sender().una_seen_ns() < gap.start_ns && !scene.exchange.response_seen {
+    if scene.sender().una_seen_ns < gap.start_ns && !scene.exchange.response_seen {
         proof.add_fact("unrepaired", Fact::Text("nothing was acknowledged any more".into()));
     }
     if may_be_probe(gap) {
@@ -49,7 +49,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     );
     // Whether the other side sent ACKs can be seen only if its packets were captured.
     let is_repaired = gap.next.from == gap.sender;
-    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
+    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].volume.has_packets();
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told =
         scene.connection.setup.has_sack() && sender.history().counts.reported_spurious() == 0;

@@ -30,7 +30,7 @@ const UNHEARD_BEHIND: &str = "unheard_behind";
 
 /// Returns the host on the path that rejected the SYN by an ICMP error.
 pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Culprit> {
-    let endpoint = connection.rejecting_host()?;
+    let endpoint = connection.view().rejecting_host()?;
     Some(Culprit { role: Role::Network, endpoint })
 }
 
@@ -60,7 +60,7 @@ pub(super) fn add_handshake(setup: &Setup, proof: &mut Proof) {
 
 /// Adds the ICMP errors about the SYN.
 pub(super) fn add_icmp_errors(scene: &Scene<'_>, proof: &mut Proof) {
-    if let Some(report) = scene.connection.icmp_report().filter(|report| report.about_syn) {
+    if let Some(report) = scene.connection.cold.icmp_report().filter(|report| report.about_syn) {
         add_icmp_error(report, proof);
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(OLDER_CONNECTIONS, u64::from(setup.other_connection_segments() > 0));
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
-    let ttl = scene.connection.senders[Side::Server as usize].ttl();
+    let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
     let is_ignored = setup.is_answer_ignored(ttl);
     shown.add(IGNORED_ANSWERS, u64::from(is_ignored));
     shown.add(TAKEN_AT_ONCE, u64::from(setup.is_first_syn_answered()));

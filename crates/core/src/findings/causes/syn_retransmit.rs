@@ -27,8 +27,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     };
     // What an ICMP error reports, and what met an older connection or a client that ignores it, was
     // not lost.
-    let ttl = scene.connection.senders[Side::Server as usize].ttl();
-    let is_reported = scene.connection.icmp_report().is_some_and(|report| report.about_syn);
+    let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
+    let is_reported = scene.connection.cold.icmp_report().is_some_and(|report| report.about_syn);
     let is_ignored = setup.is_answer_ignored(ttl) || setup.other_connection_segments() > 0;
     let late_ns = setup.late_answer_ns();
     proof.facts.extend(late_ns.map(|ns| ("answer_late_ns", Fact::Ns(ns))));
@@ -44,7 +44,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         proof.add_fact("side", Fact::Text(side.into()));
     }
     proof.add_fact("target", Fact::Text(scene.connection.server().to_string()));
-    let reset = scene.connection.ending().reset.filter(|reset| reset.from == Side::Server);
+    let reset = scene.connection.cold.ending().reset.filter(|reset| reset.from == Side::Server);
     proof.rule_out(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
     add_icmp_errors(scene, proof);
     // A listener with a full queue drops SYNs, too. That it accepted a later SYN, and its ACK, does

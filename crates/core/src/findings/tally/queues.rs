@@ -90,7 +90,7 @@ impl Queues {
     #[cold]
     fn slow(&mut self, connection: &Connection, exchange: &Exchange) {
         let small = |side: Side| {
-            let sent = connection.senders[side as usize].nxt;
+            let sent = connection.senders[side as usize].space.nxt;
             sent.saturating_sub(exchange.began_at[side as usize]) <= INITIAL_WINDOW_BYTES
         };
         let rtt_base_ns = connection.path.base_rtt_ns();
@@ -109,8 +109,8 @@ impl Queues {
             connection: connection.first_frame,
             rtt_base_ns,
             has_handshake: !connection.mid_stream,
-            vantage: connection.vantage(),
-            protocol: connection.protocol(),
+            vantage: connection.path.vantage(),
+            protocol: connection.framer.protocol(),
             kind: exchange.kind.digest(),
             first: exchange.first,
             last: exchange.last,
@@ -137,7 +137,7 @@ impl Queues {
             *base_ns = connection.path.base_rtt_ns();
         }
         for sender in Side::ALL {
-            let Some(queue_delay) = connection.queue_delay(sender) else { continue };
+            let Some(queue_delay) = connection.cold.queue_delay(sender) else { continue };
             self.transfers.push(Transfer {
                 client: connection.client(),
                 server: connection.server(),
