@@ -91,13 +91,13 @@ pub enum Error {
     Read { path: String, source: io::Error },
     #[cfg(target_os = "linux")]
     #[error("{path} {why}")]
-    HostReport { path: String, why: tcpwhy_live::host::ReportError },
+    HostReport { path: String, why: tcpwhy_host::ReportError },
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Doctor(#[from] crate::doctor::DoctorError),
     #[cfg(target_os = "linux")]
     #[error("{0}")]
-    Treat(#[from] tcpwhy_live::treat::TreatError),
+    Treat(#[from] tcpwhy_treat::TreatError),
     #[cfg(target_os = "linux")]
     #[error("interrupted before anything was changed")]
     NotTreated,

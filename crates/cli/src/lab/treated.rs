@@ -79,7 +79,7 @@ fn begin(case: &Case, ends: &Ends, journal: &Path) -> Result<Running, LabError> 
         let mut command = Command::new(std::env::current_exe().map_err(not_started)?);
         let filled = treat.arguments.iter().map(|word| ends.fill(word));
         command.arg("treat").args(filled).args(["--netns", ends.netns(treat.at), "--no-measure"]);
-        command.env(tcpwhy_live::treat::DIRECTORY_VARIABLE, journal);
+        command.env(tcpwhy_treat::DIRECTORY_VARIABLE, journal);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(not_started)?;
         cleanup::remember_child(child.id());
