@@ -1,12 +1,13 @@
 //! `tcpwhy compare`: compares two runs and says whether the second is better.
 
 use crate::analysis::{self, Wanted};
-use crate::args::{Compare, Side};
+use crate::args::{Display, FILTER_HELP, parse_filter, parse_percent};
 use crate::error::Error;
 use crate::page;
 use crate::progress::Bar;
 use crate::written::Written;
 use crate::{output, sandbox, sources, terminal, workers};
+use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,73 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::compare::{Measured, Options, compare};
+use tcpwhy_core::filter::Filter;
 use tcpwhy_core::model::Report;
 use tcpwhy_core::picture::Picture;
 use tcpwhy_core::pipeline;
 use tcpwhy_core::report::comparison;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  tcpwhy compare before.pcap after.pcap
+  tcpwhy compare before.json after.pcap --json | jq .sentence
+  tcpwhy compare monday/ friday/ --filter 'port 5432'
+  tcpwhy compare before.pcap after.pcap -o change.html
+
+Exit status: 0 shown to be faster or equal, without a new fault; 1 slower, or a new fault; 2 the runs
+are not comparable (other ports or requests), or the work could not be done; 3 not shown: so few
+exchanges cannot tell.";
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The run before the change: a capture, a directory of captures, or a report of `--json`
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
+    pub before: PathBuf,
+
+    /// The run after the change
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
+    pub after: PathBuf,
+
+    /// Print the comparison as JSON (docs/comparison.schema.json)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Also write the comparison as an HTML page with both runs; `-` for standard output
+    #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// Compare only a part of both: host, port, time, cause, as in `tcpwhy --help`
+    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
+    pub filter: Option<Filter>,
+
+    /// Ignore changes below this share of the latency before, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
+    pub min_change: f64,
+
+    /// The side whose captures are compared, for directories made by the lab
+    #[arg(long, value_name = "SIDE", default_value = "client")]
+    pub vantage: Side,
+
+    /// Also show owners of almost no time
+    #[arg(long)]
+    pub all: bool,
+
+    /// Number of threads; it does not change the result [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    #[command(flatten)]
+    pub display: Display,
+}
+
+/// The side of a connection at which a capture was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    /// The side that connects
+    Client,
+    /// The side that listens
+    Server,
+}
 
 /// Reads both runs and prints how latency and causes changed. The exit status says whether latency
 /// or the diagnosis became worse.

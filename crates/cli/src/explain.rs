@@ -1,18 +1,123 @@
 //! `tcpwhy explain`: reads captures and prints a report.
 
 use crate::analysis::{self, Answer, Wanted};
-use crate::args::Explain;
+use crate::args::{Display, FILTER_HELP, parse_duration, parse_filter, parse_percent};
 use crate::error::Error;
+use crate::one_of::OneOf;
 use crate::page::asked_for;
+use crate::program::EXIT_FAILED;
 use crate::progress::Bar;
 use crate::tables::Tables;
-use crate::{EXIT_FAILED, nothing_left, output, sandbox, sources, state, terminal, workers};
+use crate::{nothing_left, output, sandbox, sources, state, terminal, workers};
+use clap::Args;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use tcpwhy_core::filter::{Filter, Pick};
 use tcpwhy_core::findings::words;
 use tcpwhy_core::model::{Cause, Class, Report, Verdict};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Page, json, render_manual, text};
 use tcpwhy_core::state::weigh;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  tcpwhy slow.pcap                           why was it slow?
+  tcpwhy https://example.org/                why is it slow? asked from here
+  tcpwhy /var/captures/edge-*.pcapng.gz      files of one capture, in any order
+  tcpwhy client.pcap server.pcap             the same traffic at both ends, joined
+  sudo tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows the report so far
+  tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
+  tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
+  tcpwhy slow.pcap --sockets sockets.json    with what `tcpwhy sockets --json` said meanwhile
+  tcpwhy slow.pcap --json | jq '.findings[0]'
+  tcpwhy slow.pcap --parquet tables          every exchange as a table, for DuckDB or Spark
+  tcpwhy explain nagle_delayed_ack           the manual of a cause
+  tcpwhy explain list                        all causes
+  tcpwhy report slow.pcap -o report.html     the same as one page to look at
+  tcpwhy compare before.pcap after.pcap      did the change help?
+
+Exit status: 0 no fault, 1 faults found, 2 the captures could not be read, or there was nothing to judge.";
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Captures (pcap, pcapng; also gzip or zstd), or `-` for standard input; or the name of a
+    /// cause, to print its manual
+    #[arg(value_name = "FILE", required_unless_present = "cause")]
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    /// Print the report as JSON (docs/report.schema.json)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Analyse only a part: host, port, time, cause, as in 'host 10.0.0.1 and port 80 and +2s..+5s'
+    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
+    pub filter: Option<Filter>,
+
+    /// Draw one connection: its number in the report's list, or one end as ADDRESS:PORT
+    #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
+    pub connection: Option<Pick>,
+
+    /// Draw one exchange by its number, from 1: of the --connection, or of the one that lost most
+    /// time
+    #[arg(long, value_name = "N")]
+    pub exchange: Option<u64>,
+
+    /// Explain how a silence was judged: the one that frame FRAME ended or lies in, or without
+    /// FRAME those of the --exchange. Prints what the sender knew, each recogniser's answer and
+    /// later changes
+    #[arg(long, value_name = "FRAME", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(conflicts_with_all = ["parquet", "all"])]
+    pub why: Option<Option<u64>>,
+
+    /// Compare each claim of the report with the packets once more, apart from the analysis, and
+    /// name those that are false; exit status 2 if there are any
+    #[arg(long, conflicts_with_all = ["connection", "exchange", "why", "parquet"])]
+    pub check: bool,
+
+    /// Print the manual of a cause (`list` names them all); with FILE, report this cause only
+    #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
+    pub cause: Option<String>,
+
+    /// Show HTTP targets literally instead of grouped by kind (`/items/7`, not `/items/{id}`)
+    #[arg(long)]
+    pub show_values: bool,
+
+    /// Show all findings, endpoints and connections, not only the first of them
+    #[arg(long)]
+    pub all: bool,
+
+    /// Report a cost only if it takes at least this share of the time, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub min_share: Option<f64>,
+
+    /// Report a cost only if it takes at least this long per exchange, as in 20ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub min_lost: Option<u64>,
+
+    /// Use the state of sockets as further evidence: a file of `tcpwhy sockets --json`, or `live`
+    /// for the sockets of this system now
+    #[arg(long, value_name = "FILE|live", value_hint = clap::ValueHint::FilePath)]
+    pub sockets: Option<PathBuf>,
+
+    /// Also write connections, exchanges, stalls and findings as Parquet tables into DIR
+    /// (docs/parquet.md)
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["connection", "exchange"])]
+    pub parquet: Option<PathBuf>,
+
+    /// Number of places at which the files were captured: 1, or 2 to join the packets of both
+    /// [default: detected from the packets]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub vantages: Option<u8>,
+
+    /// Number of threads; it does not change the result [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    #[command(flatten)]
+    pub display: Display,
+}
 
 /// Reads and analyses captures and prints the report; the exit status says whether there are
 /// faults.
@@ -25,7 +130,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     let open = || sources::open(&asked.files);
-    let (sources, wanted) = (open().map_err(Error::or_mistyped)?, wanted(asked));
+    let (sources, wanted) = (open()?, wanted(asked));
     let state = asked.sockets.as_deref().map(state::read).transpose()?;
     let tables = match &asked.parquet {
         Some(folder) => Some(Tables::begin(folder, &asked.files)?),

@@ -179,7 +179,7 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
             compared
         }
         Err(error) => {
-            end.trouble = Some(error.sentences());
+            end.trouble = Some(crate::error::sentences(&error));
             None
         }
     };

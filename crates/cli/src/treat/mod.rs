@@ -28,7 +28,7 @@ pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
     match done(&asked.command) {
         // Something was changed, and not all of it is undone.
         Err(error @ Error::Treat(TreatError::Half { .. })) => {
-            output::note(&error.sentences());
+            output::note(&crate::error::sentences(&error));
             Ok(ExitCode::from(EXIT_WORSE))
         }
         other => other,

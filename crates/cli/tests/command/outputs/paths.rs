@@ -52,6 +52,7 @@ pub const PATHS: &[PathArgument] = &[
     path("explain", "sockets", Use::Input),
     path("host", "for_report", Use::Input),
     path("lab hold", "out", Use::Private),
+    path("lab man", "folder", Use::Folder),
     path("lab run", "out", Use::Private),
     path("lab score", "answers", Use::Input),
     path("lab score", "dir", Use::Input),

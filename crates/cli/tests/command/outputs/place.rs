@@ -60,6 +60,7 @@ impl Made {
                 return words.into();
             }
             ("man", "folder") => vec!["man".as_ref(), to],
+            ("lab man", "folder") => vec!["lab".as_ref(), "man".as_ref(), to],
             _ => panic!("{} is an output: say here how it is made", self.name()),
         };
         words.into_iter().map(OsString::from).collect()

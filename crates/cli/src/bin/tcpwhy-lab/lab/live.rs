@@ -2,7 +2,7 @@
 //! report.
 
 use super::score::{answers, judge_below};
-use crate::error::Error;
+use crate::lab::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -84,7 +84,7 @@ fn watched(
 /// Returns the last line of `tcpwhy watch` in the namespace `netns`.
 fn watch(netns: &str, interface: &str, attached: Duration) -> Result<String, Error> {
     let attached = format!("{}ms", attached.as_millis());
-    let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
+    let mut command = Command::new(super::tcpwhy()?);
     command.args(["watch", "--netns", netns, "--interface", interface, "--for", &attached]);
     command.args(["--budget", "none", "--json"]);
     let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;

@@ -4,7 +4,7 @@ use super::diagnosis::Diagnosis;
 use super::keep::Held;
 use super::list::fix;
 use super::outcome::Outcome;
-use crate::error::Error;
+use crate::lab::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::{comparison, json};
 

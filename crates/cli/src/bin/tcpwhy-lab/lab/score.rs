@@ -1,14 +1,14 @@
 //! `tcpwhy lab score`: compares diagnoses of labelled captures with the labels and prints the
 //! accuracy.
 
-use crate::analysis::{self, Wanted};
-use crate::error::Error;
-use crate::{output, sources};
+use crate::lab::error::Error;
 use clap::{Args, ValueHint};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use tcpwhy_cli::analysis::{self, Wanted};
+use tcpwhy_cli::{output, sources};
 use tcpwhy_core::model::{self, Cause};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::json;

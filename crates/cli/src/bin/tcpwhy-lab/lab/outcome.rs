@@ -1,7 +1,7 @@
 //! The outcome of a case: whether the fault was named, and whether the fix helped.
 
 use super::diagnosis::Diagnosis;
-use crate::error::Error;
+use crate::lab::error::Error;
 use tcpwhy_core::compare::{Comparison, Measured, Options, compare};
 use tcpwhy_core::model::{Finding, units};
 use tcpwhy_lab::{Case, CaseResult, Cause, Class, Labels, Request, Role};

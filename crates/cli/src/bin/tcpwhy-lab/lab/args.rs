@@ -1,9 +1,9 @@
-//! Arguments of `tcpwhy lab`.
+//! Arguments of `tcpwhy-lab`.
 
-use crate::args::Display;
-use crate::one_of::OneOf;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
+use tcpwhy_cli::args::Display;
+use tcpwhy_cli::one_of::OneOf;
 use tcpwhy_lab::CASES;
 use tcpwhy_lab::params::{self, Unit};
 
@@ -18,6 +18,16 @@ Examples:
 It needs root, and touches nothing outside the namespaces that it makes.
 
 Exit status: 0 the fault was named and the fix worked, 1 not, 2 the case could not be run.";
+
+/// Reproduces what makes connections slow, with real software, and names it
+#[derive(Debug, Parser)]
+// Help and errors name it as users call it.
+#[command(name = "tcpwhy-lab", bin_name = "tcpwhy lab", version)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
 
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
@@ -46,6 +56,23 @@ pub enum LabCommand {
     Table(super::table::TableArgs),
     /// Removes what --keep left up, and what killed runs left behind
     Clean,
+    /// Prints this help, or the help of a command
+    Help {
+        /// A command
+        #[arg(value_name = "COMMAND")]
+        words: Vec<String>,
+    },
+    /// Writes the man pages of the lab into a folder
+    Man {
+        /// The folder
+        #[arg(value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
+    },
+    /// Prints a completion script of tcpwhy-lab for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Holds the stage of a case, for `run --keep`
     #[command(hide = true)]
     Hold(Box<RunArgs>),
@@ -160,3 +187,27 @@ fn options() -> Vec<(String, Unit)> {
 
 /// The name of a case.
 const CASE: OneOf = OneOf { what: "case", names: || CASES.iter().map(|case| case.name).collect() };
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory;
+
+    include!("../../../../tests/command/outputs/paths.rs");
+    include!("../../../../tests/command/outputs/arguments.rs");
+
+    /// Tests of outputs go through the table, so that none is forgotten.
+    #[test]
+    fn every_argument_that_is_a_path_is_known_as_input_or_output() {
+        let mut found = Vec::new();
+        let mut command = Arguments::command();
+        command.build();
+        collect(&command, "lab", &mut found);
+        let known = PATHS.iter().filter(|it| it.command.starts_with("lab"));
+        let mut known: Vec<_> =
+            known.map(|it| (it.command.to_owned(), it.argument.to_owned())).collect();
+        found.sort();
+        known.sort();
+        assert_eq!(found, known, "each needs its row in tests/command/outputs/paths.rs");
+    }
+}

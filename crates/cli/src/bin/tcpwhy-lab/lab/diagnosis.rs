@@ -1,10 +1,10 @@
 //! The diagnoses of the captures of a run, compared with what is true of them.
 
-use crate::analysis::{self, Wanted};
-use crate::error::Error;
-use crate::{sources, workers};
+use crate::lab::error::Error;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use tcpwhy_cli::analysis::{self, Wanted};
+use tcpwhy_cli::{sources, workers};
 use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::Ladder;

@@ -3,10 +3,8 @@
 use super::outcome::{Outcome, failed};
 use super::verify::{Progress, VerifyArgs};
 use super::{Temporary, options};
-use crate::error::Error;
 use crate::lab::args::RunArgs;
-use crate::output;
-use crate::progress::Waiting;
+use crate::lab::error::Error;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,6 +12,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
+use tcpwhy_cli::output;
+use tcpwhy_cli::progress::Waiting;
 use tcpwhy_core::findings::prediction;
 use tcpwhy_core::model::units;
 use tcpwhy_core::report::{left, right};
@@ -210,7 +210,7 @@ pub fn verify(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     cleanup::on_interrupt();
     let temporary = Temporary(cleanup::temporary_dir()?);
     let options = RunOptions { out: temporary.0.clone(), seed: asked.seed, set: Vec::new() };
-    let jobs = asked.jobs.map_or_else(crate::workers::available, usize::from);
+    let jobs = asked.jobs.map_or_else(tcpwhy_cli::workers::available, usize::from);
     let progress = Progress::new(tasks.len(), !asked.no_progress);
     let done = |task: &Task, ran: Ran| {
         let row = ran.map_err(Error::from).and_then(|run| row(task, &options, &run));

@@ -1,7 +1,7 @@
 //! How the server of each case is examined, and the cause that is true of it.
 
-use crate::error::Error;
 use crate::lab::Temporary;
+use crate::lab::error::Error;
 use serde_json::Value;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -155,7 +155,7 @@ impl Active {
 
 /// Runs the command as root or as `nobody` with `input` and returns its report.
 fn report(stage: &Stage, is_root: bool, words: &[&str], input: &Path) -> Result<Value, Error> {
-    let own = std::env::current_exe().map_err(Error::Keep)?;
+    let own = crate::lab::tcpwhy()?;
     let own = own.to_string_lossy();
     let program = if is_root { &*own } else { "setpriv" };
     let resolv_conf = stage.dir().join("resolv.conf");

@@ -2,7 +2,7 @@
 
 use super::args::RunArgs;
 use super::outcome::Outcome;
-use crate::error::Error;
+use crate::lab::error::Error;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -39,7 +39,7 @@ fn up(stage: &Stage, case: &str) {
         out.flush()
     });
     if let Err(error) = announced {
-        crate::output::note(&format!("tcpwhy: the stage cannot be kept: {error}"));
+        tcpwhy_cli::output::note(&format!("tcpwhy: the stage cannot be kept: {error}"));
         cleanup::end(1);
     }
 }
@@ -49,7 +49,7 @@ fn up(stage: &Stage, case: &str) {
 /// # Errors The process cannot be started, or reports why it cannot hold the stage.
 pub fn start(asked: &RunArgs) -> Result<Held, Error> {
     let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
-    command.args(["lab", "hold", &asked.case, "--seed", &asked.seed.to_string()]);
+    command.args(["hold", &asked.case, "--seed", &asked.seed.to_string()]);
     for (name, value) in &asked.set.0 {
         command.arg(format!("--{name}")).arg(value);
     }

@@ -2,9 +2,9 @@
 
 use super::score::{judge_below, shown};
 use super::{Temporary, live, treated};
-use crate::error::Error;
-use crate::output;
+use crate::lab::error::Error;
 use clap::{Args, ValueHint};
+use tcpwhy_cli::output;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -105,7 +105,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
         progress: Progress::new(tasks.len(), !asked.no_progress),
     };
     let options = RunOptions { out: out.clone(), seed: asked.seed, set: Vec::new() };
-    let jobs = asked.jobs.map_or_else(crate::workers::available, usize::from);
+    let jobs = asked.jobs.map_or_else(tcpwhy_cli::workers::available, usize::from);
     let results =
         run_all(&tasks, &options, jobs, &|task, outcome| verification.judge(task, outcome));
     drop(temporary);

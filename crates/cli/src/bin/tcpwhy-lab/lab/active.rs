@@ -4,13 +4,13 @@
 mod cases;
 
 use super::verify::VerifyArgs;
-use crate::error::Error;
-use crate::output;
+use crate::lab::error::Error;
 use cases::{ACTIVE, Active};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;
+use tcpwhy_cli::output;
 use tcpwhy_core::model::Cause;
 use tcpwhy_lab::run::replacing_load;
 use tcpwhy_lab::verify::params_of;

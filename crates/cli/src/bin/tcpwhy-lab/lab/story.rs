@@ -5,7 +5,7 @@ mod set_up;
 
 use super::outcome::{Outcome, failed};
 use super::treated;
-use crate::error::Error;
+use crate::lab::error::Error;
 use std::collections::BTreeSet;
 use tcpwhy_core::findings::prediction;
 use tcpwhy_core::model::units;

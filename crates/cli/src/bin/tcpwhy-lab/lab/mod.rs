@@ -1,9 +1,10 @@
-//! `tcpwhy lab`: reproduces causes of slow connections with real software in namespaces, and
-//! explains each case.
+//! The commands of the lab: reproduce causes of slow connections with real software in namespaces,
+//! and explain each case.
 
 mod active;
 mod args;
 mod diagnosis;
+mod error;
 mod json;
 mod keep;
 mod list;
@@ -15,22 +16,29 @@ mod table;
 mod treated;
 mod verify;
 
-pub use args::LabCommand;
-
-use crate::error::Error;
-use crate::progress::Waiting;
-use crate::{output, terminal};
-use args::RunArgs;
+use crate::lab::error::Error;
+use args::{Arguments, LabCommand, RunArgs};
+use clap::{CommandFactory, Parser};
 use outcome::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tcpwhy_cli::progress::Waiting;
+use tcpwhy_cli::{man, output, program, terminal};
 use tcpwhy_lab::run::{Attempt, run_told};
 use tcpwhy_lab::{Case, LabError, RunOptions, Variant, cleanup, find};
+
+/// Runs the program with the arguments of this process.
+pub fn main() -> ExitCode {
+    match Arguments::try_parse() {
+        Ok(arguments) => program::ended(run(&arguments.command)),
+        Err(words) => program::print_parser_output(&words),
+    }
+}
 
 /// Runs the given command.
 ///
 /// # Errors [`Error::Lab`] if a case cannot be run on this system or with these arguments.
-pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
+fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
     match asked {
         LabCommand::List { case, json, display } => {
             let look = terminal::look(display, true);
@@ -50,6 +58,13 @@ pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
             let removed = cleanup::clean()?;
             let text: String = removed.iter().map(|it| format!("removed {it}\n")).collect();
             output::print(if text.is_empty() { "nothing was left behind\n" } else { &text })?;
+        }
+        LabCommand::Help { words } => {
+            program::help(Arguments::command(), words).map_err(Error::NoHelp)?;
+        }
+        LabCommand::Man { folder } => return Ok(man::run(Arguments::command(), folder)?),
+        LabCommand::Completions { shell } => {
+            return Ok(program::completions(*shell, Arguments::command(), "tcpwhy-lab")?);
         }
         LabCommand::Hold(asked) => {
             cleanup::on_interrupt();
@@ -93,6 +108,13 @@ fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
     };
     output::print(&text)?;
     Ok(ExitCode::from(u8::from(!outcome.is_good())))
+}
+
+/// Returns the path of `tcpwhy`, which the lab runs as a user would.
+///
+/// # Errors [`Error::NoTcpwhy`] if it is not installed.
+fn tcpwhy() -> Result<PathBuf, Error> {
+    program::companion("tcpwhy").ok_or(Error::NoTcpwhy)
 }
 
 /// A temporary directory, removed when dropped.

@@ -1,12 +1,12 @@
 //! `tcpwhy lab table`: the load of a case under several settings, side by side.
 
-use crate::args::Display;
-use crate::error::Error;
-use crate::one_of::OneOf;
-use crate::progress::Waiting;
-use crate::{output, terminal};
+use crate::lab::error::Error;
 use clap::Args;
 use std::process::ExitCode;
+use tcpwhy_cli::args::Display;
+use tcpwhy_cli::one_of::OneOf;
+use tcpwhy_cli::progress::Waiting;
+use tcpwhy_cli::{output, terminal};
 use tcpwhy_core::report::Page;
 use tcpwhy_lab::tables::{self, Measured, TABLES, head, line};
 use tcpwhy_lab::{LabError, cleanup};
