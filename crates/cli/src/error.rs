@@ -94,8 +94,8 @@ pub enum Error {
     #[error("{path} {why}")]
     HostReport { path: String, why: tcpwhy_host::ReportError },
     #[cfg(target_os = "linux")]
-    #[error("{0}")]
-    Doctor(#[from] crate::doctor::DoctorError),
+    #[error(transparent)]
+    Doctor(Box<dyn std::error::Error + Send + Sync>),
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Treat(#[from] tcpwhy_treat::TreatError),

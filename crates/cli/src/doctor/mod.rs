@@ -18,7 +18,7 @@ mod traffic;
 mod way;
 
 pub use args::{Doctor, EXAMPLES};
-pub use error::DoctorError;
+use error::DoctorError;
 
 use crate::error::Error;
 use crate::tap::{Tap, Tapped};

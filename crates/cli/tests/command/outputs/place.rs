@@ -26,8 +26,10 @@ pub fn capture() -> PathBuf {
 pub struct Made(pub PathArgument);
 
 /// Returns all outputs that users name and that do not hold packets captured by tcpwhy itself.
+/// `lab man` writes its pages as `man` does.
 pub fn outputs() -> impl Iterator<Item = Made> {
-    PATHS.iter().filter(|it| matches!(it.used, Use::File | Use::Folder)).copied().map(Made)
+    let named = PATHS.iter().filter(|it| matches!(it.used, Use::File | Use::Folder));
+    named.filter(|it| it.command != "lab man").copied().map(Made)
 }
 
 impl Made {
@@ -60,7 +62,6 @@ impl Made {
                 return words.into();
             }
             ("man", "folder") => vec!["man".as_ref(), to],
-            ("lab man", "folder") => vec!["lab".as_ref(), "man".as_ref(), to],
             _ => panic!("{} is an output: say here how it is made", self.name()),
         };
         words.into_iter().map(OsString::from).collect()
