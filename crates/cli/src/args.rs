@@ -3,7 +3,73 @@
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError};
+use tcpwhy_core::pipeline::Options;
 use tcpwhy_probe::tls::TlsOptions;
+
+/// What is reported: for every command that names causes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Reporting {
+    /// Analyse only a part: host, port, time, cause, as in 'host 10.0.0.1 and port 80 and +2s..+5s'
+    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
+    pub filter: Option<Filter>,
+
+    /// Report a cost only if it takes at least this share of the time, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub min_share: Option<f64>,
+
+    /// Report a cost only if it takes at least this long per exchange, as in 20ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub min_lost: Option<u64>,
+}
+
+impl Reporting {
+    /// Returns these as options of the core.
+    pub fn options(&self) -> Options {
+        let mut options =
+            Options { filter: self.filter.clone().unwrap_or_default(), ..Options::default() };
+        let floors = &mut options.floors;
+        floors.cost_share = self.min_share.unwrap_or(floors.cost_share);
+        floors.cost_ns = self.min_lost.unwrap_or(floors.cost_ns);
+        options
+    }
+}
+
+/// How captures are analysed: for every command that does so.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Analysing {
+    /// What is reported.
+    #[command(flatten)]
+    pub reporting: Reporting,
+
+    /// Use the state of sockets as further evidence: a file of `tcpwhy sockets --json`, or `live`
+    /// for the sockets of this system now
+    #[arg(long, value_name = "FILE|live", value_hint = ValueHint::FilePath)]
+    pub sockets: Option<PathBuf>,
+
+    /// Number of places at which the files were captured: 1, or 2 to join the packets of both
+    /// [default: detected from the packets]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub vantages: Option<u8>,
+
+    /// Number of threads; it does not change the result [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+impl Analysing {
+    /// Returns the first option that was given and changes the result.
+    pub fn given(&self) -> Option<&'static str> {
+        let Reporting { filter, min_share, min_lost } = &self.reporting;
+        let given = [
+            ("--filter", filter.is_some()),
+            ("--min-share", min_share.is_some()),
+            ("--min-lost", min_lost.is_some()),
+            ("--sockets", self.sockets.is_some()),
+            ("--vantages", self.vantages.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+}
 
 /// The server certificates that are trusted.
 #[derive(Clone, Debug, Args)]

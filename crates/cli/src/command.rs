@@ -194,7 +194,7 @@ fn help(words: &[String]) -> Result<ExitCode, Error> {
         let words = words.iter().map(OsString::from);
         return lab(&[OsString::from("help")].into_iter().chain(words).collect::<Vec<_>>());
     }
-    program::help(Arguments::command(), words).map_err(no_help)?;
+    output::print(&program::help(Arguments::command(), words).map_err(no_help)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,12 +1,12 @@
 //! `tcpwhy compare`: compares two runs and says whether the second is better.
 
 use crate::analysis::{self, Wanted};
-use crate::args::{Display, FILTER_HELP, parse_filter, parse_percent};
+use crate::args::{Analysing, Display, parse_percent};
 use crate::error::Error;
 use crate::page;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{output, sandbox, sources, terminal, workers};
+use crate::{output, sandbox, sources, state, terminal};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::Read;
@@ -15,11 +15,10 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::compare::{Measured, Options, compare};
-use tcpwhy_core::filter::Filter;
 use tcpwhy_core::model::Report;
 use tcpwhy_core::picture::Picture;
-use tcpwhy_core::pipeline;
 use tcpwhy_core::report::comparison;
+use tcpwhy_core::state::{State, weigh};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -50,10 +49,6 @@ pub struct Compare {
     #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// Compare only a part of both: host, port, time, cause, as in `tcpwhy --help`
-    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
-    pub filter: Option<Filter>,
-
     /// Ignore changes below this share of the latency before, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
     pub min_change: f64,
@@ -66,9 +61,8 @@ pub struct Compare {
     #[arg(long)]
     pub all: bool,
 
-    /// Number of threads; it does not change the result [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: Option<u16>,
+    #[command(flatten)]
+    pub analysing: Analysing,
 
     #[command(flatten)]
     pub display: Display,
@@ -88,8 +82,8 @@ pub enum Side {
 ///
 /// # Errors [`Error`] if one run cannot be read or has nothing to compare.
 pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
-    let threads = asked.threads.map_or_else(workers::available, usize::from);
     let inputs = [&asked.before, &asked.after];
+    let state = state::of(&asked.analysing)?;
     let page = match &asked.output {
         Some(path) => Some(Written::begin(path, &inputs)?),
         None => {
@@ -98,8 +92,8 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
         }
     };
     let interrupted = terminal::interruptible();
-    let before = side(&asked.before, asked, threads, interrupted)?;
-    let after = side(&asked.after, asked, threads, interrupted)?;
+    let before = side(&asked.before, asked, state.as_ref(), interrupted)?;
+    let after = side(&asked.after, asked, state.as_ref(), interrupted)?;
     let (runs, options) = ([before.page, after.page], Options { min_change: asked.min_change });
     let compared = compare(before.measured, after.measured, options)?;
     let aside = page.as_ref().is_some_and(Written::is_standard_output);
@@ -128,13 +122,13 @@ struct Run {
 fn side(
     path: &Path,
     asked: &Compare,
-    threads: usize,
+    state: Option<&State>,
     interrupted: &AtomicBool,
 ) -> Result<Run, Error> {
     let name = path.display().to_string();
     if is_json(path) {
-        if asked.filter.is_some() {
-            return Err(Error::Narrowed { path: name });
+        if let Some(option) = asked.analysing.given() {
+            return Err(Error::Narrowed { path: name, option });
         }
         let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
         let measured = Measured::from_json(&name, &text)
@@ -146,32 +140,27 @@ fn side(
         return Ok(Run { measured, page });
     }
     let files = if path.is_dir() { captures(path, asked.vantage)? } else { vec![path.to_owned()] };
-    let wanted = Wanted {
-        options: pipeline::Options {
-            filter: asked.filter.clone().unwrap_or_default(),
-            ..pipeline::Options::default()
-        },
-        connection: None,
-        exchange: None,
-        all: false,
-        threads,
-        vantages: None,
-        why: None,
-        check: false,
-    };
+    let wanted = Wanted::of(&asked.analysing);
     let mut bar = Bar::new(!asked.display.no_progress);
     let open = || sources::open(&files);
     let progress = |at| bar.update(at);
+    let weighed = |report: &mut Report| {
+        if let Some(state) = state {
+            weigh(report, state);
+        }
+    };
     let (report, page) = if asked.output.is_some() {
         let mut drawn = analysis::picture(open()?, &open, wanted, progress, interrupted)?;
-        drawn.report.asked = page::asked_for(&files, asked.filter.as_ref(), None);
+        drawn.report.asked = page::asked_for(&files, &asked.analysing);
+        weighed(&mut drawn.report);
         let page = page::data(&drawn.report, &drawn.picture)?;
         (drawn.report, page)
     } else {
-        let answer = analysis::analyse(open()?, &open, wanted, progress, interrupted)?;
+        let mut answer = analysis::analyse(open()?, &open, wanted, progress, interrupted)?;
         if !answer.complete {
             return Err(Error::Interrupted);
         }
+        weighed(&mut answer.report);
         (answer.report, String::new())
     };
     Ok(Run { measured: Measured::of(name, &report), page })

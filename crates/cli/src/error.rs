@@ -74,9 +74,9 @@ pub enum Error {
     )]
     NothingLeft { hint: String },
     #[error(
-        "{path}: a report cannot be narrowed any more; leave out --filter, or compare the captures"
+        "{path}: a report cannot be analysed any more; leave out {option}, or compare the captures"
     )]
-    Narrowed { path: String },
+    Narrowed { path: String, option: &'static str },
     #[error("interrupted before a packet was read")]
     NothingYet,
     #[error("interrupted: a run that was not read to its end cannot be compared")]

@@ -1,21 +1,20 @@
 //! `tcpwhy explain`: reads captures and prints a report.
 
 use crate::analysis::{self, Answer, Wanted};
-use crate::args::{Display, FILTER_HELP, parse_duration, parse_filter, parse_percent};
+use crate::args::{Analysing, Display};
 use crate::error::Error;
 use crate::one_of::OneOf;
 use crate::page::asked_for;
 use crate::program::EXIT_FAILED;
 use crate::progress::Bar;
 use crate::tables::Tables;
-use crate::{nothing_left, output, sandbox, sources, state, terminal, workers};
+use crate::{nothing_left, output, sandbox, sources, state, terminal};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tcpwhy_core::filter::{Filter, Pick};
+use tcpwhy_core::filter::Pick;
 use tcpwhy_core::findings::words;
 use tcpwhy_core::model::{Cause, Class, Report, Verdict};
-use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Page, json, render_manual, text};
 use tcpwhy_core::state::weigh;
 
@@ -50,10 +49,6 @@ pub struct Explain {
     #[arg(long)]
     pub json: bool,
 
-    /// Analyse only a part: host, port, time, cause, as in 'host 10.0.0.1 and port 80 and +2s..+5s'
-    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
-    pub filter: Option<Filter>,
-
     /// Draw one connection: its number in the report's list, or one end as ADDRESS:PORT
     #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
     pub connection: Option<Pick>,
@@ -87,33 +82,14 @@ pub struct Explain {
     #[arg(long)]
     pub all: bool,
 
-    /// Report a cost only if it takes at least this share of the time, in per cent
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
-    pub min_share: Option<f64>,
-
-    /// Report a cost only if it takes at least this long per exchange, as in 20ms
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub min_lost: Option<u64>,
-
-    /// Use the state of sockets as further evidence: a file of `tcpwhy sockets --json`, or `live`
-    /// for the sockets of this system now
-    #[arg(long, value_name = "FILE|live", value_hint = clap::ValueHint::FilePath)]
-    pub sockets: Option<PathBuf>,
-
     /// Also write connections, exchanges, stalls and findings as Parquet tables into DIR
     /// (docs/parquet.md)
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     #[arg(conflicts_with_all = ["connection", "exchange"])]
     pub parquet: Option<PathBuf>,
 
-    /// Number of places at which the files were captured: 1, or 2 to join the packets of both
-    /// [default: detected from the packets]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub vantages: Option<u8>,
-
-    /// Number of threads; it does not change the result [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: Option<u16>,
+    #[command(flatten)]
+    pub analysing: Analysing,
 
     #[command(flatten)]
     pub display: Display,
@@ -131,7 +107,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     }
     let open = || sources::open(&asked.files);
     let (sources, wanted) = (open()?, wanted(asked));
-    let state = asked.sockets.as_deref().map(state::read).transpose()?;
+    let state = state::of(&asked.analysing)?;
     let tables = match &asked.parquet {
         Some(folder) => Some(Tables::begin(folder, &asked.files)?),
         None => {
@@ -153,7 +129,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         answer => answer?,
     };
     answer.report.interrupted = !answer.complete;
-    answer.report.asked = asked_for(&asked.files, asked.filter.as_ref(), asked.vantages);
+    answer.report.asked = asked_for(&asked.files, &asked.analysing);
     if let Some(state) = state {
         weigh(&mut answer.report, &state);
     }
@@ -166,7 +142,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     if answer.complete && totals.connections + totals.lookups == 0 {
         let left_out = totals.decode_errors.errors().map(|(_, count)| count).sum();
         let frames = answer.report.inputs.iter().map(|input| input.packets).sum();
-        return Err(match &asked.filter {
+        return Err(match &asked.analysing.reporting.filter {
             Some(filter) => {
                 let hint = nothing_left::hint(filter, &answer.report, &open, interrupted);
                 Error::NothingLeft { hint }
@@ -191,24 +167,19 @@ fn is_false(report: &Report) -> bool {
 }
 
 fn wanted(asked: &Explain) -> Wanted {
-    let filter = asked.filter.clone().unwrap_or_default();
-    let mut options =
-        Options { filter, all: asked.all, show_values: asked.show_values, ..Options::default() };
-    // With files, --cause limits the report to that cause.
-    options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
-    let floors = &mut options.floors;
-    floors.cost_share = asked.min_share.unwrap_or(floors.cost_share);
-    floors.cost_ns = asked.min_lost.unwrap_or(floors.cost_ns);
-    Wanted {
-        options,
+    let mut wanted = Wanted {
         connection: asked.connection,
         exchange: asked.exchange,
         all: asked.all,
-        threads: asked.threads.map_or_else(workers::available, usize::from),
-        vantages: asked.vantages,
         why: asked.why,
         check: asked.check,
-    }
+        ..Wanted::of(&asked.analysing)
+    };
+    let options = &mut wanted.options;
+    (options.all, options.show_values) = (asked.all, asked.show_values);
+    // With files, --cause limits the report to that cause.
+    options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
+    wanted
 }
 
 /// Returns the manual that is asked for: by --cause without files, or by a cause's name in place of

@@ -39,19 +39,17 @@ pub fn print_parser_output(words: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints the help of a program, or of the command of it that the words name.
+/// Returns the help of a program, or of the command of it that the words name.
 ///
 /// # Errors
 /// The word that is no command.
-pub fn help(mut command: Command, words: &[String]) -> Result<(), String> {
+pub fn help(mut command: Command, words: &[String]) -> Result<String, String> {
     command.build();
     let mut asked = &mut command;
     for word in words {
         asked = asked.find_subcommand_mut(word).ok_or_else(|| word.clone())?;
     }
-    // Nobody reads the help where it cannot be written.
-    let _ = output::print(&asked.render_help().to_string());
-    Ok(())
+    Ok(asked.render_help().to_string())
 }
 
 /// Prints the completion script of the program `name` for a shell.

@@ -18,8 +18,6 @@ pub enum Error {
     NoLabels { path: String },
     #[error("the case cannot be kept up: {0}")]
     Keep(#[source] io::Error),
-    #[error("tcpwhy is neither beside tcpwhy-lab nor in PATH; install it there")]
-    NoTcpwhy,
     #[error("no command of the lab is called `{0}`; tcpwhy lab help shows the commands")]
     NoHelp(String),
     #[error("the result cannot be put into JSON")]

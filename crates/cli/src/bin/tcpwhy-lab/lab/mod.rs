@@ -60,7 +60,8 @@ fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
             output::print(if text.is_empty() { "nothing was left behind\n" } else { &text })?;
         }
         LabCommand::Help { words } => {
-            program::help(Arguments::command(), words).map_err(Error::NoHelp)?;
+            let text = program::help(Arguments::command(), words).map_err(Error::NoHelp)?;
+            output::print(&text)?;
         }
         LabCommand::Man { folder } => return Ok(man::run(Arguments::command(), folder)?),
         LabCommand::Completions { shell } => {
@@ -112,9 +113,12 @@ fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
 
 /// Returns the path of `tcpwhy`, which the lab runs as a user would.
 ///
-/// # Errors [`Error::NoTcpwhy`] if it is not installed.
-fn tcpwhy() -> Result<PathBuf, Error> {
-    program::companion("tcpwhy").ok_or(Error::NoTcpwhy)
+/// # Errors [`LabError::Io`] if it is not installed.
+fn tcpwhy() -> Result<PathBuf, LabError> {
+    program::companion("tcpwhy").ok_or_else(|| LabError::Io {
+        what: "find tcpwhy beside tcpwhy-lab or in PATH".to_owned(),
+        source: std::io::ErrorKind::NotFound.into(),
+    })
 }
 
 /// A temporary directory, removed when dropped.

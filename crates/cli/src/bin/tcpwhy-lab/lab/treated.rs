@@ -76,7 +76,7 @@ struct Running(Vec<Child>);
 fn begin(case: &Case, ends: &Ends, journal: &Path) -> Result<Running, LabError> {
     let mut running = Running(Vec::new());
     for treat in of(case) {
-        let mut command = Command::new(std::env::current_exe().map_err(not_started)?);
+        let mut command = Command::new(super::tcpwhy()?);
         let filled = treat.arguments.iter().map(|word| ends.fill(word));
         command.arg("treat").args(filled).args(["--netns", ends.netns(treat.at), "--no-measure"]);
         command.env(tcpwhy_treat::DIRECTORY_VARIABLE, journal);
