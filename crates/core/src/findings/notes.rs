@@ -171,7 +171,7 @@ impl Notes {
         let seen = senders.iter().all(Sender::seen);
         self.one_sided += u64::from(!seen && senders.iter().any(|sender| sender.sent_bytes() > 0));
         self.without_acks += u64::from(connection.lacks_acks());
-        let unscaled = senders.iter().all(|sender| sender.window_scale.is_none());
+        let unscaled = senders.iter().all(|sender| sender.space.window_scale().is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {
             if sender.history().counts.rexmt_data_packets == 0 {

@@ -35,7 +35,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.add_fact("initial_timer", Fact::Text("the initial one".into()));
         }
     }
-    if scene.sender().una_seen_ns() < gap.start_ns && !scene.exchange.response_seen {
+    if scene.sender().una_seen_ns < gap.start_ns && !scene.exchange.response_seen {
         proof.add_fact("unrepaired", Fact::Text("nothing was acknowledged any more".into()));
     }
     if may_be_probe(gap) {

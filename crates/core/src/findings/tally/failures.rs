@@ -56,7 +56,7 @@ fn is_hello_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
 
 /// Returns whether the server has sent data since the exchange began.
 fn has_answered(connection: &Connection, exchange: &Exchange) -> bool {
-    connection.senders[Side::Server as usize].nxt > exchange.began_at[Side::Server as usize]
+    connection.senders[Side::Server as usize].space.nxt > exchange.began_at[Side::Server as usize]
 }
 
 /// Returns whether the client's FIN passed before the server's, which may only answer it.

@@ -43,7 +43,7 @@ impl Flow {
     fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
         let half = &connection.senders[sender as usize];
         let bulk = half.bulk.as_ref()?;
-        let bytes = exchange.sent_bytes(sender, half.nxt);
+        let bytes = exchange.sent_bytes(sender, half.space.nxt);
         let (position, begun_ns) = exchange.began(sender);
         if bytes <= INITIAL_WINDOW_BYTES || begun_ns == 0 {
             return None;

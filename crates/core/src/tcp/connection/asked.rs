@@ -70,7 +70,7 @@ impl Connection {
 
     fn passed(&self, side: Side) -> StreamProgress {
         let sender = &self.senders[side as usize];
-        StreamProgress { sent: sender.nxt, acked: sender.una_seen() }
+        StreamProgress { sent: sender.space.nxt, acked: sender.space.una_seen() }
     }
 
     /// Processes unreadable data of the client, sent at a time when it may have the whole response.
@@ -93,7 +93,7 @@ impl Connection {
     /// newest request: it has acknowledged nothing of that, and the data came sooner than a round
     /// trip after it. The data belongs to an earlier message.
     pub(super) fn precedes_request(&self, segment: &Segment) -> bool {
-        let acked = self.senders[Side::Client as usize].una_seen();
+        let acked = self.senders[Side::Client as usize].space.una_seen();
         let rtt_ns = self.path.known_rtt_ns(Side::Server);
         self.is_unreadable()
             && self.timeline.asked_at().is_some_and(|(position, at_ns)| {

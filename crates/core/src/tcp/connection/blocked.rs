@@ -73,7 +73,7 @@ impl Connection {
     /// [`Sender::acked`]. For a bulk sender it also records when this last acknowledged data of its
     /// peer, and when that data had passed.
     pub(super) fn take_ack(&mut self, side: Side, segment: &Segment, near: Near) -> Option<u64> {
-        let tsval = self.senders[side as usize].stamp_echoed(segment);
+        let tsval = self.senders[side as usize].space.stamp_echoed(segment);
         let peer = &mut self.senders[side.peer() as usize];
         let (sample, peer_data_ns) = peer.acked(segment, near, tsval);
         if peer_data_ns > 0

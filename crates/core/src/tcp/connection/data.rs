@@ -115,33 +115,36 @@ impl Connection {
     ) -> Data<'a> {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
-        self.senders[index].begin_behind_keep_alive(segment, self.mid_stream);
-        let start = self.senders[index].position(segment.seq.wrapping_add(syn));
+        let is_first = self.mid_stream && self.senders[index].packets == 1;
+        self.senders[index].space.begin_behind_keep_alive(segment, is_first);
+        let start = self.senders[index].space.position(segment.seq.wrapping_add(syn));
         let end = start + u64::from(segment.payload_len);
         let base_ns = self.path.base_rtt_ns();
         let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        self.senders[index].take_since(since);
+        self.senders[index].since.take(since);
         let echoes = segment.echoes();
         self.senders[index].advance(since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
         if side == Side::Server && self.timeline.is_interrupted() {
             let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
             self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
         }
-        if let Some(ago_ns) = self.senders[index].offered_ago_ns(end, segment.time_ns)
+        let sender = &self.senders[index];
+        if let Some(ago_ns) = sender.space.offered_ago_ns(&sender.pending, end, segment.time_ns)
             && !self.mid_stream
         {
             rtt_ns = self.shorten_path(side, ago_ns, segment, since);
         }
         since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
-        if start > self.senders[index].nxt {
+        if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.
             since.excuse_missing();
         }
         let deaf = kind == Kind::Retransmission(Recovery::Timer)
             && self.has_not_heard(side, (start, end), segment.time_ns);
         if deaf {
-            self.senders[index].unacknowledge(start);
+            self.senders[index].space.unacknowledge(start);
+            self.senders[index].history_mut().losses.unheard_from = start;
         }
         let arrived = match kind {
             Kind::Probe | Kind::Late => true,
@@ -239,7 +242,8 @@ impl Connection {
         let &Data { side, segment, base_ns, .. } = data;
         let index = side as usize;
         if self.timeline.active == Some(side.peer()) {
-            self.senders[side.peer() as usize].end_message();
+            let peer = &mut self.senders[side.peer() as usize];
+            peer.habits.end_message(&peer.last);
         }
         if self.timeline.active != Some(side)
             && let Some(bulk) = &mut self.senders[index].bulk

@@ -78,7 +78,10 @@ impl Connection {
     /// would show a loss before the vantage, because its packets carry no IP identification.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let sender = &self.senders[side as usize];
-        continues && sender.has_unsent() && sender.number() == 0 && !self.path.ends_here(side)
+        continues
+            && sender.habits.has_unsent(&sender.last)
+            && sender.number() == 0
+            && !self.path.ends_here(side)
     }
 
     /// Decides whether the measured rate is only the pace of a sender that the receiver's window or
@@ -161,7 +164,7 @@ impl Connection {
         if was.cause == timed_out(0).cause {
             // A timeout leaves a window of one segment (RFC 5681 §3.1): several segments at once
             // come from an application that continues.
-            if !clocked && start == sender.nxt {
+            if !clocked && start == sender.space.nxt {
                 sender.revoke_loss(doubted.first_loss);
                 self.timeline.revise(&doubted.change(busy(side, ns)));
             }
@@ -170,14 +173,19 @@ impl Connection {
         // The first ACK to arrive also covers the probe: the ACKs of the flight before it were
         // lost. Had they only been late, they would have come before it. If the window shrinks, the
         // application does not read, and Linux delays ACKs.
-        let shrinks = sender.window() < since.window_before;
-        if doubted.probes && clocked && since.acks.count == 1 && !shrinks && start == sender.nxt {
+        let shrinks = sender.space.window() < since.window_before;
+        if doubted.probes
+            && clocked
+            && since.acks.count == 1
+            && !shrinks
+            && start == sender.space.nxt
+        {
             self.timeline.revise(&doubted.change(timed_out(ns)));
             return;
         }
         // The sender waited for the ACK of that one segment and continues far ahead of it: the data
         // in between had been sent before, unless it is missing in the capture.
-        let hole = start.saturating_sub(sender.nxt);
+        let hole = start.saturating_sub(sender.space.nxt);
         let waited = segment.time_ns.saturating_sub(sender.last.time_ns) >= self.path.rtt_ns(side);
         if whole && clocked && waited && hole >= sender.smss() {
             let packets = hole.div_ceil(sender.smss().max(1));

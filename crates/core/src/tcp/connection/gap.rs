@@ -46,7 +46,7 @@ impl Connection {
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,
-            flight: Flight { cut: self.is_cut(sender.nxt - flight.before), ..flight },
+            flight: Flight { cut: self.is_cut(sender.space.nxt - flight.before), ..flight },
             window: sender.window_in_gap(since, end_ns),
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),
@@ -109,7 +109,7 @@ impl Connection {
         let sender = &self.senders[side as usize];
         let unanswered = since.acks.last.is_none() && continues && self.path.has_sample(side);
         Unsent {
-            drained: sender.drained(),
+            drained: sender.habits.drained(&sender.last),
             more_queued: self.more_queued(side, continues),
             probe_due: unanswered && sender.probe_due(silent_ns, self.path.rtt_ns(side)),
             ran_out: since.probed_tail,

@@ -115,7 +115,7 @@ impl Connection {
         };
         let opens = segment.flags.has(TcpFlags::SYN) || is_client;
         let answers_syn = !self.setup.is_established() && opens && syn_ns == Some(last_ns);
-        let answers_data = peer.last.time_ns == last_ns && peer.is_first_acked_by(segment);
+        let answers_data = peer.last.time_ns == last_ns && peer.space.is_first_acked_by(segment);
         segment.flags.has(TcpFlags::ACK)
             && last_ns != before.raised_ns
             && (answers_syn || answers_data)
@@ -140,7 +140,7 @@ impl Connection {
         let requester = &self.senders[side.peer() as usize];
         // If the request was repeated, the answer may be to its first copy.
         let once = requester.last.time_ns > 0 && !requester.is_troubled();
-        let answers = once && requester.una_seen() >= requester.nxt;
+        let answers = once && requester.space.una_seen() >= requester.space.nxt;
         let under_way_ns = now_ns.saturating_sub(requester.last.time_ns);
         if answers && self.senders[side as usize].queued_ns() > under_way_ns {
             self.senders.iter_mut().for_each(Sender::clock_stepped);

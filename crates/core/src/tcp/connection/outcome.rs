@@ -59,7 +59,7 @@ impl Connection {
         self.closes_behind_message()
             && self.closed_first() == Some(Side::Client)
             && self.ending().fin_ns[Side::Server as usize].is_some()
-            && client.una_seen() >= client.nxt
+            && client.space.una_seen() >= client.space.nxt
             && server.unseen_bytes() == 0
             && self.timeline.is_unanswered()
     }
@@ -87,7 +87,7 @@ impl Connection {
     fn closed_first(&self) -> Option<Side> {
         let ending = self.ending();
         let knew = |side: Side| {
-            let fin = self.senders[side.peer() as usize].fin();
+            let fin = self.senders[side.peer() as usize].space.fin();
             fin.is_some_and(|fin| ending.fin_acks[side as usize] > fin)
         };
         match ending.fin_ns {
@@ -120,9 +120,9 @@ impl Connection {
     pub fn awaits_server_hello(&self, exchange: &Exchange) -> bool {
         let [client, server] = &self.senders;
         self.is_in_handshake(exchange)
-            && server.nxt <= exchange.began_at[Side::Server as usize]
-            && client.nxt > exchange.began_at[Side::Client as usize]
-            && client.una_seen() >= client.nxt
+            && server.space.nxt <= exchange.began_at[Side::Server as usize]
+            && client.space.nxt > exchange.began_at[Side::Client as usize]
+            && client.space.una_seen() >= client.space.nxt
             && self.shows_silence()
     }
 
@@ -151,7 +151,7 @@ impl Connection {
         let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
         let times = [
             Some(self.senders[side as usize].last.time_ns),
-            Some(self.senders[side.peer() as usize].una_seen_ns()),
+            Some(self.senders[side.peer() as usize].una_seen_ns),
             ending.fin_ns[side as usize],
             reset.map(|reset| reset.time_ns),
             set_up,

@@ -20,7 +20,7 @@ impl Connection {
             return;
         }
         let began = self.timeline.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
-        if sender.nxt.saturating_sub(began) < INITIAL_WINDOW_BYTES {
+        if sender.space.nxt.saturating_sub(began) < INITIAL_WINDOW_BYTES {
             return;
         }
         let at_ns = if behind_ns > ahead_ns { acked_ns.saturating_sub(rtt_ns) } else { now_ns };

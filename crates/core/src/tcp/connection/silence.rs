@@ -33,7 +33,8 @@ impl Connection {
         }
         sender.apply_arrived_acks(ack_ns, rtt_server_ns, rtt_client_ns);
         let unknown_ns = if timed { ack_ns } else { 0 };
-        let first_ns = sender.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
+        let first_ns =
+            sender.since.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
         let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
         if timed && late_ns > DELAYED_ACK_MAX_NS {
             return (late_ns - DELAYED_ACK_NS, ahead_ns);
@@ -97,13 +98,13 @@ impl Connection {
     ) -> bool {
         let sender = &self.senders[side as usize];
         let is_due = || {
-            let first = sender.original(start.max(sender.una_seen()));
-            sender.nxt >= sender.una_seen() + 2 * sender.smss()
+            let first = sender.original(start.max(sender.space.una_seen()));
+            sender.space.nxt >= sender.space.una_seen() + 2 * sender.smss()
                 || first.is_none_or(|it| now_ns.saturating_sub(it.time_ns) >= RTO_MIN_NS)
                 || sender.in_recovery()
                 || sender.is_loss_known(now_ns, self.path.rtt_ns(side))
         };
-        self.pure_acks && end > sender.una_seen() && !sender.is_sacked(start) && is_due()
+        self.pure_acks && end > sender.space.una_seen() && !sender.is_sacked(start) && is_due()
     }
 
     /// Returns whether `side`, at the vantage, repeats data from `start` to `end` at `now_ns` by its
@@ -113,9 +114,10 @@ impl Connection {
         let sender = &self.senders[side as usize];
         let is_here =
             self.setup.confirmed && self.path.ends_here(side) && !self.path.ends_here(side.peer());
-        let is_last = end == sender.nxt && end == sender.una_seen() && start < end;
-        let heard_ns = now_ns.saturating_sub(sender.una_seen_ns());
-        let is_still = sender.history().losses.unheard_from == start && sender.una_seen() == start;
+        let is_last = end == sender.space.nxt && end == sender.space.una_seen() && start < end;
+        let heard_ns = now_ns.saturating_sub(sender.una_seen_ns);
+        let is_still =
+            sender.history().losses.unheard_from == start && sender.space.una_seen() == start;
         is_here && (is_last && heard_ns >= RTO_MIN_NS || is_still)
     }
 
@@ -224,7 +226,7 @@ impl Connection {
         let sender = &self.senders[side as usize];
         let behind_ns = sender.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
         // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
-        let clocked = sender.flight() > CLOCKED_SEGMENTS * sender.smss()
+        let clocked = sender.space.flight() > CLOCKED_SEGMENTS * sender.smss()
             && !sender.is_spaced_by_sender()
             && !sender.reader_is_behind();
         sender.queued_ns().max(if clocked { behind_ns } else { 0 })
@@ -271,11 +273,11 @@ impl Connection {
         let apart = gap.len_ns() > self.path.known_base_rtt_ns();
         if gap.sender == Side::Server && gap.turn == Turn::Continues && apart && !owes_reply {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-            let position = self.senders[Side::Server as usize].nxt - gap.next_len;
+            let position = self.senders[Side::Server as usize].space.nxt - gap.next_len;
             let own_ns = own.map(|slice| slice.ns).sum();
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
-        let sent = self.senders[Side::Client as usize].nxt;
+        let sent = self.senders[Side::Client as usize].space.nxt;
         let is_known = self.framer.protocol() != Protocol::Turns;
         self.timeline.settle_client_pause(gap, &slices, sent, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
@@ -300,7 +302,7 @@ impl Connection {
     fn has_received_request(&self) -> bool {
         let client = &self.senders[Side::Client as usize];
         let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
-        client.una_seen() > began || client.nxt <= began
+        client.space.una_seen() > began || client.space.nxt <= began
     }
 
     /// Records what a gap shows of its sender, for later gaps.
@@ -308,7 +310,7 @@ impl Connection {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.senders[gap.sender as usize].note_waits_per_segment();
+            self.senders[gap.sender as usize].habits.note_waits_per_segment();
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.revise(&Change::SendBuffer);
@@ -373,12 +375,12 @@ impl Connection {
         }
         // A side was held up if it has unacknowledged data, or unsent data before a closed window.
         let side = match self.timeline.active {
-            Some(active) if self.senders[active as usize].closed() => active,
+            Some(active) if self.senders[active as usize].history().window.is_closed() => active,
             _ => side,
         };
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
-        self.senders[side as usize].take_since(&mut since);
+        self.senders[side as usize].since.take(&mut since);
         self.senders[side as usize].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
@@ -388,7 +390,7 @@ impl Connection {
         // Nothing continues a handshake that ends here.
         gap.protocol.in_handshake = false;
         let sender = &mut self.senders[side as usize];
-        sender.keep_since(since);
+        sender.since.store(since);
         let unseen = sender.unseen_bytes().div_ceil(sender.smss()).min(u64::from(u32::MAX)) as u32;
         gap.losses.missing.count = gap.losses.missing.count.max(unseen);
         gap.repair.unseen |= unseen > 0;

@@ -16,7 +16,7 @@ use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::roles::Roles;
 use crate::tcp::row::Link;
-use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
+use crate::tcp::sender::{LoneSegment, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
@@ -96,19 +96,23 @@ impl Connection {
             && !self.framer.is_open_ended();
         let [client, server] = &self.senders;
         let settled = calm
-            && self.timeline.is_answered_up_to(server.nxt)
+            && self.timeline.is_answered_up_to(server.space.nxt)
             && server.has_sent_alone(segment)
             && client.is_cleared_by(segment)
-            && self.senders.iter().zip(&self.streams).all(|(sender, it)| it.is_next(sender.nxt));
+            && self
+                .senders
+                .iter()
+                .zip(&self.streams)
+                .all(|(sender, it)| it.is_next(sender.space.nxt));
         if settled {
             self.steady = Some(Box::new(Steady {
                 phase: Phase::Idle,
-                before: LoneSegment::of(segment, server.nxt),
-                asked: LoneSegment { end: client.nxt, ..LoneSegment::default() },
+                before: LoneSegment::of(segment, server.space.nxt),
+                asked: LoneSegment { end: client.space.nxt, ..LoneSegment::default() },
                 answer: LoneSegment::default(),
                 doubted: self.take_doubted(),
                 kind: Label::default(),
-                edges: self.senders.each_ref().map(Sender::right_edge),
+                edges: self.senders.each_ref().map(|sender| sender.space.right_edge()),
                 next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
                 noted: [false; 2],
             }));
@@ -207,7 +211,7 @@ impl Connection {
         let [client_edge, server_edge] = &mut steady.edges;
         if steady.phase == Phase::Answered {
             let una = steady.before.end;
-            *server_edge = server.right_edge_after(*server_edge, una, &steady.asked);
+            *server_edge = server.space.edge_after(*server_edge, una, steady.asked.window);
             if !steady.noted[Side::Server as usize] {
                 server.note_rtt_sample(steady.asked.time_ns - steady.before.time_ns);
             }
@@ -216,7 +220,7 @@ impl Connection {
             }
             (steady.before, steady.noted) = (answer, [false; 2]);
         }
-        *client_edge = client.right_edge_after(*client_edge, start, &answer);
+        *client_edge = client.space.edge_after(*client_edge, start, answer.window);
         steady.asked = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Asked;
         steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);

@@ -12,7 +12,7 @@ impl Connection {
     /// Returns whether data of `side` may continue a message whose beginning was not captured.
     #[inline]
     pub(super) fn may_be_under_way(&self, side: Side) -> bool {
-        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].started()
+        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].space.started()
     }
 
     /// Returns whether `segment` is part of a response whose request was not captured: a full

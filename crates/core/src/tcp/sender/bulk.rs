@@ -88,7 +88,7 @@ impl Sender {
         late_ns: u64,
         began: Option<(u64, u64)>,
     ) -> (u64, u64, u64) {
-        let (nxt, last_ns) = (self.nxt, self.last.time_ns);
+        let (nxt, last_ns) = (self.space.nxt, self.last.time_ns);
         let Some(bulk) = &mut self.bulk else { return (0, 0, 0) };
         let busy_ns = bulk.pipe.busy_ns(start_ns, end_ns);
         let rate = bulk.pipe.rate();

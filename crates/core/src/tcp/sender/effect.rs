@@ -6,7 +6,6 @@ use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
 use crate::tcp::sender::history::History;
-use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::thresholds::{
     ACK_EARLY_MAX_NS, ACK_EARLY_PART, RTT_MARGIN_NS, RTT_MARGIN_PART, SILENCE_BY_CHANCE_FACTOR,
@@ -50,13 +49,13 @@ impl Sender {
     ) {
         let slack_ns = RTT_MARGIN_NS + rtt_sender_ns / RTT_MARGIN_PART;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
-        while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
+        while let Some(ack) = self.pending.pop_until(until_ns, self.space.nxt) {
             let echoed = echoes.is_some_and(|it| ack.is_echoed_by(it));
             if !echoed && echoes.is_some() && self.is_ack_lost(&ack, now_ns, rtt_sender_ns) {
                 since.acks.lost = true;
                 continue;
             }
-            self.marks.note(Marks::ECHOES, echoed);
+            self.habits.note_echo(echoed);
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
         // The estimated round trip may still be too long. If a segment was sent after a silence
@@ -68,7 +67,7 @@ impl Sender {
         if silent_ns > HOST_DELAY_MAX_NS && !self.is_none_echoed_by(echoes) {
             let early_max_ns = early_max_ns(rtt_sender_ns, silent_ns);
             let until_ns = (now_ns + early_max_ns).saturating_sub(rtt_sender_ns);
-            if let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
+            if let Some(ack) = self.pending.pop_until(until_ns, self.space.nxt) {
                 self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
             }
         }
@@ -85,7 +84,7 @@ impl Sender {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let sent_ns = now_ns.saturating_sub(self.clock.queued_ns());
         let due_ns = ack.seen_ns + rtt_sender_ns;
-        self.marks.has(Marks::ECHOES)
+        self.habits.echoes()
             && ack.tsval != 0
             && silent_ns >= 2 * rtt_ns
             && self.clock.distinguishes(rtt_ns / 2)
@@ -96,7 +95,7 @@ impl Sender {
     /// ACK arrived.
     #[inline]
     fn is_none_echoed_by(&self, echoes: Option<u32>) -> bool {
-        self.marks.has(Marks::ECHOES) && echoes.is_some_and(|it| self.pending.is_none_echoed_by(it))
+        self.habits.echoes() && echoes.is_some_and(|it| self.pending.is_none_echoed_by(it))
     }
 
     /// Returns whether an ACK that reports a loss may have reached the sender by `now_ns`, a little
@@ -114,11 +113,11 @@ impl Sender {
         }
         let until_ns = now_ns.saturating_sub(rtt_sender_ns);
         let mut since = SinceDeparture::default();
-        self.take_since(&mut since);
-        while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
+        self.since.take(&mut since);
+        while let Some(ack) = self.pending.pop_until(until_ns, self.space.nxt) {
             self.take_effect(&mut since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
-        self.keep_since(since);
+        self.since.store(since);
     }
 
     /// Time of the last ACK and the last round-trip sample, ns. A sample far longer than the
@@ -126,9 +125,10 @@ impl Sender {
     /// about the path: during recovery or while the window is closed, or if the flight is too small
     /// for immediate ACKs.
     pub fn clocked_ns(&self) -> Option<(u64, u64)> {
-        let clocked = self.flight() > CLOCKED_SEGMENTS * self.smss();
+        let clocked = self.space.flight() > CLOCKED_SEGMENTS * self.smss();
         let rtt_ns = self.rtts.last_ns();
-        let is_sample = clocked && rtt_ns > 0 && !self.in_recovery() && !self.closed();
+        let is_sample =
+            clocked && rtt_ns > 0 && !self.in_recovery() && !self.history().window.is_closed();
         is_sample.then_some((self.una_seen_ns, rtt_ns))
     }
 
@@ -146,14 +146,14 @@ impl Sender {
         rtt_sender_ns: u64,
         rtt_receiver_ns: u64,
     ) {
-        let advances = ack.una > self.una();
-        let opens = match (ack.offer, self.right_edge()) {
+        let advances = ack.una > self.space.una();
+        let opens = match (ack.offer, self.space.right_edge()) {
             (Offer::Edge(new), Some(old)) => new > old,
             (Offer::Edge(_), None) => true,
-            (Offer::Field(field), _) => field > 0 && self.closed(),
+            (Offer::Field(field), _) => field > 0 && self.history().window.is_closed(),
         };
         if advances || opens {
-            let acked_all = ack.una >= self.nxt;
+            let acked_all = ack.una >= self.space.nxt;
             let last_ns = self.last.time_ns;
             let held_ns = ack.seen_ns.saturating_sub(last_ns);
             let in_train = since
@@ -161,13 +161,13 @@ impl Sender {
                 .last
                 .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
             if !in_train {
-                since.flight_before = self.flight();
-                since.room_before = self.room();
-                since.window_before = self.window();
+                since.flight_before = self.space.flight();
+                since.room_before = self.space.room();
+                since.window_before = self.space.window();
                 self.save_field();
             }
             if since.acks.count == 0 {
-                since.flight_first = self.flight();
+                since.flight_first = self.space.flight();
             }
             since.acks.count += 1;
             since.acks.first_effect_ns.get_or_insert(ack.seen_ns + rtt_sender_ns);
@@ -187,7 +187,7 @@ impl Sender {
             if self.bulk.is_some() {
                 self.sample_rate(&ack);
             }
-            self.una = ack.una as u32;
+            self.space.acknowledge(ack.una);
             if ack.duplicate || self.history.is_some() {
                 self.advance_losses(u32::from(ack.duplicate));
             }
@@ -213,7 +213,7 @@ impl Sender {
     #[cold]
     #[inline(never)]
     fn advance_losses(&mut self, duplicate_acks: u32) {
-        let una = self.una();
+        let una = self.space.una();
         let history = self.history_mut();
         history.losses.advance(una, duplicate_acks);
         history.mtu.advance(una);
@@ -235,9 +235,7 @@ impl Sender {
         }
         match ack.offer {
             Offer::Edge(edge) => {
-                let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
-                self.marks.note(Marks::HAS_WINDOW, true);
-                self.right_edge = furthest as u32;
+                self.space.offer(edge);
             }
             Offer::Field(field) => self.offer_field(field),
         }
@@ -250,7 +248,7 @@ impl Sender {
         if closed {
             let closed_by = ack.sighting(self.side.peer());
             self.history_mut().window.close(closed_by);
-        } else if self.closed() {
+        } else if self.history().window.is_closed() {
             since.closed_ns += self.closed_for_ns(ack.seen_ns);
             self.history_mut().window.open();
         }
@@ -264,7 +262,7 @@ impl Sender {
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // A sender that never has more than a few segments in flight shows its own pace.
         let few = u64::from(self.flight_max) <= FEW_SEGMENTS * self.smss();
-        let timed = self.shows_arrival(ack.payload_bytes == 0);
+        let timed = self.habits.shows_arrival(ack.payload_bytes == 0);
         let in_recovery = self.history().losses.is_recovering();
         let Some(bulk) = &mut self.bulk else { return };
         bulk.note_reader(ack);
@@ -280,7 +278,7 @@ impl Sender {
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
         }
-        bulk.rate_mark = Some((ack.una, self.nxt, ack.seen_ns));
+        bulk.rate_mark = Some((ack.una, self.space.nxt, ack.seen_ns));
     }
 
     /// Returns whether ACKs come at the pace of a receiving application that has not read most of
@@ -289,30 +287,23 @@ impl Sender {
         self.bulk.as_ref().is_some_and(|bulk| bulk.reader_is_behind)
     }
 
-    /// Returns whether the time of an ACK shows when the data arrived. An ACK with data is sent
-    /// when the application sends the data, unless pure ACKs are captured too: then a pure ACK
-    /// would have come before.
-    #[inline]
-    pub fn shows_arrival(&self, is_pure: bool) -> bool {
-        is_pure || self.marks.has(Marks::ACKED_ALONE)
-    }
-
     /// Processes an ACK for this direction that passes the vantage, which is `near` one of its
     /// ends. Returns the round-trip sample between the vantage and the receiver, if there is one,
     /// and the time at which the last data newly acknowledged had passed, ns (0 if that is not
     /// remembered). `tsval` is that of [`Ack::tsval`].
     pub fn acked(&mut self, segment: &Segment, near: Near, tsval: u32) -> (Option<u64>, u64) {
         let frame = segment.frame;
-        let una = self.sequence.position(segment.ack, self.nxt);
-        let una_seen = self.una_seen();
-        let scale = if segment.flags.has(TcpFlags::SYN) { Some(0) } else { self.window_scale };
+        let una = self.space.position_of(segment.ack);
+        let una_seen = self.space.una_seen();
+        let scale =
+            if segment.flags.has(TcpFlags::SYN) { Some(0) } else { self.space.window_scale() };
         let offer = Offer::of(una, segment.window, scale);
         let pure = segment.payload_len == 0;
         // RFC 5681 §2: a duplicate ACK neither changes the window nor carries a FIN. A host that closes
         // takes no more data, with room for it or without.
         let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let repeated =
-            una == una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
+            una == una_seen && pure && self.space.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !ends {
             self.history_mut().window.zero_advertisements += 1;
         }
@@ -334,7 +325,7 @@ impl Sender {
                 tsval,
             };
             self.note_report(ack.duplicate, segment.sack_count > 0);
-            let is_repeated = una == una_seen || self.marks.has(Marks::FINISHED);
+            let is_repeated = una == una_seen || self.space.is_finished();
             if !(is_repeated && self.changes_nothing(&ack)) {
                 self.pending.push(&ack);
             }
@@ -348,12 +339,16 @@ impl Sender {
             self.history_mut().counts.dsacks += 1;
         }
         if advances {
-            self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
-            sample = self.advance_una_seen(segment.time_ns, una, self.shows_arrival(pure && !ends));
-        } else if repeated && segment.window == self.acked_window && !ends {
+            self.habits.note_acked(pure && !ends && self.unique_bytes > 0);
+            sample = self.advance_una_seen(
+                segment.time_ns,
+                una,
+                self.habits.shows_arrival(pure && !ends),
+            );
+        } else if repeated && segment.window == self.space.window_field && !ends {
             self.history_mut().counts.duplicate_acks += 1;
         }
-        self.acked_window = segment.window;
+        self.space.window_field = segment.window;
         (sample, sent_ns)
     }
 
@@ -401,12 +396,12 @@ impl Sender {
     /// is nothing to send.
     #[inline]
     fn changes_nothing(&self, ack: &Ack) -> bool {
-        let calm = self.history.is_none() && self.bulk.is_none() && self.since.is_none();
+        let calm = self.history.is_none() && self.bulk.is_none() && self.since.is_empty();
         let open = match ack.offer {
             Offer::Edge(edge) => edge - ack.una >= 2 * self.smss(),
             Offer::Field(_) => false,
         };
-        let ended = self.fin().is_some_and(|fin| ack.una > fin);
+        let ended = self.space.fin().is_some_and(|fin| ack.una > fin);
         calm && open && (ended || self.pending.repeats(ack))
     }
 
@@ -416,14 +411,14 @@ impl Sender {
     pub(super) fn advance_una_seen(&mut self, now_ns: u64, una: u64, timed: bool) -> Option<u64> {
         let sample = self.rtts.end(una, now_ns);
         if let Some(rtt_ns) = sample {
-            if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.nxt) {
+            if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.space.nxt) {
                 bulk.rtt_clocked_ns = rtt_ns;
             }
             if timed {
                 self.rtts.take(rtt_ns);
             }
         }
-        self.una_seen = una as u32;
+        self.space.acknowledge_seen(una);
         self.una_seen_ns = now_ns;
         sample
     }
@@ -432,10 +427,9 @@ impl Sender {
     /// filled without a retransmission, a packet was late.
     #[inline(never)]
     fn follow_hole(&mut self, segment: &Segment, una: u64) {
-        let nxt = self.nxt;
-        let sequence = self.sequence;
+        let space = self.space;
         let blocks = segment.sack.iter().take(usize::from(segment.sack_count));
-        let all = blocks.map(|block| sequence.position(block.right, nxt)).any(|end| end == nxt);
+        let all = blocks.map(|block| space.position_of(block.right)).any(|end| end == space.nxt);
         if !all && self.history.is_none() {
             return;
         }
@@ -443,30 +437,30 @@ impl Sender {
         if segment.sack_count > 0 {
             losses.sacked = segment.sack;
         }
-        holes.follow_reports(una >= nxt, all && losses.has_recovered(una), segment.time_ns);
+        holes.follow_reports(una >= space.nxt, all && losses.has_recovered(una), segment.time_ns);
     }
 
     /// Skips data that was acknowledged though it is missing in the capture. Returns the length of
     /// what is missing, bytes: data behind a hole was seen.
     #[inline]
     pub fn skip_unseen(&mut self) -> Option<u64> {
-        if self.una_seen() > self.in_order() { self.skip_to_acked() } else { None }
+        if self.space.una_seen() > self.in_order() { self.skip_to_acked() } else { None }
     }
 
     #[cold]
     #[inline(never)]
     fn skip_to_acked(&mut self) -> Option<u64> {
-        let (from, una_seen) = (self.in_order(), self.una_seen());
-        if una_seen > self.nxt + WINDOW_MAX_BYTES {
+        let (from, una_seen) = (self.in_order(), self.space.una_seen());
+        if una_seen > self.space.nxt + WINDOW_MAX_BYTES {
             return None;
         }
         // A FIN takes one position without data, and is the last.
-        if self.fin() == Some(from) {
+        if self.space.fin() == Some(from) {
             return None;
         }
-        let beyond = una_seen.saturating_sub(self.nxt);
+        let beyond = una_seen.saturating_sub(self.space.nxt);
         if beyond > 0 {
-            self.extend_to(una_seen);
+            self.space.extend_to(una_seen);
         }
         let of_holes = self.history.as_mut().map_or(0, |history| history.holes.skip_to(una_seen));
         Some(of_holes + beyond)

@@ -5,11 +5,6 @@ use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};
 use crate::wire::Segment;
 
 impl Sender {
-    /// Flight just before the last ACK of `since`, or now if there was none, bytes.
-    pub fn flight_before(&self, since: &SinceDeparture) -> u64 {
-        if since.acks.last.is_none() { self.flight() } else { since.flight_before }
-    }
-
     /// Returns the sender's flight in the gap. If `continues`, the sender ends the gap itself. The
     /// congestion window has opened since position `opens_from`.
     pub fn flight_in_gap(
@@ -18,9 +13,14 @@ impl Sender {
         continues: bool,
         opens_from: u64,
     ) -> Flight {
-        let before = self.flight_before(since);
+        let before = since.flight_before(self.space.flight());
         let shape = self.bulk.as_ref().map_or(Shape::Opening, |bulk| {
-            bulk.rounds.shape_with(before, self.drained(), self.una(), self.smss())
+            bulk.rounds.shape_with(
+                before,
+                self.habits.drained(&self.last),
+                self.space.una(),
+                self.smss(),
+            )
         });
         Flight {
             first: if since.acks.last.is_none() { before } else { since.flight_first },
@@ -29,8 +29,9 @@ impl Sender {
             reached: self.flight_reached(),
             apart_ns: if continues { self.last.apart_ns() } else { 0 },
             small_acked: self.small_acked_of(before),
-            cwnd_opened: self.window_opened_by((self.nxt - before).saturating_sub(opens_from)),
-            waits_per_segment: self.waits_per_segment(),
+            cwnd_opened: self
+                .window_opened_by((self.space.nxt - before).saturating_sub(opens_from)),
+            waits_per_segment: self.habits.waits_per_segment(),
             shape,
         }
     }
@@ -38,7 +39,7 @@ impl Sender {
     /// Returns the window offered to the sender, up to `end_ns`.
     pub fn window_in_gap(&self, since: &SinceDeparture, end_ns: u64) -> OfferedWindow {
         let (bytes, room) = match since.acks.last {
-            None => (self.window(), self.room()),
+            None => (self.space.window(), self.space.room()),
             Some(_) => (since.window_before, since.room_before),
         };
         let closed_ns = since.closed_ns + self.closed_for_ns(end_ns);
@@ -80,7 +81,7 @@ impl Sender {
                 trigger: Some(recovery),
                 original: self.original(start),
                 unseen: matches!(kind, Kind::Fill(_)),
-                tail: start + u64::from(segment.payload_len) >= self.nxt,
+                tail: start + u64::from(segment.payload_len) >= self.space.nxt,
                 ..Repair::default()
             },
             Kind::Reordered => {

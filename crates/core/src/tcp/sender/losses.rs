@@ -6,7 +6,7 @@ use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RETRANSMISSION_MIN_NS, R
 use crate::model::Sighting;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::departure::Departure;
-use crate::wire::{SackBlock, Segment, SegmentFlags, TcpFlags};
+use crate::wire::{SackBlock, Segment, SegmentFlags};
 
 impl Sender {
     /// The last departure.
@@ -15,29 +15,11 @@ impl Sender {
         Sighting { frame, time_ns, payload_bytes, from: self.side }
     }
 
-    /// Returns whether `ack`, not yet processed, only repeats that all data has arrived.
-    pub fn acked_again(&self, ack: &Segment) -> bool {
-        let una = self.sequence.position(ack.ack, self.nxt);
-        ack.payload_len == 0
-            && ack.flags.0 == TcpFlags::ACK
-            && ack.sack_count == 0
-            && ack.window == self.acked_window
-            && una == self.nxt
-            && self.una_seen() == una
-    }
-
-    /// Returns whether `ack`, not yet processed, is the first to acknowledge all data.
-    pub fn is_first_acked_by(&self, ack: &Segment) -> bool {
-        self.started()
-            && self.una_seen() < self.nxt
-            && self.sequence.position(ack.ack, self.nxt) == self.nxt
-    }
-
     /// Returns whether the receiver's last report of missing data (RFC 2018) says that it has what
     /// begins at `start`.
     pub fn is_sacked(&self, start: u64) -> bool {
         let blocks = self.history().losses.sacked;
-        let position = |seq: u32| self.sequence.position(seq, self.nxt);
+        let position = |seq: u32| self.space.position_of(seq);
         let holds =
             |block: &SackBlock| (position(block.left)..position(block.right)).contains(&start);
         blocks.iter().any(|block| block.left != block.right && holds(block))
@@ -79,11 +61,9 @@ impl Sender {
         let lossless = jump != 0 && self.nothing_lost_before(segment, jump.into());
         let missing = self.packet_count.follow(segment, packets as u16, self.packets, lossless);
         if missing > 0 {
-            self.since_mut().missing.add(missing, segment.ip_id);
-        } else if self.packet_count.came_late()
-            && let Some(since) = &mut self.since
-        {
-            since.missing.arrived(segment.ip_id);
+            self.since.stored_mut().missing.add(missing, segment.ip_id);
+        } else if self.packet_count.came_late() {
+            self.since.arrived(segment.ip_id);
         }
     }
 
@@ -98,7 +78,8 @@ impl Sender {
     /// the segment continues the stream, and it comes too soon after the previous packet for a
     /// retransmission, or more packets than a flight are missing.
     fn nothing_lost_before(&self, segment: &Segment, packets: u64) -> bool {
-        let in_order = self.started() && self.sequence.position(segment.seq, self.nxt) == self.nxt;
+        let in_order =
+            self.space.started() && self.space.position_of(segment.seq) == self.space.nxt;
         let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW_SEGMENTS);
         let too_soon = self.last_packet.age_ns(segment) < self.repair_min_ns(segment, packets);
         in_order && (too_soon || packets > flight)
@@ -107,7 +88,7 @@ impl Sender {
     /// Least time from the packet before `segment` at which one of the `packets` missing in between
     /// can have carried lost data, ns; `segment` continues the stream.
     fn repair_min_ns(&self, segment: &Segment, packets: u64) -> u64 {
-        let all_acked = self.una_seen() >= self.nxt;
+        let all_acked = self.space.una_seen() >= self.space.nxt;
         let history = self.history();
         let losses = &history.losses;
         let reported = losses.duplicates.count > 0 || self.in_recovery() || history.mtu.reported;
@@ -136,7 +117,7 @@ impl Sender {
 
     /// Records that `segment`, which begins at `start`, repeats data; it may never be acknowledged.
     pub fn follow_tail(&mut self, start: u64, segment: &Segment) {
-        if start == self.una_seen() {
+        if start == self.space.una_seen() {
             let (first, last) = (self.original(start), Sighting::of(self.side, segment));
             self.history_mut().losses.repeat_tail(start, first, last);
         }
@@ -144,7 +125,7 @@ impl Sender {
 
     /// Returns the first data that is not acknowledged, if it was sent again and again.
     pub fn unacknowledged_tail(&self) -> Option<Tail> {
-        self.history().losses.tail_from(self.una_seen())
+        self.history().losses.tail_from(self.space.una_seen())
     }
 
     /// Records that the timer repeats `segment`, which begins at `start`.
@@ -162,7 +143,7 @@ impl Sender {
 
     /// Returns whether the sender, as far as it knows, is repairing a loss.
     pub fn in_recovery(&self) -> bool {
-        self.history().losses.recovery_at(self.una()).is_some()
+        self.history().losses.recovery_at(self.space.una()).is_some()
     }
 
     /// Time from the first packet that overtook the data at `start` to `now_ns`, ns.
@@ -174,7 +155,7 @@ impl Sender {
     /// overtaken that data.
     pub fn continues_at(&self, start: u64) -> bool {
         let first = self.history().holes.first();
-        start == self.in_order() && first.is_some_and(|hole| hole.end == self.nxt)
+        start == self.in_order() && first.is_some_and(|hole| hole.end == self.space.nxt)
     }
 
     /// Returns the timestamp of `segment`, a retransmission of `original`.
@@ -188,7 +169,7 @@ impl Sender {
     /// Returns whether `segment` fills a hole and has a later timestamp than the packet that
     /// revealed it: the first transmission, which did not pass, had an earlier one.
     fn is_stamped_later(&self, segment: &Segment) -> bool {
-        let start = self.sequence.position(segment.seq, self.nxt);
+        let start = self.space.position_of(segment.seq);
         let at = self.history().holes.at(start).and_then(|hole| hole.tsval);
         at.is_some_and(|at| segment.tsval.wrapping_sub(at) as i32 > 0)
     }
@@ -201,7 +182,7 @@ impl Sender {
     /// Returns whether the receiver acknowledges no data behind a hole, and so waits for the data that
     /// is missing there.
     pub fn is_awaited_before_hole(&self) -> bool {
-        self.unseen_bytes() > 0 && self.una_seen() <= self.in_order()
+        self.unseen_bytes() > 0 && self.space.una_seen() <= self.in_order()
     }
 
     /// Time at which the data at `start` was found to be missing, ns, if it is.
@@ -219,6 +200,14 @@ impl Sender {
         self.reduce_window();
     }
 
+    /// Records that an offered window of `bytes` limited the sender.
+    pub fn note_limiting_window(&mut self, bytes: u64) {
+        // Data that was in flight at one time had been offered at one time.
+        let had_room = 2 * bytes < u64::from(self.flight_max);
+        let unread = had_room || self.bulk.as_ref().is_some_and(|bulk| bulk.is_unread(bytes));
+        self.history_mut().window.limit(bytes, unread);
+    }
+
     /// Records that the sender reduced its congestion window (RFC 5681 §3.1): its earlier flight
     /// no longer shows what the window allows, and the rounds begin anew.
     pub fn reduce_window(&mut self) {
@@ -234,17 +223,17 @@ impl Sender {
     /// the capture's clock is no silence.
     pub fn probe_due(&self, silent_ns: u64, rtt_sender_ns: u64) -> bool {
         let due_ns = 2 * (rtt_sender_ns + self.rtt_recent_ns());
-        self.flight() >= 2 * self.smss()
+        self.space.flight() >= 2 * self.smss()
             && silent_ns.saturating_sub(self.queued_ns()) >= due_ns.max(RETRANSMISSION_MIN_NS)
             && self.clock.is_usable()
-            && self.has_unsent()
+            && self.habits.has_unsent(&self.last)
     }
 
     /// Returns whether data from `start` to `end`, repeated at `now_ns`, had arrived: it was
     /// acknowledged, or sent too recently for a loss to be known, unless a router reported one.
     pub fn is_spurious(&self, (start, end): (u64, u64), now_ns: u64, rtt_base_ns: u64) -> bool {
         let first = self.original(start);
-        end <= self.una_seen()
+        end <= self.space.una_seen()
             || !self.history().mtu.reported
                 && first.is_some_and(|first| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
@@ -266,7 +255,7 @@ impl Sender {
     pub fn settle_repeated(&mut self, ack: &Segment, rtt_receiver_ns: u64, has_dsack: bool) {
         let Some(repeated) = self.history().losses.repeated else { return };
         let of_first = repeated.stamp.is_first_answered(ack, repeated.time_ns, rtt_receiver_ns);
-        let acked = self.una_seen() >= repeated.end;
+        let acked = self.space.una_seen() >= repeated.end;
         if of_first && !acked && !has_dsack {
             return;
         }

@@ -122,7 +122,7 @@ impl Sender {
     /// Follows the silence `gap`, which ends at `position` in a message that began at the position
     /// `began`.
     pub fn follow_pace(&mut self, gap: &mut Gap, position: u64, began: Option<u64>) {
-        let (held, nxt) = (self.may_hold(gap, position), self.nxt);
+        let (held, nxt) = (self.may_hold(gap, position), self.space.nxt);
         let Some(bulk) = &mut self.bulk else { return };
         let pacer = &mut bulk.pacer;
         if let Some(began) = began.filter(|&began| began > pacer.silences[0].0) {
@@ -152,7 +152,7 @@ impl Sender {
     /// until the small segment before it is acknowledged.
     fn may_hold(&self, gap: &Gap, position: u64) -> bool {
         let small_end = self.small_end.map_or(0, |end| widen(end.get(), position));
-        small_end > self.una() && small_end <= position && gap.nagle.refuted == 0
+        small_end > self.space.una() && small_end <= position && gap.nagle.refuted == 0
     }
 
     /// Returns whether the measured rate is not the path's, but that of a sender limited by the

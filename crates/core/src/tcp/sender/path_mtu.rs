@@ -121,16 +121,16 @@ impl Sender {
     fn size_is_known(&self, lost: u64) -> bool {
         let passed = u64::from(self.sizes.acked_max());
         let joined = passed >= FULL_SEGMENT_MIN_BYTES && lost.is_multiple_of(passed);
-        let acked_unsized = passed == 0 && self.una_seen() > ORIGIN + 1;
+        let acked_unsized = passed == 0 && self.space.una_seen() > ORIGIN + 1;
         !joined && !acked_unsized
     }
 
     /// Returns whether a shorter segment was sent after the `lost` bytes and the receiver reported
     /// nothing: then their size is not the reason for the loss.
     fn lacks_report_for_shorter(&self, lost: u64) -> bool {
-        let behind = self.una_seen() + lost;
-        let small = self.small_end.is_some_and(|end| widen(end.get(), self.nxt) > behind);
-        let closes = self.fin().is_some_and(|fin| fin >= behind);
+        let behind = self.space.una_seen() + lost;
+        let small = self.small_end.is_some_and(|end| widen(end.get(), self.space.nxt) > behind);
+        let closes = self.space.fin().is_some_and(|fin| fin >= behind);
         (small || closes) && !self.history().losses.reported
     }
 

@@ -111,7 +111,7 @@ impl Sender {
     /// Follows the silence `gap`, which ends at position `start`, in a message that `began` at that
     /// position and time.
     pub fn follow_pieces(&mut self, gap: &mut Gap, start: u64, began: Option<(u64, u64)>) {
-        let flight = self.flight();
+        let flight = self.space.flight();
         let ends = gap.turn == Turn::Continues
             && gap.last_small
             && gap.len_ns() >= HOST_DELAY_MAX_NS + gap.bottleneck.busy_ns;

@@ -55,7 +55,7 @@ impl Sender {
             (slice.ns >= rto_ns).then_some(fault)
         });
         let Some(cause) = fault.filter(|_| idle) else { return };
-        let window = self.window_opened_by(self.una().saturating_sub(ORIGIN));
+        let window = self.window_opened_by(self.space.una().saturating_sub(ORIGIN));
         self.history_mut().restarted = Some(Restart { cause, window });
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();

@@ -5,7 +5,6 @@ use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{Gap, Turn};
 use crate::tcp::acks::SCALE_MAX;
 use crate::tcp::sender::Sender;
-use crate::tcp::sender::marks::Marks;
 use crate::tcp::thresholds::{ROUND_NUMBER_MAX, SCALE_MET_MIN, SCALED_FIELD_MIN};
 
 /// Returns whether `bytes` is no round number: a flight does not fill such a window exactly by
@@ -34,7 +33,7 @@ pub(super) struct Unscaled {
 impl Sender {
     /// Records an offered window of unknown scale.
     pub(super) fn offer_field(&mut self, field: u16) {
-        self.marks.clear(Marks::HAS_WINDOW);
+        self.space.forget_edge();
         if let Some(bulk) = &mut self.bulk {
             bulk.unscaled.field = field;
         }
@@ -42,7 +41,7 @@ impl Sender {
 
     /// Saves the window field at the start of a train of ACKs.
     pub(super) fn save_field(&mut self) {
-        if self.window_scale.is_none()
+        if self.space.window_scale().is_none()
             && let Some(bulk) = &mut self.bulk
         {
             bulk.unscaled.field_before = bulk.unscaled.field;
@@ -58,7 +57,7 @@ impl Sender {
         if !gap.ack_triggered() || gap.repair.is_retransmission() {
             return false;
         }
-        if self.window_scale.is_some() && !bulk.unscaled.is_inferred {
+        if self.space.window_scale().is_some() && !bulk.unscaled.is_inferred {
             return false;
         }
         let unscaled = &mut bulk.unscaled;
@@ -68,7 +67,7 @@ impl Sender {
         let loose = u128::from(flight) * u128::from(far_ns)
             / (u128::from(ALIKE_PART) * u128::from(gap.rtt.base_ns)).max(1);
         let loose = loose as u64;
-        if self.window_scale.is_some() {
+        if self.space.window_scale().is_some() {
             // A sender does not exceed the window: the window was greater than with the inferred
             // scale.
             let beyond = gap.window.room.is_some_and(|room| -room > (gap.smss + loose) as i64);
@@ -89,7 +88,7 @@ impl Sender {
             return false;
         }
         bulk.ceiling = 0;
-        self.window_scale = Some(least);
+        self.space.set_window_scale(Some(least));
         let room = height as i64 - flight as i64;
         (gap.window.bytes, gap.window.room) = (Some(height), Some(room));
         if let Some(ack) = &mut gap.acks.last {
@@ -100,8 +99,8 @@ impl Sender {
 
     /// Discards the inferred scale.
     fn discard_scale(&mut self) {
-        self.window_scale = None;
-        self.marks.clear(Marks::HAS_WINDOW);
+        self.space.set_window_scale(None);
+        self.space.forget_edge();
         if let Some(bulk) = &mut self.bulk {
             bulk.unscaled = Unscaled { scale: bulk.unscaled.scale, ..Unscaled::default() };
         }
@@ -156,7 +155,7 @@ mod tests {
             gap.unsent.drained = drained;
             sender.infer_scale(&mut gap);
         }
-        sender.window_scale
+        sender.space.window_scale()
     }
 
     #[test]

@@ -128,7 +128,7 @@ mod tests {
             let (payload_len, tsval) = (1_448, tsval(time_ns));
             let segment = Segment { seq, payload_len, time_ns, tsval, facts, ..Segment::default() };
             sender.packet(&segment, 0);
-            let start = sender.position(seq);
+            let start = sender.space.position(seq);
             sender.note_distance(&segment, 40_000_000);
             sender.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
         }

@@ -5,10 +5,9 @@ use crate::judge::thresholds::{ALIKE_PART, FEW_SEGMENTS, RTO_MIN_NS, tail_probe_
 use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::sender::departure::Departure;
 use crate::tcp::sender::holes::Hole;
-use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::since::SinceDeparture;
 use crate::tcp::sender::{Kind, Sender};
-use crate::tcp::sequence::{Sequence, widen};
+use crate::tcp::sequence::widen;
 use crate::tcp::thresholds::{IDENTIFICATION_JUMP_MAX, TIMER_MIN_NS, WINDOW_MAX_BYTES};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::num::NonZeroU32;
@@ -23,11 +22,40 @@ pub struct Rtts {
 }
 
 impl Sender {
+    /// Position up to which everything was seen at the vantage.
+    pub fn in_order(&self) -> u64 {
+        let holes = self.history.as_deref().and_then(|history| history.holes.in_order());
+        holes.unwrap_or(self.space.nxt)
+    }
+
+    /// Sets the position at which the data of the stream begins, after the SYN.
+    pub fn begin_data(&mut self, position: u64) {
+        if position > self.space.nxt {
+            self.space.extend_to(position);
+            if let Some(history) = &mut self.history {
+                history.holes.begin_at(position);
+            }
+        }
+    }
+
+    /// Takes back the data from sequence number `seq` on: its receiver did not accept it, and the
+    /// sender will send it again.
+    #[cold]
+    pub fn retract(&mut self, seq: u32) {
+        let position = self.space.position_of(seq);
+        self.rtts.repeat(position);
+        self.sent.clear();
+        self.small_end = None;
+        let bytes = self.space.nxt.saturating_sub(position);
+        self.unique_bytes = self.unique_bytes.saturating_sub(bytes);
+        self.space.nxt = position;
+    }
+
     /// Classifies the data of `segment`, without changing the stream.
     #[inline]
     pub fn kind(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
         // Behind a FIN there is no data: a byte in its place is a keep-alive (RFC 9293 §3.8.4).
-        if start >= self.nxt && self.fin().is_none() {
+        if start >= self.space.nxt && self.space.fin().is_none() {
             Kind::New
         } else {
             self.kind_of_old(segment, start, rtts)
@@ -38,18 +66,20 @@ impl Sender {
     fn kind_of_old(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
         let end = start + u64::from(segment.payload_len);
         // Window probes and keep-alives repeat the last byte (or none) of acknowledged data.
-        if segment.payload_len <= 1 && end <= self.una_seen() {
+        if segment.payload_len <= 1 && end <= self.space.una_seen() {
             return Kind::Probe;
         }
         let probed_to = self.history().window.probed_to(start);
-        if self.is_beyond_closed_window(start) || probed_to.is_some_and(|to| end <= to) {
+        if self.history().window.is_beyond_zero(&self.space, start)
+            || probed_to.is_some_and(|to| end <= to)
+        {
             return Kind::Probe;
         }
-        if probed_to.is_some_and(|to| self.nxt <= to) {
+        if probed_to.is_some_and(|to| self.space.nxt <= to) {
             // The receiver did not accept the data of the probe; it is sent again with more data.
             return Kind::New;
         }
-        if end > self.nxt && start >= self.in_order() {
+        if end > self.space.nxt && start >= self.in_order() {
             // The data is partly new, since the sender joined segments: it counts as new.
             return if self.retransmits(start) {
                 self.retransmission_kind(segment, rtts)
@@ -64,22 +94,8 @@ impl Sender {
         }
     }
 
-    /// Returns whether data from `start` is sent although the receiver has closed the window: a
-    /// window probe (RFC 9293 §3.8.6.1). BSD, Solaris and Windows send data in it, Linux does not.
-    fn is_beyond_closed_window(&self, start: u64) -> bool {
-        self.closed() && self.offered_nothing() && start >= self.una()
-    }
-
-    /// Records data from `start` to `end` if it may be a window probe, whose loss does not count.
-    #[inline]
-    fn note_probe(&mut self, start: u64, end: u64) {
-        if self.history.is_some() && self.is_beyond_closed_window(start) {
-            self.history_mut().window.probe(start, end);
-        }
-    }
-
     pub(super) fn retransmits(&self, start: u64) -> bool {
-        start < self.nxt && self.history().holes.at(start).is_none()
+        start < self.space.nxt && self.history().holes.at(start).is_none()
     }
 
     pub(super) fn fill_kind(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
@@ -134,7 +150,7 @@ impl Sender {
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
         let history = self.history();
         let reported = self.is_loss_known(now_ns, rtts.sender_ns);
-        match history.losses.recovery_at(self.una()) {
+        match history.losses.recovery_at(self.space.una()) {
             Some(recovery) => {
                 // A lost retransmission is repeated only by the timer.
                 if recovery == Recovery::Fast && silent_ns > rto_ns {
@@ -173,11 +189,15 @@ impl Sender {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         let small = self.sizes.ends_small(len);
-        if matches!(kind, Kind::New | Kind::Probe) {
-            self.note_probe(start, end);
+        if matches!(kind, Kind::New | Kind::Probe)
+            && let Some(history) = &mut self.history
+            && history.window.is_beyond_zero(&self.space, start)
+        {
+            // Its loss does not count.
+            history.window.probe(start, end);
         }
         if kind == Kind::New {
-            self.count(len, end - start.max(self.nxt), end);
+            self.count(len, end - start.max(self.space.nxt), end);
             self.extend(segment, start, end);
             if small && !segment.flags.has(TcpFlags::FIN) {
                 self.follow_small(segment, (start, end), since.peer_tsval);
@@ -189,7 +209,7 @@ impl Sender {
                 self.sizes.learn(segment.payload_len, has_timestamp);
             }
             if since.acks.count == 0 && !self.last.small {
-                self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
+                self.habits.continue_at_once(&self.last);
             }
         } else if !self.depart_again(segment, (start, kind), since, arrived) {
             return;
@@ -198,7 +218,7 @@ impl Sender {
         // A retransmission in the middle of the stream does not show whether more is buffered at
         // its end.
         let ends = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
-        let pushed = if end < self.nxt { self.last.pushed } else { ends };
+        let pushed = if end < self.space.nxt { self.last.pushed } else { ends };
         let same_flight = since.acks.count == 0 && self.last.time_ns > 0;
         let apart = if same_flight { self.last.until(segment.time_ns) } else { 0 };
         self.last = Departure {
@@ -219,9 +239,9 @@ impl Sender {
     /// with old data only if there is no new data (RFC 8985 §7.3). An RTO repeats the first
     /// unacknowledged segment, and then perhaps the rest.
     fn is_tail_loss_probe(&self, start: u64, end: u64) -> bool {
-        let room = self.right_edge().is_some_and(|edge| edge > self.nxt);
+        let room = self.space.right_edge().is_some_and(|edge| edge > self.space.nxt);
         let last = self.original(start).is_some_and(|first| first.frame == self.last.frame);
-        start > self.una() && end == self.nxt && last && room
+        start > self.space.una() && end == self.space.nxt && last && room
     }
 
     /// Processes a departure of data that is not new. Returns whether it counts as a departure.
@@ -236,18 +256,18 @@ impl Sender {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         self.count_again(segment, kind, end);
-        if matches!(kind, Kind::Retransmission(_) | Kind::Fill(_)) && end > self.nxt {
+        if matches!(kind, Kind::Retransmission(_) | Kind::Fill(_)) && end > self.space.nxt {
             // Its end is sent for the first time, as segments of another size repeat the stream.
-            self.extend_to(end);
+            self.space.extend_to(end);
         }
         match kind {
             Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
                 self.rtts.repeat(start);
                 // Unacknowledged data waits for its ACK; no ACK was lost.
-                let is_ack_lost = recovery == Recovery::Timer && end <= self.una_seen();
+                let is_ack_lost = recovery == Recovery::Timer && end <= self.space.una_seen();
                 let repeated_ns = if is_ack_lost { segment.time_ns } else { since.repeated_ns };
                 let probed_tail = since.probed_tail || self.is_tail_loss_probe(start, end);
-                self.keep_since(SinceDeparture { repeated_ns, probed_tail, ..*since });
+                self.since.store(SinceDeparture { repeated_ns, probed_tail, ..*since });
                 self.fill_pipe(segment.time_ns, len);
                 return false;
             }
@@ -266,7 +286,7 @@ impl Sender {
                 return false;
             }
             Kind::Late => {
-                self.keep_since(*since);
+                self.since.store(*since);
                 return false;
             }
             Kind::New => {}
@@ -278,7 +298,7 @@ impl Sender {
     #[inline]
     fn follow_small(&mut self, segment: &Segment, (start, end): (u64, u64), peer_tsval: u32) {
         let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
-        if small_end > self.una() && small_end <= start {
+        if small_end > self.space.una() && small_end <= start {
             self.refute_nagle(small_end, segment, peer_tsval);
         }
         self.small_end = NonZeroU32::new(end as u32);
@@ -315,21 +335,21 @@ impl Sender {
     /// Returns whether a small segment was among the `flight` unacknowledged bytes and is now
     /// acknowledged.
     pub fn small_acked_of(&self, flight: u64) -> bool {
-        let end = self.small_end.map(|end| widen(end.get(), self.nxt));
-        end.is_some_and(|end| end + flight > self.nxt && end <= self.una())
+        let end = self.small_end.map(|end| widen(end.get(), self.space.nxt));
+        end.is_some_and(|end| end + flight > self.space.nxt && end <= self.space.una())
     }
 
     /// Records a probe, which is no departure.
     fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
         let mut since = *since;
-        let closed = self.closed();
+        let closed = self.history().window.is_closed();
         let history = self.history_mut();
         history.window.probes += u64::from(closed);
         history.counts.keep_alives += u64::from(!closed);
         if closed {
             since.probed(self.side, segment);
         }
-        self.keep_since(since);
+        self.since.store(since);
     }
 
     pub(super) fn extend(&mut self, segment: &Segment, start: u64, end: u64) {
@@ -340,55 +360,33 @@ impl Sender {
     /// Processes the position of a segment without data: earlier data that was not seen was lost or
     /// overtaken before the vantage. The position of a FIN carries no data.
     pub fn announce(&mut self, segment: &Segment) {
-        if !self.started() {
-            self.sequence = Sequence::new(segment.seq);
+        if !self.space.started() {
+            self.space.expect(segment.seq);
             return;
         }
-        let position = self.sequence.position(segment.seq, self.nxt);
-        if position == self.nxt + 1 && self.fin() == Some(self.nxt) {
-            self.extend_to(position);
-        } else if position > self.nxt && position - self.nxt < WINDOW_MAX_BYTES {
+        let position = self.space.position_of(segment.seq);
+        if position == self.space.nxt + 1 && self.space.fin() == Some(self.space.nxt) {
+            self.space.extend_to(position);
+        } else if position > self.space.nxt && position - self.space.nxt < WINDOW_MAX_BYTES {
             self.reach(segment, position, position);
         }
-    }
-
-    /// Starts a stream of which no data was captured yet behind `segment`, if that is a keep-alive
-    /// and no data (RFC 9293 §3.8.4): its byte lies before the position of the ACKs so far, or it
-    /// is the first segment of a connection that `began_before` the capture, and not pushed. A
-    /// sender pushes the end of what it has (RFC 9293 §3.9.1.2).
-    #[inline]
-    pub fn begin_behind_keep_alive(&mut self, segment: &Segment, began_before: bool) {
-        if self.started() || segment.payload_len > 1 {
-            return;
-        }
-        let end = segment.seq.wrapping_add(segment.payload_len);
-        let is_first = began_before && self.packets == 1 && segment.flags.0 == TcpFlags::ACK;
-        if is_first || end == self.sequence.first {
-            self.position(end);
-        }
-    }
-
-    /// Returns whether `segment`, which has no data, is a keep-alive (RFC 9293 §3.8.4).
-    pub fn is_keep_alive(&self, segment: &Segment) -> bool {
-        let position = self.sequence.position(segment.seq, self.nxt);
-        self.started() && position + 1 == self.una_seen() && segment.flags.0 == TcpFlags::ACK
     }
 
     /// Extends the stream to `end`; data between its previous end and `start` was not seen.
     #[inline]
     fn reach(&mut self, segment: &Segment, start: u64, end: u64) {
-        if start > self.nxt {
+        if start > self.space.nxt {
             self.notice_hole(segment, start);
         }
-        if end > self.nxt {
-            self.extend_to(end);
+        if end > self.space.nxt {
+            self.space.extend_to(end);
         }
     }
 
     #[cold]
     #[inline(never)]
     fn notice_hole(&mut self, segment: &Segment, end: u64) {
-        let (start, ip_id, noticed_ns) = (self.nxt, segment.ip_id, segment.time_ns);
+        let (start, ip_id, noticed_ns) = (self.space.nxt, segment.ip_id, segment.time_ns);
         let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
         let tsval = has_timestamp.then_some(segment.tsval);
         let hole = Hole { start, end, noticed_ns, ip_id, tsval };
@@ -398,7 +396,7 @@ impl Sender {
 
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
         let by_timer = recovery == Recovery::Timer;
-        let (una, nxt, len) = (self.una(), self.nxt, self.sent.len_of(start));
+        let (una, nxt, len) = (self.space.una(), self.space.nxt, self.sent.len_of(start));
         let sent_ns = self.original(start).map_or(0, |it| it.time_ns);
         self.reduce_window();
         let history = self.history_mut();
@@ -417,7 +415,7 @@ impl Sender {
 
     #[inline(always)]
     pub(super) fn fill_pipe(&mut self, now_ns: u64, len: u64) {
-        let flight = self.flight();
+        let flight = self.space.flight();
         if self.bulk.is_some() || flight > FEW_SEGMENTS * self.smss() {
             self.bulk_mut().pipe.fill(now_ns, len, flight);
         }
@@ -430,7 +428,8 @@ impl Sender {
 
     /// Updates the round after the silence before the last departure has been judged.
     pub fn follow_rounds(&mut self) {
-        let (una, nxt, flight, smss) = (self.una(), self.nxt, self.flight(), self.smss());
+        let (una, nxt, flight, smss) =
+            (self.space.una(), self.space.nxt, self.space.flight(), self.smss());
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.depart(una, nxt, flight, smss);
         }
@@ -442,7 +441,7 @@ impl Sender {
         if unique < len {
             self.history_mut().counts.repeated_bytes += len - unique;
         }
-        let flight = self.nxt.max(end).saturating_sub(self.una());
+        let flight = self.space.nxt.max(end).saturating_sub(self.space.una());
         self.send(unique, flight);
         if let Some(history) = &mut self.history {
             history.losses.flight_since = history.losses.flight_since.max(flight);
@@ -451,11 +450,11 @@ impl Sender {
 
     /// Counts data that is not new.
     fn count_again(&mut self, segment: &Segment, kind: Kind, end: u64) {
-        let (len, una_seen) = (u64::from(segment.payload_len), self.una_seen());
+        let (len, una_seen) = (u64::from(segment.payload_len), self.space.una_seen());
         let unique = match kind {
             Kind::Probe => return,
             Kind::Fill(_) | Kind::Reordered => len,
-            _ => end.saturating_sub(self.nxt),
+            _ => end.saturating_sub(self.space.nxt),
         };
         match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {

@@ -14,7 +14,7 @@ impl Sender {
         if self.bulk.is_none() {
             return;
         }
-        let (edge, una, smss) = (self.right_edge(), self.una(), self.smss());
+        let (edge, una, smss) = (self.space.right_edge(), self.space.una(), self.smss());
         let Some(bulk) = &mut self.bulk else { return };
         // The edge moves a little even if nothing is read: windows are offered in units (RFC 7323
         // §2.2), and a kernel that merges segments finds room for more.

@@ -2,6 +2,7 @@
 //! and heights at which the window limited the sender.
 
 use crate::model::Sighting;
+use crate::tcp::sender::space::SendSpace;
 use crate::tcp::thresholds::WINDOW_ALIKE_PART;
 
 /// A height of the window, and the number of times that it limited the sender.
@@ -63,6 +64,22 @@ impl WindowHistory {
     /// Returns whether the window is (almost) closed.
     pub fn is_closed(&self) -> bool {
         self.closed_since_ns.is_some()
+    }
+
+    /// Returns whether the last ACK at the vantage offered a window of zero.
+    fn is_zero_seen(&self, space: &SendSpace) -> bool {
+        space.window_field == 0 && self.zero_advertisements > 0
+    }
+
+    /// Returns whether the window is (almost) closed, or was zero when last offered.
+    pub fn is_closed_or_zero(&self, space: &SendSpace) -> bool {
+        self.is_closed() || self.is_zero_seen(space)
+    }
+
+    /// Returns whether data from `start` is sent although the receiver has closed the window: a
+    /// window probe (RFC 9293 §3.8.6.1). BSD, Solaris and Windows send data in it, Linux does not.
+    pub(super) fn is_beyond_zero(&self, space: &SendSpace, start: u64) -> bool {
+        self.is_closed() && self.is_zero_seen(space) && start >= space.una()
     }
 
     /// The ACK that closed the window last.
@@ -163,6 +180,18 @@ mod tests {
         assert_eq!([window.closed_for_ns(0, 50), window.closed_for_ns(30, 50)], [40, 20]);
         window.open();
         assert_eq!(window.closed_for_ns(0, 50), 0);
+    }
+
+    #[test]
+    fn data_into_a_window_of_zero_is_a_probe() {
+        let space = SendSpace::default();
+        let mut window = WindowHistory { zero_advertisements: 1, ..WindowHistory::NONE };
+        assert!(window.is_closed_or_zero(&space) && !window.is_beyond_zero(&space, 0));
+        window.close(Sighting::default());
+        assert!(window.is_beyond_zero(&space, 0));
+        let mut almost = space;
+        almost.window_field = 9;
+        assert!(window.is_closed_or_zero(&almost) && !window.is_beyond_zero(&almost, 0));
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl SenderTally {
             let has_own_clock = bulk.is_some_and(|bulk| bulk.has_own_clock());
             self.ceilings.add(has_own_clock, history.nagle.own_pauses);
         }
-        self.window.add(sender.window_limits());
+        let end = sender.space.window().unwrap_or(0);
+        self.window.add(history.window.limits(end, sender.flight_max.into(), sender.smss()));
         self.retransmissions.add(history.retransmissions());
         self.continuations.add(bulk.map_or([0; 2], |bulk| bulk.continuations));
         self.noticed.merge(&Noticed::of(connection, side));
