@@ -205,7 +205,7 @@ impl Connection {
         }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
-        let peer_number = self.senders[side.peer() as usize].number();
+        let peer_number = self.senders[side.peer() as usize].packets.last.ip_id;
         if self.senders[side as usize].packet(segment, peer_number) {
             self.faults_mut().duplicates += 1;
             if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
@@ -276,7 +276,7 @@ impl Connection {
     #[inline]
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
-        if self.senders[side as usize].take_late() {
+        if self.senders[side as usize].packets.ids.take_late() {
             self.settle_late(side, segment.ip_id);
         }
         if self.cold(|cold| &cold.queued).is_some() {

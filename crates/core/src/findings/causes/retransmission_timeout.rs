@@ -49,7 +49,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     );
     // Whether the other side sent ACKs can be seen only if its packets were captured.
     let is_repaired = gap.next.from == gap.sender;
-    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
+    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].volume.has_packets();
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told =
         scene.connection.setup.has_sack() && sender.history().counts.reported_spurious() == 0;

@@ -8,7 +8,7 @@ use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Outcome, Owner, Sighting};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
-use crate::tcp::{Chain, Connection, Exchange, Sender};
+use crate::tcp::{Chain, Connection, Exchange};
 
 /// Returns whether the connection was idle before the request that the server answered with a RST:
 /// before the request, or before the server closed.
@@ -146,7 +146,7 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && !connection.was_reset_on_path()
         && !connection.delimits_messages()
         && !connection.owes(Side::Server)
-        && !senders.iter().any(Sender::in_recovery)
+        && !senders.iter().any(|it| it.history().losses.is_repairing(it.space.una()))
         && reset_ns < spoken_ns + APPLICATION_TIMEOUT_MIN_NS
 }
 
@@ -172,7 +172,7 @@ fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
         .map_or(0, |[last, end]| end.time_ns.saturating_sub(last.time_ns));
     exchange.request_seen
         && exchange.response_seen
-        && (connection.owes(Side::Server) || server.unseen_bytes() > 0)
+        && (connection.owes(Side::Server) || server.history().holes.bytes() > 0)
         && !connection.was_reset_on_path()
         && client.space.una_seen() >= client.space.nxt
         && server.space.una_seen() >= server.in_order()
@@ -184,7 +184,7 @@ fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
 /// capture shows.
 pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchange) -> bool {
     let server = &connection.senders[Side::Server as usize];
-    gave_up(connection, exchange) && server.unseen_bytes() == 0 && has_no_hole(connection)
+    gave_up(connection, exchange) && server.history().holes.bytes() == 0 && has_no_hole(connection)
 }
 
 /// Returns whether the client gave up on data of a response that was lost before the vantage: the
@@ -192,7 +192,7 @@ pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchan
 fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
     let server = &connection.senders[Side::Server as usize];
     let lost = exchange.causes() & 1 << Cause::RetransmissionTimeout as u64 != 0;
-    gave_up(connection, exchange) && server.unseen_bytes() > 0 && lost
+    gave_up(connection, exchange) && server.history().holes.bytes() > 0 && lost
 }
 
 /// Time for which the server of an exchange was silent before a RST or a FIN ended the connection,

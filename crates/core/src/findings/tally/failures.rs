@@ -182,7 +182,8 @@ impl Tally {
         let Some(cause) = unheard::provisional(connection, exchange) else {
             return;
         };
-        let Some(tail) = connection.senders[Side::Client as usize].unacknowledged_tail() else {
+        let client = &connection.senders[Side::Client as usize];
+        let Some(tail) = client.history().losses.tail_from(client.space.una_seen()) else {
             return;
         };
         let Gap { start_ns, end_ns, last, next, next_len, repair, .. } =

@@ -210,7 +210,7 @@ impl Connection {
     /// Returns the side that ended the connection, by its FIN or RST, and the time without data before
     /// that, ns; `None` if the capture lacks data.
     pub fn ended_first(&self) -> Option<(Side, u64)> {
-        let is_read = self.senders.iter().all(|sender| sender.unseen_bytes() == 0);
+        let is_read = self.senders.iter().all(|sender| sender.history().holes.bytes() == 0);
         let Ending { fin, reset, .. } = self.ended().filter(|_| is_read)?;
         let ends = fin.iter().chain([reset]).flatten();
         let first = ends.min_by_key(|it| (it.time_ns, it.from as usize))?;
@@ -231,7 +231,8 @@ impl Connection {
     /// was seen last, ns; `None` if it owes nothing, or if not all that it sent was acknowledged.
     pub fn silent_amid_request_ns(&self) -> Option<u64> {
         let client = &self.senders[Side::Client as usize];
-        let is_received = client.space.una_seen() >= client.space.nxt && client.unseen_bytes() == 0;
+        let is_received =
+            client.space.una_seen() >= client.space.nxt && client.history().holes.bytes() == 0;
         let ends = self.ended().map(|it| it.fin.iter().chain([&it.reset]).flatten());
         let ended_ns = ends.and_then(|ends| ends.map(|it| it.time_ns).min());
         let until_ns = ended_ns.unwrap_or(self.last.time_ns);

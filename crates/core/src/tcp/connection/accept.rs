@@ -41,7 +41,7 @@ impl Connection {
         let is_beyond = |sender: &Sender, position: u64| {
             let widest = sender.space.nxt.max(sender.space.una_seen()) + WINDOW_MAX_BYTES;
             let has_acked = sender.una_seen_ns > 0;
-            let edge = sender.space.edge_seen(sender.smss()).filter(|_| has_acked);
+            let edge = sender.space.edge_seen(sender.sizes.smss()).filter(|_| has_acked);
             sender.space.started() && position > edge.unwrap_or(widest).min(widest)
         };
         let beyond = is_beyond(own, start);

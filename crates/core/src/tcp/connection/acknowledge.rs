@@ -38,8 +38,8 @@ impl Connection {
         if !self.pure_acks && !is_pure_ack(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
             let covered = una_now - una;
-            let is_overdue =
-                waited_ns > ACK_WITHIN_NS || covered > FEW_SEGMENTS * self.senders[peer].smss();
+            let is_overdue = waited_ns > ACK_WITHIN_NS
+                || covered > FEW_SEGMENTS * self.senders[peer].sizes.smss();
             if last_ns > 0 && covered > 0 && is_overdue {
                 self.faults_mut().missing_acks += 1;
             }
@@ -77,7 +77,8 @@ impl Connection {
         let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / ALIKE_PART;
         let under_way =
             if together { sent.space.nxt.saturating_sub(sent.space.una_seen()) } else { 0 };
-        let at_once = covered + under_way >= 2 * sent.smss() && !sent.history().losses.occurred;
+        let at_once =
+            covered + under_way >= 2 * sent.sizes.smss() && !sent.history().losses.occurred;
         self.path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
     }
 
@@ -110,7 +111,8 @@ impl Connection {
     /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
     /// `side` have not.
     fn is_directly_connected(&self, side: Side) -> bool {
-        let [here, there] = [side, side.peer()].map(|end| self.senders[end as usize].ttl());
+        let [here, there] =
+            [side, side.peer()].map(|end| self.senders[end as usize].packets.last.ttl);
         is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
     }
 

@@ -23,7 +23,7 @@ impl Connection {
             && kind == Kind::New
             && self.timeline.all_asked()
             && ends_are_known
-            && self.senders[Side::Server as usize].seen()
+            && self.senders[Side::Server as usize].volume.has_packets()
             && self.faults().missing_bytes == 0
             && !self.has_sent_only_early_data()
     }
@@ -53,7 +53,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn note_unseen_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
         let server = &self.senders[Side::Server as usize];
-        if self.timeline.has_begun() || self.mid_stream || server.unseen_bytes() == 0 {
+        if self.timeline.has_begun() || self.mid_stream || server.history().holes.bytes() == 0 {
             return;
         }
         let begins = server.in_order();
@@ -139,7 +139,7 @@ impl Connection {
         // Data that the server sent meanwhile had not yet reached the client.
         let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
         let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;
-        let small = u64::from(segment.payload_len) < client.smss();
+        let small = u64::from(segment.payload_len) < client.sizes.smss();
         if !late || !unanswered || !small {
             return None;
         }

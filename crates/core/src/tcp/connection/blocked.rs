@@ -53,7 +53,7 @@ impl Connection {
         let sender = &mut self.senders[side as usize];
         let apart_ns = segment.time_ns.saturating_sub(sender.last.time_ns);
         let goes_on = sender.last.frame == gap.next.frame
-            && u64::from(segment.payload_len) >= sender.smss()
+            && u64::from(segment.payload_len) >= sender.sizes.smss()
             && apart_ns <= gap.len_ns() / AT_ONCE_PART;
         if !goes_on {
             return;

@@ -8,7 +8,7 @@ use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::suspended::Suspended;
 use crate::tcp::pause::Saved;
-use crate::tcp::sender::{Kind, Rtts, SinceDeparture};
+use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::wire::{Segment, TcpFlags};
 
@@ -98,11 +98,15 @@ impl Connection {
         self.begin_flight(&data);
         self.depart(&data, &since);
         let doubts = self.doubts_about(&data, &ended, &shared.silence);
-        if ended.explained && !self.attribute_silence(&data, doubts.maybe_idle, &shared.silence) {
-            return self.senders[side as usize].follow_rounds();
+        let is_settled =
+            !ended.explained || self.attribute_silence(&data, doubts.maybe_idle, &shared.silence);
+        let Sender { bulk, space, sizes, .. } = &mut self.senders[side as usize];
+        if let Some(bulk) = bulk {
+            bulk.follow_rounds(space, sizes.smss());
         }
-        self.senders[side as usize].follow_rounds();
-        self.read_content(&data, payload, (ended, doubts, held), shared);
+        if is_settled {
+            self.read_content(&data, payload, (ended, doubts, held), shared);
+        }
     }
 
     /// Finds the position of `segment` in the stream, after the ACKs in `since` that its sender
@@ -115,7 +119,7 @@ impl Connection {
     ) -> Data<'a> {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
-        let is_first = self.mid_stream && self.senders[index].packets == 1;
+        let is_first = self.mid_stream && self.senders[index].volume.packets == 1;
         self.senders[index].space.begin_behind_keep_alive(segment, is_first);
         let start = self.senders[index].space.position(segment.seq.wrapping_add(syn));
         let end = start + u64::from(segment.payload_len);
@@ -134,7 +138,7 @@ impl Connection {
         {
             rtt_ns = self.shorten_path(side, ago_ns, segment, since);
         }
-        since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
+        since.peer_tsval = self.senders[side.peer() as usize].packets.last.tsval;
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
         if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.
@@ -170,13 +174,13 @@ impl Connection {
     /// the capture.
     fn follow_repetition(&mut self, data: &Data<'_>, shared: &mut Shared) {
         let &Data { side, segment, start, arrived, .. } = data;
+        let is_needed_by_timer = data.is_timer_repetition() && !arrived;
         if matches!(data.kind, Kind::Retransmission(_)) {
-            self.senders[side as usize].follow_tail(start, segment);
+            self.senders[side as usize].follow_repetition(start, segment, is_needed_by_timer);
         }
-        if !data.is_timer_repetition() || arrived {
+        if !is_needed_by_timer {
             return;
         }
-        self.senders[side as usize].follow_timer(start, segment);
         if self.repeats_unacknowledged_message(side, segment) {
             let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
             self.begin_mid_message(side, segment, since_ns, shared);
@@ -251,7 +255,10 @@ impl Connection {
             bulk.rounds.restart();
         }
         if data.is_new() && self.senders[index].bulk.is_some() && self.beside_receiver(side) {
-            self.senders[index].note_distance(segment, base_ns);
+            let Sender { bulk, last, clock, sizes, .. } = &mut self.senders[index];
+            if let Some(bulk) = bulk {
+                bulk.note_distance(segment, last, clock, sizes.smss(), base_ns);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
 use crate::tcp::owed::Debt;
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
-use crate::tcp::sender::{Sender, SinceDeparture};
+use crate::tcp::sender::{Sender, SinceDeparture, burst_opened_by};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
@@ -83,7 +83,7 @@ impl Connection {
         if waiting && (closed_ns.is_none() || self.debt_at_end() == Debt::Response) {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
-            let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
+            let comes = self.senders[Side::Server as usize].history().holes.bytes() > 0;
             let left = self.ending().fin[Side::Client as usize].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
             self.accrue_to(self.waited_for(), end.time_ns, end);
@@ -115,7 +115,7 @@ impl Connection {
         client_ns.is_none()
             && server_ns == Some(segment.time_ns)
             && server.space.fin() == Some(server.space.nxt)
-            && server.unseen_bytes() == 0
+            && server.history().holes.bytes() == 0
             && self.framer.ends_with_connection()
     }
 
@@ -305,12 +305,12 @@ impl Connection {
             let to = (Owner::Connect, Cause::AcceptQueueOverflow);
             exchange.revise(&Change::Moved { from, to });
         }
-        let one_way = self.senders.iter().any(|sender| !sender.seen());
+        let one_way = self.senders.iter().any(|sender| !sender.volume.has_packets());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
         // A listener with a full queue may have ignored the first data of a connection, so that it
         // was not lost.
         let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
-        let proven = self.senders.iter().any(Sender::timer_doubles)
+        let proven = self.senders.iter().any(|it| it.history().losses.repeating.doubles)
             && timed_out_ns >= RTO_MIN_NS
             && (self.mid_stream || !is_first);
         if one_way && !proven {
@@ -389,7 +389,7 @@ impl Connection {
             });
         }
         // If the other side was not seen, nothing shows that smaller segments arrive.
-        let answered = self.senders[side.peer() as usize].seen();
+        let answered = self.senders[side.peer() as usize].volume.has_packets();
         let sender = &self.senders[side as usize];
         // The segments of a handshake are small ones that arrived.
         let small_ones_pass = !self.mid_stream || sender.sizes.acked_max() > 0;
@@ -433,7 +433,12 @@ impl Connection {
         let began = exchange.began_at[side as usize];
         Opening {
             bytes,
-            window: sender.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
+            window: burst_opened_by(
+                sender.sizes.smss(),
+                began.saturating_sub(ORIGIN),
+                bytes,
+                sender.bulk.as_deref(),
+            ),
             rtt_ns: self.path.base_rtt_ns(),
             rate: sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate()),
             paced: sender.bulk.as_ref().is_some_and(|bulk| bulk.pacer.is_pacing()),
@@ -468,7 +473,8 @@ impl Connection {
                 self.accrue_to(side, self.last.time_ns, self.last);
             }
             // A client that closes has waited until then.
-            let cut_short = self.senders[Side::Server as usize].in_recovery();
+            let server = &self.senders[Side::Server as usize];
+            let cut_short = server.history().losses.is_repairing(server.space.una());
             let debt = self.debt_at_end();
             let unanswered = debt == Debt::Response
                 && self.timeline.front().is_some_and(|exchange| {

@@ -8,7 +8,7 @@ use crate::model::{Outcome, Owner};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::owed::{Debt, Rule};
-use crate::tcp::sender::{Sender, Tail};
+use crate::tcp::sender::Tail;
 
 impl Connection {
     /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
@@ -34,7 +34,7 @@ impl Connection {
     /// capture has no packet.
     pub(super) fn lacks_answers(&self) -> bool {
         let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
-        !has_begun && !self.senders[Side::Server as usize].seen()
+        !has_begun && !self.senders[Side::Server as usize].volume.has_packets()
     }
 
     /// Returns what the server owes for the client's last message, when a side closes or the capture
@@ -60,7 +60,7 @@ impl Connection {
             && self.closed_first() == Some(Side::Client)
             && self.ending().fin_ns[Side::Server as usize].is_some()
             && client.space.una_seen() >= client.space.nxt
-            && server.unseen_bytes() == 0
+            && server.history().holes.bytes() == 0
             && self.timeline.is_unanswered()
     }
 
@@ -102,8 +102,9 @@ impl Connection {
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
         let waits = self.timeline.front().is_some_and(|it| it.asks() && !it.response_seen);
         let has_closed = self.ending().fin_ns[Side::Server as usize].is_some();
-        let is_watched = self.senders[Side::Server as usize].seen();
-        let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
+        let is_watched = self.senders[Side::Server as usize].volume.has_packets();
+        let client = &self.senders[Side::Client as usize];
+        let tail = client.history().losses.tail_from(client.space.una_seen())?;
         (waits && !has_closed && is_watched).then_some(tail)
     }
 
@@ -111,7 +112,7 @@ impl Connection {
     /// packets of both sides, without holes, and no filter removed the ACKs.
     pub fn shows_silence(&self) -> bool {
         self.faults().missing_bytes == 0
-            && self.senders.iter().all(Sender::seen)
+            && self.senders.iter().all(|sender| sender.volume.has_packets())
             && !self.lacks_acks()
     }
 

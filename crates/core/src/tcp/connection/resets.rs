@@ -30,7 +30,7 @@ impl Connection {
     /// Processes the first RST, which `side` sends.
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let held = self.doubtful_reset(side, segment);
-        let others = self.senders[side as usize].ttl();
+        let others = self.senders[side as usize].packets.last.ttl;
         let last_data = self.last_data(segment.frame);
         let ending = self.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
@@ -61,7 +61,7 @@ impl Connection {
         let after_fin = sender.space.fin().map(|fin| fin + 1);
         let is_exact = [sender.space.una_seen(), next, sender.space.nxt].contains(&start)
             || after_fin == Some(start);
-        let is_strange = sender.ttl() > 0 && sender.ttl() != segment.ttl;
+        let is_strange = sender.packets.last.ttl > 0 && sender.packets.last.ttl != segment.ttl;
         let is_awaited = self.timeline.front().is_some();
         let has_data = segment.payload_len > 0;
         let is_doubtful = !is_exact || is_strange || has_data;
@@ -203,14 +203,15 @@ impl Connection {
         let front = self.timeline.front();
         let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
         is_begun
-            && server.is_awaited_before_hole()
+            && server.history().holes.are_awaited_at(server.space.una_seen())
             && now_ns >= server.last.time_ns + RTO_INITIAL_NS
     }
 
     /// Returns whether the client waits for a part of the server's flight that was lost before the
     /// vantage.
     pub(super) fn awaits_repair_of_handshake(&self, exchange: &Exchange) -> bool {
-        exchange.in_handshake && self.senders[Side::Server as usize].is_awaited_before_hole()
+        let server = &self.senders[Side::Server as usize];
+        exchange.in_handshake && server.history().holes.are_awaited_at(server.space.una_seen())
     }
 
     /// Returns the last data that either side has sent, other than in `frame`.

@@ -16,7 +16,7 @@ use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::roles::Roles;
 use crate::tcp::row::Link;
-use crate::tcp::sender::{LoneSegment, SinceDeparture};
+use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS};
 use crate::tcp::tracker::{SimpleExchange, Sink};
@@ -174,13 +174,14 @@ impl Connection {
     fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
-            && !self.senders[Side::Server as usize].has_queued(segment)
+            && !self.senders[Side::Server as usize].clock.is_queued(segment)
     }
 
     /// Records that the expected `segment` of `side` has passed.
     #[inline(always)]
     fn pass(&mut self, side: Side, segment: &Segment) {
-        self.senders[side as usize].pass(segment);
+        let Sender { packets, volume, .. } = &mut self.senders[side as usize];
+        packets.pass(segment, &mut volume.packets);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
             self.take_timestamps(side, segment, TimestampCarrier::Other);
@@ -212,11 +213,11 @@ impl Connection {
         if steady.phase == Phase::Answered {
             let una = steady.before.end;
             *server_edge = server.space.edge_after(*server_edge, una, steady.asked.window);
-            if !steady.noted[Side::Server as usize] {
-                server.note_rtt_sample(steady.asked.time_ns - steady.before.time_ns);
+            if !steady.noted[Side::Server as usize] && server.habits.shows_arrival(false) {
+                server.rtts.take(steady.asked.time_ns - steady.before.time_ns);
             }
-            if !steady.noted[Side::Client as usize] {
-                client.note_rtt_sample(answer.time_ns - steady.asked.time_ns);
+            if !steady.noted[Side::Client as usize] && client.habits.shows_arrival(false) {
+                client.rtts.take(answer.time_ns - steady.asked.time_ns);
             }
             (steady.before, steady.noted) = (answer, [false; 2]);
         }
@@ -224,7 +225,7 @@ impl Connection {
         steady.asked = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Asked;
         steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
-        self.senders[Side::Client as usize].observe(segment);
+        self.senders[Side::Client as usize].clock.observe_packet(segment);
         self.pass(Side::Client, segment);
         let Some(steady) = &mut self.steady else { return };
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {
@@ -345,7 +346,7 @@ impl Connection {
         self.restore_doubt(doubted.filter(|_| !is_answered));
         let [client, server] = &mut self.senders;
         client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
-        client.note_peer_segment(&before);
+        (client.una_seen_ns, client.space.window_field) = (before.time_ns, before.window);
         server.set_in_flight(&before, edges[Side::Server as usize], noted[Side::Server as usize]);
         server.take_full_ack(&asked.segment());
         let has_asked = is_recognised || is_answered;

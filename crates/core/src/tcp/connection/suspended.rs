@@ -289,7 +289,7 @@ impl Connection {
         let Some(held) = held else { return };
         let Suspended { mut gap, end, .. } = *held;
         if let Some(fin_ns) = self.ending().fin_ns[gap.sender as usize]
-            && !self.senders[gap.sender.peer() as usize].seen()
+            && !self.senders[gap.sender.peer() as usize].volume.has_packets()
         {
             // In the only direction that was captured, the sender has closed.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));

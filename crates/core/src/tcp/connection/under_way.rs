@@ -19,7 +19,7 @@ impl Connection {
     /// segment is; a single small one may be unsolicited.
     pub(super) fn may_continue_response(&self, side: Side, segment: &Segment) -> bool {
         side == Side::Server
-            && u64::from(segment.payload_len) >= self.senders[side as usize].smss()
+            && u64::from(segment.payload_len) >= self.senders[side as usize].sizes.smss()
             && self.may_be_under_way(side)
     }
 
@@ -31,7 +31,7 @@ impl Connection {
         !self.timeline.accrues()
             && !ends
             && self.may_be_under_way(side)
-            && self.senders[side as usize].timer_doubles()
+            && self.senders[side as usize].history().losses.repeating.doubles
     }
 
     /// Begins an exchange with `side` in the middle of a message, at `since_ns`.

@@ -1,7 +1,8 @@
 //! Fills the groups of a [`Gap`](crate::judge::Gap) that state the knowledge of the sender.
 
+use super::restart::window_opened_by;
 use super::{Kind, Sender, SinceDeparture};
-use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};
+use crate::judge::{Flight, OfferedWindow, Repair, Shape};
 use crate::wire::Segment;
 
 impl Sender {
@@ -19,18 +20,20 @@ impl Sender {
                 before,
                 self.habits.drained(&self.last),
                 self.space.una(),
-                self.smss(),
+                self.sizes.smss(),
             )
         });
         Flight {
             first: if since.acks.last.is_none() { before } else { since.flight_first },
             before,
             cut: false,
-            reached: self.flight_reached(),
+            reached: self.history().losses.flight_reached(self.volume.flight_max),
             apart_ns: if continues { self.last.apart_ns() } else { 0 },
-            small_acked: self.small_acked_of(before),
-            cwnd_opened: self
-                .window_opened_by((self.space.nxt - before).saturating_sub(opens_from)),
+            small_acked: self.volume.small.was_acked_of(before, self.space.nxt, self.space.una()),
+            cwnd_opened: window_opened_by(
+                self.sizes.smss(),
+                (self.space.nxt - before).saturating_sub(opens_from),
+            ),
             waits_per_segment: self.habits.waits_per_segment(),
             shape,
         }
@@ -42,7 +45,8 @@ impl Sender {
             None => (self.space.window(), self.space.room()),
             Some(_) => (since.window_before, since.room_before),
         };
-        let closed_ns = since.closed_ns + self.closed_for_ns(end_ns);
+        let closed_ns =
+            since.closed_ns + self.history().window.closed_for_ns(self.last.time_ns, end_ns);
         OfferedWindow {
             bytes,
             room,
@@ -51,20 +55,6 @@ impl Sender {
             closed_ns,
             closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
             probes: since.probes,
-        }
-    }
-
-    /// Returns the losses of the sender. `may_have_occurred`: the capture began in the middle of
-    /// the connection.
-    pub fn losses_in_gap(&self, since: &SinceDeparture, may_have_occurred: bool) -> Losses {
-        let history = self.history();
-        Losses {
-            occurred: history.losses.occurred,
-            may_have_occurred: may_have_occurred || history.losses.occurred,
-            in_recovery: self.in_recovery(),
-            missing: since.missing,
-            repeated_ns: since.repeated_ns,
-            pmtu_reported: history.mtu.reported,
         }
     }
 
@@ -85,7 +75,7 @@ impl Sender {
                 ..Repair::default()
             },
             Kind::Reordered => {
-                let late_ns = self.overtaken_ns(start, end_ns);
+                let late_ns = self.history().holes.overtaken_ns(start, end_ns);
                 Repair { overtaken: true, late_ns, ..Repair::default() }
             }
             Kind::New | Kind::Late | Kind::Probe => Repair::default(),

@@ -1,8 +1,10 @@
 //! State of a sender since its last data segment.
 
 use crate::app::Side;
-use crate::judge::{Acks, MissingPackets, WindowProbes};
+use crate::judge::thresholds::ACK_TRAIN_NS;
+use crate::judge::{AckTrigger, Acks, MissingPackets, WindowProbes};
 use crate::model::Sighting;
+use crate::tcp::sender::space::SendSpace;
 use crate::wire::Segment;
 
 /// The state since the last departure, if it is needed beyond the current segment. ACKs are applied
@@ -99,6 +101,29 @@ impl SinceDeparture {
         if self.acks.last.is_none() { flight } else { self.flight_before }
     }
 
+    /// Returns whether an ACK that passed at `seen_ns` belongs to the same train as the last one.
+    #[inline]
+    pub(super) fn is_in_train(&self, seen_ns: u64) -> bool {
+        let last = self.acks.last;
+        last.is_some_and(|last| seen_ns.saturating_sub(last.seen_ns) < ACK_TRAIN_NS)
+    }
+
+    /// Adds the ACK `trigger`, before which the positions of the sender were `space`.
+    #[inline]
+    pub(super) fn add_ack(&mut self, trigger: AckTrigger, begins_train: bool, space: &SendSpace) {
+        if begins_train {
+            self.flight_before = space.flight();
+            self.room_before = space.room();
+            self.window_before = space.window();
+        }
+        if self.acks.count == 0 {
+            self.flight_first = space.flight();
+        }
+        self.acks.count += 1;
+        self.acks.first_effect_ns.get_or_insert(trigger.effect_ns);
+        self.acks.last = Some(trigger);
+    }
+
     /// Discards missing packets: data is missing in the capture itself, so that they show nothing
     /// about the path.
     pub fn excuse_missing(&mut self) {
@@ -116,7 +141,7 @@ impl SinceDeparture {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::AckTrigger;
+    use crate::tcp::sequence::ORIGIN;
 
     #[test]
     fn what_is_stored_is_taken_once() {
@@ -130,6 +155,22 @@ mod tests {
         assert_eq!((since.closed_ns, stored.heap_bytes()), (5, 0));
         stored.take(&mut since);
         assert_eq!(since.closed_ns, 5, "nothing was stored");
+    }
+
+    #[test]
+    fn acks_of_one_train_count_from_its_first() {
+        let mut space = SendSpace::default();
+        space.position(0);
+        space.extend_to(ORIGIN + 3_000);
+        let mut since = SinceDeparture::default();
+        let ack = |seen_ns| AckTrigger { seen_ns, effect_ns: seen_ns, ..AckTrigger::default() };
+        for (seen_ns, una) in [(1, 1_000), (ACK_TRAIN_NS, 2_000), (3 * ACK_TRAIN_NS, 3_000)] {
+            let begins = !since.is_in_train(seen_ns);
+            since.add_ack(ack(seen_ns), begins, &space);
+            space.acknowledge(ORIGIN + una);
+        }
+        assert_eq!((since.flight_first, since.flight_before), (3_000, 1_000));
+        assert_eq!((since.acks.count, since.acks.first_effect_ns), (3, Some(1)));
     }
 
     #[test]

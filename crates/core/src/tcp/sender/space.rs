@@ -225,6 +225,26 @@ impl SendSpace {
         self.started() && position + 1 == self.una_seen() && segment.flags.0 == TcpFlags::ACK
     }
 
+    /// Returns whether all data is acknowledged, as seen at the vantage.
+    #[inline]
+    pub fn is_acked(&self) -> bool {
+        self.una_seen() >= self.nxt
+    }
+
+    /// Returns whether a SACK block of `segment` (RFC 2018) ends where the stream ends.
+    pub(super) fn is_end_sacked(&self, segment: &Segment) -> bool {
+        let mut blocks = segment.sack.iter().take(usize::from(segment.sack_count));
+        blocks.any(|block| self.position_of(block.right) == self.nxt)
+    }
+
+    /// Returns whether data sent last before, from `start` to `end`, may be a tail loss probe, which
+    /// is sent with old data only if there is no new data (RFC 8985 §7.3). An RTO repeats the first
+    /// unacknowledged segment, and then perhaps the rest.
+    pub(super) fn may_be_tail_probe(&self, start: u64, end: u64) -> bool {
+        let has_room = self.right_edge().is_some_and(|edge| edge > self.nxt);
+        start > self.una() && end == self.nxt && has_room
+    }
+
     /// Returns whether `ack`, not yet processed, only repeats that all data has arrived.
     pub fn acked_again(&self, ack: &Segment) -> bool {
         let una = self.position_of(ack.ack);
@@ -327,6 +347,16 @@ mod tests {
     }
 
     #[test]
+    fn the_last_segment_again_is_a_tail_probe_if_more_could_be_sent() {
+        let mut space = started_at(0);
+        space.extend_to(ORIGIN + 2_000);
+        let may_be = |space: &SendSpace| space.may_be_tail_probe(ORIGIN + 1_000, ORIGIN + 2_000);
+        assert!(!may_be(&space), "the window is unknown");
+        space.offer(ORIGIN + 2_001);
+        assert!(may_be(&space) && !space.may_be_tail_probe(ORIGIN, ORIGIN + 2_000));
+    }
+
+    #[test]
     fn the_numbers_of_a_stream_include_its_fin() {
         let mut space = started_at(7);
         space.extend_to(ORIGIN + 10);
@@ -344,5 +374,18 @@ mod tests {
         space.extend_to(ORIGIN + 10);
         assert_eq!(space.stamp_echoed(&ack(10)), 0);
         assert_eq!(space.stamp_echoed(&Segment { payload_len: 1, ..ack(0) }), 0);
+    }
+
+    #[test]
+    fn a_report_of_the_end_of_the_stream_leaves_only_holes_missing() {
+        let mut space = started_at(0);
+        space.extend_to(ORIGIN + 2_000);
+        let mut segment = Segment { sack_count: 1, ..Segment::default() };
+        segment.sack[0].right = 2_000;
+        assert!(space.is_end_sacked(&segment));
+        segment.sack[0].right = 1_999;
+        assert!(!space.is_end_sacked(&segment) && !space.is_acked());
+        space.acknowledge_seen(ORIGIN + 2_000);
+        assert!(space.is_acked());
     }
 }

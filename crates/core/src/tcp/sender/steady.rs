@@ -8,7 +8,6 @@ use crate::tcp::acks::{Ack, Offer, PendingAcks, scaled};
 use crate::tcp::sender::departure::Departure;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-use std::num::NonZeroU32;
 
 /// Record of a segment with nothing else in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,23 +48,21 @@ impl LoneSegment {
 impl Sender {
     /// Returns whether the sender has only the state that the fast path covers.
     fn is_plain(&self) -> bool {
-        let simple = self.history.is_none() && self.bulk.is_none() && self.since.is_empty();
         let knows_window = self.space.right_edge().is_some() == self.space.window_scale().is_some();
-        simple && self.last.pushed && knows_window
+        self.is_calm() && self.last.pushed && knows_window
     }
 
     /// Returns whether all data but `segment`, a single small segment, is acknowledged, and the
     /// sender's window is known.
     pub(in crate::tcp) fn has_sent_alone(&self, segment: &Segment) -> bool {
         let start = self.space.nxt - u64::from(segment.payload_len);
-        let end = self.space.nxt as u32;
         self.is_plain()
             && self.space.position_of(segment.seq) == start
             && self.last.frame == segment.frame
             && (self.last.small, self.last.apart) == (true, 0)
             && (self.space.una(), self.space.una_seen()) == (start, start)
             && self.rtts.is_timing(self.space.nxt, segment.time_ns)
-            && self.small_end.is_some_and(|small_end| small_end.get() == end)
+            && self.volume.small.ends_at(self.space.nxt)
             && self.sent.is_one()
             && self.pending.is_unused()
     }
@@ -98,50 +95,17 @@ impl Sender {
             (Some(scale), Some(edge)) => {
                 let offered = scaled(last.window, scale);
                 edge >= start + u64::from(len)
-                    && offered >= self.smss()
+                    && offered >= self.sizes.smss()
                     && self.sizes.knows_window(offered)
             }
             (None, None) => true,
             _ => false,
         };
         has_room
-            && u64::from(len) < self.smss()
-            && u64::from(len) <= u64::from(self.flight_max).min(self.sizes.acked_max().into())
-            && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.is_expected(segment))
-    }
-
-    /// Returns whether the timestamp of `segment`, which carries new data, shows that it was
-    /// queued. Records the timestamp; to record it twice makes no difference.
-    #[inline]
-    pub(in crate::tcp) fn has_queued(&mut self, segment: &Segment) -> bool {
-        self.observe(segment);
-        self.clock.queued_ns() > 0
-    }
-
-    /// Records the timestamp of `segment`.
-    #[inline]
-    pub(in crate::tcp) fn observe(&mut self, segment: &Segment) {
-        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.clock.observe(segment.tsval, segment.time_ns);
-        }
-    }
-
-    /// Counts the packet that [`expects`](Self::expects) recognised, except for its timestamp.
-    #[inline]
-    pub(in crate::tcp) fn pass(&mut self, segment: &Segment) {
-        self.packets += 1;
-        if segment.facts.has(SegmentFlags::IPV4) && !self.packet_count.take_next(segment) {
-            self.packet_count.follow(segment, 1, self.packets, false);
-        }
-        self.last_packet = self.last_packet.after(segment);
-    }
-
-    /// Records a round-trip sample of this sender's data.
-    #[inline]
-    pub(in crate::tcp) fn note_rtt_sample(&mut self, rtt_ns: u64) {
-        if self.habits.shows_arrival(false) {
-            self.rtts.take(rtt_ns);
-        }
+            && u64::from(len) < self.sizes.smss()
+            && u64::from(len)
+                <= u64::from(self.volume.flight_max).min(self.sizes.acked_max().into())
+            && (!segment.facts.has(SegmentFlags::IPV4) || self.packets.ids.is_expected(segment))
     }
 
     /// Sets the state in which `alone` is in flight and the window is known up to `right_edge`. If
@@ -153,20 +117,14 @@ impl Sender {
         noted: bool,
     ) {
         let &LoneSegment { time_ns, frame, end, len, .. } = alone;
-        self.unique_bytes += end - self.space.nxt;
+        self.volume.unique_bytes += end - self.space.nxt;
         self.space.set_in_flight(alone.start(), end, right_edge);
         self.rtts.time_only(end, (!noted).then_some(time_ns));
-        self.small_end = NonZeroU32::new(end as u32);
+        self.volume.small.note(end);
         self.pending = PendingAcks::default();
         self.sent.clear();
         self.sent.push(end, &alone.segment(), true);
         self.last = Departure { time_ns, frame, len, small: true, pushed: true, apart: 0 };
-    }
-
-    /// Records `before` as the last segment of the receiver.
-    pub(in crate::tcp) fn note_peer_segment(&mut self, before: &LoneSegment) {
-        self.una_seen_ns = before.time_ns;
-        self.space.window_field = before.window;
     }
 
     /// Processes the ACK in `segment` that [`is_cleared_by`](Self::is_cleared_by) recognised. It
@@ -209,10 +167,10 @@ impl Sender {
     pub(in crate::tcp) fn depart_alone(&mut self, segment: &Segment) {
         let len = u64::from(segment.payload_len);
         let end = self.space.nxt + len;
-        self.send(len, len);
+        self.volume.send(len, len);
         self.space.nxt = end;
         self.rtts.time(end, segment.time_ns);
-        self.small_end = NonZeroU32::new(end as u32);
+        self.volume.small.note(end);
         self.sent.push(end, segment, true);
         self.last = Departure {
             time_ns: segment.time_ns,

@@ -104,6 +104,18 @@ impl WindowHistory {
         self.closed_since_ns = None;
     }
 
+    /// Records that the window is (almost) `closed` by `ack`, or open with it. Returns the time for
+    /// which it had been closed since `from_ns` if it opens, ns; otherwise 0.
+    pub(super) fn follow(&mut self, ack: Sighting, closed: bool, from_ns: u64) -> u64 {
+        if closed {
+            self.close(ack);
+            return 0;
+        }
+        let closed_ns = self.closed_for_ns(from_ns, ack.time_ns);
+        self.open();
+        closed_ns
+    }
+
     /// Records data from `start` to `end` that may be a window probe.
     pub fn probe(&mut self, start: u64, end: u64) {
         let (from, to) = self.probed;
@@ -174,11 +186,10 @@ mod tests {
     fn a_window_is_closed_from_the_first_ack_that_closes_it() {
         let ack = |time_ns| Sighting { time_ns, ..Sighting::default() };
         let mut window = WindowHistory::NONE;
-        window.close(ack(10));
-        window.close(ack(20));
+        assert_eq!([10, 20].map(|ns| window.follow(ack(ns), true, 0)), [0, 0]);
         assert_eq!(window.closed_by(), Some(ack(10)));
         assert_eq!([window.closed_for_ns(0, 50), window.closed_for_ns(30, 50)], [40, 20]);
-        window.open();
+        assert_eq!(window.follow(ack(35), false, 30), 5);
         assert_eq!(window.closed_for_ns(0, 50), 0);
     }
 

@@ -1,7 +1,8 @@
-//! Effects of ACKs on the sender, once they can have reached it.
+//! The ACK clock of a sender: ACKs as they pass the vantage, and their effects on the sender, once
+//! they can have reached it.
 
 use crate::judge::AckTrigger;
-use crate::judge::thresholds::{ACK_TRAIN_NS, CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS};
+use crate::judge::thresholds::{CLOCKED_SEGMENTS, FEW_SEGMENTS, HOST_DELAY_MAX_NS};
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Near;
@@ -64,7 +65,9 @@ impl Sender {
         // not echoed does not show a longer path: the segment may have been queued since.)
         let known_ns = since.acks.last.map_or(self.last.time_ns, |ack| ack.effect_ns);
         let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
-        if silent_ns > HOST_DELAY_MAX_NS && !self.is_none_echoed_by(echoes) {
+        let is_none_echoed =
+            self.habits.echoes() && echoes.is_some_and(|it| self.pending.is_none_echoed_by(it));
+        if silent_ns > HOST_DELAY_MAX_NS && !is_none_echoed {
             let early_max_ns = early_max_ns(rtt_sender_ns, silent_ns);
             let until_ns = (now_ns + early_max_ns).saturating_sub(rtt_sender_ns);
             if let Some(ack) = self.pending.pop_until(until_ns, self.space.nxt) {
@@ -80,7 +83,7 @@ impl Sender {
     #[cold]
     #[inline(never)]
     fn is_ack_lost(&self, ack: &Ack, now_ns: u64, rtt_sender_ns: u64) -> bool {
-        let rtt_ns = rtt_sender_ns + self.rtt_recent_ns();
+        let rtt_ns = rtt_sender_ns + self.rtts.recent_ns();
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let sent_ns = now_ns.saturating_sub(self.clock.queued_ns());
         let due_ns = ack.seen_ns + rtt_sender_ns;
@@ -91,19 +94,15 @@ impl Sender {
             && sent_ns >= due_ns + rtt_ns / 2
     }
 
-    /// Returns whether a segment that echoes this timestamp left the sender before the next pending
-    /// ACK arrived.
-    #[inline]
-    fn is_none_echoed_by(&self, echoes: Option<u32>) -> bool {
-        self.habits.echoes() && echoes.is_some_and(|it| self.pending.is_none_echoed_by(it))
-    }
-
-    /// Returns whether an ACK that reports a loss may have reached the sender by `now_ns`, a little
-    /// sooner than after the estimated round trip.
-    pub(super) fn loss_reported(&self, now_ns: u64, rtt_sender_ns: u64) -> bool {
+    /// Returns whether duplicate ACKs or an ICMP error since SND.UNA last advanced have told the
+    /// sender of a loss by `now_ns`. An ACK may have reached it a little sooner than after the
+    /// estimated round trip.
+    pub fn is_loss_known(&self, now_ns: u64, rtt_sender_ns: u64) -> bool {
+        let History { losses, mtu, .. } = self.history();
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let early_ns = early_max_ns(rtt_sender_ns, silent_ns);
-        self.pending.reports_loss((now_ns + early_ns).saturating_sub(rtt_sender_ns))
+        let until_ns = (now_ns + early_ns).saturating_sub(rtt_sender_ns);
+        losses.duplicates.count > 0 || mtu.reported || self.pending.reports_loss(until_ns)
     }
 
     /// Applies the ACKs that must have reached a bulk sender by `now_ns`.
@@ -125,19 +124,17 @@ impl Sender {
     /// about the path: during recovery or while the window is closed, or if the flight is too small
     /// for immediate ACKs.
     pub fn clocked_ns(&self) -> Option<(u64, u64)> {
-        let clocked = self.space.flight() > CLOCKED_SEGMENTS * self.smss();
+        let clocked = self.space.flight() > CLOCKED_SEGMENTS * self.sizes.smss();
         let rtt_ns = self.rtts.last_ns();
-        let is_sample =
-            clocked && rtt_ns > 0 && !self.in_recovery() && !self.history().window.is_closed();
+        let history = self.history();
+        let is_sample = clocked
+            && rtt_ns > 0
+            && !history.losses.is_repairing(self.space.una())
+            && !history.window.is_closed();
         is_sample.then_some((self.una_seen_ns, rtt_ns))
     }
 
-    /// Returns whether an ACK of `position` may have reached the sender by `now_ns`, with some
-    /// tolerance.
-    pub(super) fn may_have_ack_of(&self, position: u64, now_ns: u64) -> bool {
-        self.pending.covers(position, now_ns)
-    }
-
+    /// Applies `ack`, which reaches the sender now, and adds its effects to `since`.
     #[inline(never)]
     pub(super) fn take_effect(
         &mut self,
@@ -153,25 +150,17 @@ impl Sender {
             (Offer::Field(field), _) => field > 0 && self.history().window.is_closed(),
         };
         if advances || opens {
+            let begins_train = !since.is_in_train(ack.seen_ns);
+            if begins_train
+                && self.space.window_scale().is_none()
+                && let Some(bulk) = &mut self.bulk
+            {
+                bulk.unscaled.save();
+            }
             let acked_all = ack.una >= self.space.nxt;
             let last_ns = self.last.time_ns;
             let held_ns = ack.seen_ns.saturating_sub(last_ns);
-            let in_train = since
-                .acks
-                .last
-                .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
-            if !in_train {
-                since.flight_before = self.space.flight();
-                since.room_before = self.space.room();
-                since.window_before = self.space.window();
-                self.save_field();
-            }
-            if since.acks.count == 0 {
-                since.flight_first = self.space.flight();
-            }
-            since.acks.count += 1;
-            since.acks.first_effect_ns.get_or_insert(ack.seen_ns + rtt_sender_ns);
-            since.acks.last = Some(AckTrigger {
+            let trigger = AckTrigger {
                 frame: ack.frame,
                 seen_ns: ack.seen_ns,
                 effect_ns: ack.seen_ns + rtt_sender_ns,
@@ -181,18 +170,29 @@ impl Sender {
                 delay_ns: (acked_all && last_ns > 0)
                     .then(|| held_ns.saturating_sub(rtt_receiver_ns)),
                 opened_window: opens,
-            });
+            };
+            since.add_ack(trigger, begins_train, &self.space);
         }
         if advances {
             if self.bulk.is_some() {
-                self.sample_rate(&ack);
+                // A sender that never has more than a few segments in flight shows its own pace.
+                let few = u64::from(self.volume.flight_max) <= FEW_SEGMENTS * self.sizes.smss();
+                let shows_path = !few
+                    && self.habits.shows_arrival(ack.payload_bytes == 0)
+                    && !self.history().losses.is_recovering();
+                let nxt = self.space.nxt;
+                if let Some(bulk) = &mut self.bulk {
+                    bulk.sample_rate(&ack, nxt, shows_path);
+                }
             }
             self.space.acknowledge(ack.una);
             if ack.duplicate || self.history.is_some() {
-                self.advance_losses(u32::from(ack.duplicate));
+                let una = self.space.una();
+                self.history_mut().advance(una, u32::from(ack.duplicate));
             }
         } else if ack.duplicate {
-            self.note_duplicate(&ack, rtt_sender_ns);
+            let (seen, effect_ns) = (ack.sighting(self.side.peer()), ack.seen_ns + rtt_sender_ns);
+            self.history_mut().losses.duplicates.note(seen, effect_ns);
         }
         if since.probes.sent > since.probes.answered && !advances && !opens {
             since.probes.answered += 1;
@@ -200,91 +200,31 @@ impl Sender {
         self.follow_window(since, &ack);
     }
 
-    /// Records that a duplicate ACK took effect.
-    #[cold]
-    #[inline(never)]
-    fn note_duplicate(&mut self, ack: &Ack, rtt_sender_ns: u64) {
-        let seen = ack.sighting(self.side.peer());
-        self.history_mut().losses.duplicates.note(seen, ack.seen_ns + rtt_sender_ns);
-    }
-
-    /// Updates the loss state after SND.UNA advanced; the ACK reports `duplicate_acks` losses
-    /// beyond it.
-    #[cold]
-    #[inline(never)]
-    fn advance_losses(&mut self, duplicate_acks: u32) {
-        let una = self.space.una();
-        let history = self.history_mut();
-        history.losses.advance(una, duplicate_acks);
-        history.mtu.advance(una);
-    }
-
-    pub(super) fn follow_window(&mut self, since: &mut SinceDeparture, ack: &Ack) {
+    /// Follows the window that `ack` offers.
+    fn follow_window(&mut self, since: &mut SinceDeparture, ack: &Ack) {
         let closed = match ack.offer {
             Offer::Edge(edge) => {
                 let window = edge.saturating_sub(ack.una);
                 self.sizes.note_window(window);
                 // With less room than for a full segment a sender waits (RFC 9293 §3.8.6.2.1).
-                window < self.smss()
+                window < self.sizes.smss()
             }
             // Zero is zero at any scale.
             Offer::Field(field) => field == 0,
         };
         if closed || self.history.is_some() {
-            self.note_closed(since, ack, closed);
+            let (seen, last_ns) = (ack.sighting(self.side.peer()), self.last.time_ns);
+            since.closed_ns += self.history_mut().window.follow(seen, closed, last_ns);
         }
         match ack.offer {
-            Offer::Edge(edge) => {
-                self.space.offer(edge);
+            Offer::Edge(edge) => self.space.offer(edge),
+            Offer::Field(field) => {
+                self.space.forget_edge();
+                if let Some(bulk) = &mut self.bulk {
+                    bulk.unscaled.offer(field);
+                }
             }
-            Offer::Field(field) => self.offer_field(field),
         }
-    }
-
-    /// Records that the window is now (almost) closed, or may have been until now.
-    #[cold]
-    #[inline(never)]
-    fn note_closed(&mut self, since: &mut SinceDeparture, ack: &Ack, closed: bool) {
-        if closed {
-            let closed_by = ack.sighting(self.side.peer());
-            self.history_mut().window.close(closed_by);
-        } else if self.history().window.is_closed() {
-            since.closed_ns += self.closed_for_ns(ack.seen_ns);
-            self.history_mut().window.open();
-        }
-    }
-
-    /// Time for which the window has been closed, up to `now_ns`, ns; 0 if it is open.
-    pub fn closed_for_ns(&self, now_ns: u64) -> u64 {
-        self.history().window.closed_for_ns(self.last.time_ns, now_ns)
-    }
-
-    pub(super) fn sample_rate(&mut self, ack: &Ack) {
-        // A sender that never has more than a few segments in flight shows its own pace.
-        let few = u64::from(self.flight_max) <= FEW_SEGMENTS * self.smss();
-        let timed = self.habits.shows_arrival(ack.payload_bytes == 0);
-        let in_recovery = self.history().losses.is_recovering();
-        let Some(bulk) = &mut self.bulk else { return };
-        bulk.note_reader(ack);
-        if let Some((una, nxt, seen_ns)) = bulk.rate_mark
-            // The last data in flight does not count, since its ACK may be delayed.
-            && ack.una < nxt
-            && !few
-            && timed
-            && !in_recovery
-            && !ack.paced
-            && !bulk.reader_is_behind
-            && !bulk.is_spaced_by_sender()
-        {
-            bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
-        }
-        bulk.rate_mark = Some((ack.una, self.space.nxt, ack.seen_ns));
-    }
-
-    /// Returns whether ACKs come at the pace of a receiving application that has not read most of
-    /// its buffer.
-    pub fn reader_is_behind(&self) -> bool {
-        self.bulk.as_ref().is_some_and(|bulk| bulk.reader_is_behind)
     }
 
     /// Processes an ACK for this direction that passes the vantage, which is `near` one of its
@@ -311,7 +251,7 @@ impl Sender {
         let (longest, sent_ns) = self.sent.arrived(una);
         self.sizes.acknowledge(longest);
         let advances = una > una_seen;
-        let paced = advances && self.is_paced_ack(segment, near, sent_ns);
+        let paced = advances && near.is_paced(self.bulk.as_deref_mut(), segment.time_ns, sent_ns);
         // A RST opens no window (RFC 9293 §3.10.7.4), whatever its window field.
         if !segment.flags.has(TcpFlags::RST) {
             let ack = Ack {
@@ -324,7 +264,10 @@ impl Sender {
                 paced,
                 tsval,
             };
-            self.note_report(ack.duplicate, segment.sack_count > 0);
+            // Without earlier faults only a report with SACK blocks counts.
+            if ack.duplicate && (segment.sack_count > 0 || self.history.is_some()) {
+                self.history_mut().losses.reported = true;
+            }
             let is_repeated = una == una_seen || self.space.is_finished();
             if !(is_repeated && self.changes_nothing(&ack)) {
                 self.pending.push(&ack);
@@ -332,14 +275,14 @@ impl Sender {
         }
         let mut sample = None;
         if segment.sack_count > 0 || self.history.is_some() {
-            self.follow_hole(segment, una);
-            self.history_mut().mtu.hear(segment.time_ns);
-        }
-        if dsack && !self.reports_keep_alive(segment) {
-            self.history_mut().counts.dsacks += 1;
+            let (space, was_calm) = (self.space, self.history.is_none());
+            let history = self.history_mut();
+            history.hear(segment, una, &space, was_calm);
+            let is_of_data = dsack && !history.counts.is_keep_alive_reported(segment);
+            history.counts.dsacks += u32::from(is_of_data);
         }
         if advances {
-            self.habits.note_acked(pure && !ends && self.unique_bytes > 0);
+            self.habits.note_acked(pure && !ends && self.volume.unique_bytes > 0);
             sample = self.advance_una_seen(
                 segment.time_ns,
                 una,
@@ -352,57 +295,17 @@ impl Sender {
         (sample, sent_ns)
     }
 
-    /// Returns whether the D-SACK in `segment` names only the byte of a keep-alive (RFC 9293
-    /// §3.8.4), which is no data.
-    #[cold]
-    #[inline(never)]
-    fn reports_keep_alive(&self, segment: &Segment) -> bool {
-        let [first, ..] = segment.sack;
-        let probed = self.history().counts.keep_alives > 0;
-        probed && first.right == segment.ack && first.right.wrapping_sub(first.left) == 1
-    }
-
-    /// Returns whether the time of the ACK `segment`, captured `near` one end of the path, does not
-    /// show the pace of the path. The ACK covers data sent last at `sent_ns`.
-    #[inline]
-    fn is_paced_ack(&mut self, segment: &Segment, near: Near, sent_ns: u64) -> bool {
-        match near {
-            Near::Sender { rtt_ns } => {
-                let bulk = self.bulk.as_mut();
-                bulk.is_some_and(|bulk| bulk.is_paced(segment.time_ns, sent_ns, rtt_ns))
-            }
-            // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
-            // the path.
-            Near::Receiver if sent_ns > 0 => {
-                segment.time_ns.saturating_sub(sent_ns) >= HOST_DELAY_MAX_NS
-            }
-            _ => false,
-        }
-    }
-
-    /// Records that the receiver reports missing data, by a `duplicate` ACK. Without earlier faults
-    /// only a report with SACK blocks counts.
-    #[inline]
-    fn note_report(&mut self, duplicate: bool, with_sack: bool) {
-        if let Some(history) = &mut self.history {
-            history.losses.reported |= duplicate;
-        } else if duplicate && with_sack {
-            self.history_mut().losses.reported = true;
-        }
-    }
-
     /// Returns whether `ack` will change nothing at the sender. Without earlier losses this holds
     /// if it repeats the previous ACK with a wide window, or acknowledges a FIN, after which there
     /// is nothing to send.
     #[inline]
     fn changes_nothing(&self, ack: &Ack) -> bool {
-        let calm = self.history.is_none() && self.bulk.is_none() && self.since.is_empty();
         let open = match ack.offer {
-            Offer::Edge(edge) => edge - ack.una >= 2 * self.smss(),
+            Offer::Edge(edge) => edge - ack.una >= 2 * self.sizes.smss(),
             Offer::Field(_) => false,
         };
         let ended = self.space.fin().is_some_and(|fin| ack.una > fin);
-        calm && open && (ended || self.pending.repeats(ack))
+        self.is_calm() && open && (ended || self.pending.repeats(ack))
     }
 
     /// Advances the highest ACK seen to `una`. If `timed`, its time shows when the data arrived.
@@ -423,39 +326,16 @@ impl Sender {
         sample
     }
 
-    /// Recognises late packets by SACK (RFC 2018): if the receiver missed only a hole, and this is
-    /// filled without a retransmission, a packet was late.
-    #[inline(never)]
-    fn follow_hole(&mut self, segment: &Segment, una: u64) {
-        let space = self.space;
-        let blocks = segment.sack.iter().take(usize::from(segment.sack_count));
-        let all = blocks.map(|block| space.position_of(block.right)).any(|end| end == space.nxt);
-        if !all && self.history.is_none() {
-            return;
-        }
-        let History { holes, losses, .. } = self.history_mut();
-        if segment.sack_count > 0 {
-            losses.sacked = segment.sack;
-        }
-        holes.follow_reports(una >= space.nxt, all && losses.has_recovered(una), segment.time_ns);
-    }
-
     /// Skips data that was acknowledged though it is missing in the capture. Returns the length of
     /// what is missing, bytes: data behind a hole was seen.
     #[inline]
     pub fn skip_unseen(&mut self) -> Option<u64> {
-        if self.space.una_seen() > self.in_order() { self.skip_to_acked() } else { None }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn skip_to_acked(&mut self) -> Option<u64> {
         let (from, una_seen) = (self.in_order(), self.space.una_seen());
-        if una_seen > self.space.nxt + WINDOW_MAX_BYTES {
-            return None;
-        }
         // A FIN takes one position without data, and is the last.
-        if self.space.fin() == Some(from) {
+        if una_seen <= from
+            || una_seen > self.space.nxt + WINDOW_MAX_BYTES
+            || self.space.fin() == Some(from)
+        {
             return None;
         }
         let beyond = una_seen.saturating_sub(self.space.nxt);
@@ -464,5 +344,81 @@ impl Sender {
         }
         let of_holes = self.history.as_mut().map_or(0, |history| history.holes.skip_to(una_seen));
         Some(of_holes + beyond)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::sender::{Kind, Near};
+    use crate::wire::SackBlock;
+
+    const MS: u64 = 1_000_000;
+
+    /// A sender with 100 bytes in flight, sent at 100 ms.
+    fn in_flight() -> Sender {
+        let mut sender = Sender::default();
+        sender.space.set_window_scale(Some(0));
+        let start = sender.space.position(0);
+        let flags = TcpFlags(TcpFlags::ACK | TcpFlags::PSH);
+        let segment = Segment { payload_len: 100, time_ns: 100 * MS, flags, ..Segment::default() };
+        sender.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
+        sender
+    }
+
+    fn ack(at_ms: u64, window: u16) -> Segment {
+        let flags = TcpFlags(TcpFlags::ACK);
+        Segment { ack: 100, window, time_ns: at_ms * MS, flags, ..Segment::default() }
+    }
+
+    #[test]
+    fn an_ack_takes_effect_a_round_trip_after_it_passed() {
+        let mut sender = in_flight();
+        let (sample, sent_ns) = sender.acked(&ack(130, 9_000), Near::Neither, 0);
+        assert_eq!((sample, sent_ns), (Some(30 * MS), 100 * MS));
+        assert!(sender.space.is_acked() && sender.space.flight() == 100);
+        let mut since = SinceDeparture::default();
+        sender.advance(&mut since, 135 * MS, (20 * MS, 30 * MS), None);
+        assert_eq!((sender.space.flight(), since.acks.count), (100, 0));
+        sender.advance(&mut since, 151 * MS, (20 * MS, 30 * MS), None);
+        assert_eq!((sender.space.flight(), since.acks.count), (0, 1));
+        assert_eq!(sender.space.room(), Some(9_000));
+        let trigger = since.acks.last.expect("an ACK");
+        assert_eq!((trigger.effect_ns, trigger.delay_ns), (150 * MS, Some(0)));
+    }
+
+    #[test]
+    fn a_window_below_a_segment_is_closed_until_another_ack_opens_it() {
+        let mut sender = in_flight();
+        sender.acked(&ack(130, 10), Near::Neither, 0);
+        sender.acked(&ack(190, 9_000), Near::Neither, 0);
+        let mut since = SinceDeparture::default();
+        sender.advance(&mut since, 140 * MS, (0, 0), None);
+        assert!(sender.history().window.is_closed());
+        sender.advance(&mut since, 200 * MS, (0, 0), None);
+        assert!(!sender.history().window.is_closed() && since.closed_ns == 60 * MS);
+    }
+
+    #[test]
+    fn data_behind_a_hole_in_the_capture_is_skipped_once_acknowledged() {
+        let mut sender = in_flight();
+        assert_eq!(sender.skip_unseen(), None);
+        sender.acked(&Segment { ack: 350, ..ack(130, 9_000) }, Near::Neither, 0);
+        assert_eq!((sender.skip_unseen(), sender.skip_unseen()), (Some(250), None));
+    }
+
+    #[test]
+    fn a_block_below_the_acknowledgment_or_within_another_is_a_dsack() {
+        let is_dsack = |first: (u32, u32), second: Option<(u32, u32)>| {
+            let block = |(left, right)| SackBlock { left, right };
+            let sack_count = 1 + u8::from(second.is_some());
+            let mut segment = Segment { ack: 1_000, sack_count, ..Segment::default() };
+            segment.sack[0] = block(first);
+            segment.sack[1] = second.map_or(SackBlock::NONE, block);
+            super::is_dsack(&segment)
+        };
+        assert!(is_dsack((500, 1_000), None) && !is_dsack((2_000, 3_000), None));
+        assert!(is_dsack((2_000, 2_500), Some((2_000, 3_000))));
+        assert!(!is_dsack((2_000, 3_500), Some((2_000, 3_000))));
     }
 }
