@@ -14,7 +14,7 @@ STATIC := $(shell uname -m)-unknown-linux-musl
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture install deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz pins web web-check web-sources web-pages picture install install-lab deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -82,19 +82,28 @@ web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --silent --no-fund --no-audit
 	@touch $@
 
+# install-program PROGRAM,NAME: a program, its man pages and completions.
+define install-program
+	install -D -s -m 755 $(1) $(DESTDIR)$(PREFIX)/bin/$(2)
+	$(1) man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(1) completions bash | install -D -m 644 /dev/stdin \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(2)
+	$(1) completions zsh | install -D -m 644 /dev/stdin \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$(2)
+	$(1) completions fish | install -D -m 644 /dev/stdin \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$(2).fish
+endef
+
 # As root there may be no cargo: what was built before is installed.
 install: ## install the binary, man pages and shell completions below PREFIX (build first)
 	@test -x $(TCPWHY) || $(MAKE) build
-	install -D -s -m 755 $(TCPWHY) $(DESTDIR)$(PREFIX)/bin/tcpwhy
-	$(TCPWHY) man $(DESTDIR)$(PREFIX)/share/man/man1
-	$(TCPWHY) completions bash | install -D -m 644 /dev/stdin \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tcpwhy
-	$(TCPWHY) completions zsh | install -D -m 644 /dev/stdin \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tcpwhy
-	$(TCPWHY) completions fish | install -D -m 644 /dev/stdin \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tcpwhy.fish
+	$(call install-program,$(TCPWHY),tcpwhy)
 
-deb: build ## build a Debian package in TARGET
+install-lab: ## install the same of the lab, which `tcpwhy lab` runs
+	@test -x $(TCPWHY)-lab || $(MAKE) build
+	$(call install-program,$(TCPWHY)-lab,tcpwhy-lab)
+
+deb: build ## build two Debian packages in TARGET: tcpwhy, and tcpwhy-lab
 	TCPWHY=$(TCPWHY) packaging/deb.sh $(TARGET)
 
 # The C library is linked statically. The kernel hooks are in the binary where clang is installed.
@@ -108,6 +117,9 @@ completions: build ## write completion scripts for bash, zsh and fish
 	$(TCPWHY) completions bash > $(TARGET)/completions/tcpwhy.bash
 	$(TCPWHY) completions zsh > $(TARGET)/completions/_tcpwhy
 	$(TCPWHY) completions fish > $(TARGET)/completions/tcpwhy.fish
+	$(TCPWHY)-lab completions bash > $(TARGET)/completions/tcpwhy-lab.bash
+	$(TCPWHY)-lab completions zsh > $(TARGET)/completions/_tcpwhy-lab
+	$(TCPWHY)-lab completions fish > $(TARGET)/completions/tcpwhy-lab.fish
 
 clean: ## remove what was built
 	rm -rf $(TARGET) fuzz/target web/node_modules

@@ -2,7 +2,7 @@
 # Runs a command in a clone of this commit, in a new Debian 12 that has nothing but git, make and the
 # certificates of the Web: what a newcomer's machine has. Whatever the command needs, it installs itself.
 #
-# Usage: bare-debian.sh [--as-user] [--take FILE TO] COMMAND    such as 'make run && make test'
+# Usage: bare-debian.sh [--as-user] [--take FILE TO]… COMMAND    such as 'make run && make test'
 #        bare-debian.sh --possible            whether it can, by its status
 #
 #   --as-user        as an ordinary user who may use sudo
@@ -56,12 +56,12 @@ if [ "${1:-}" = --as-user ]; then
     shift
 fi
 taken=()
-if [ "${1:-}" = --take ] && [ $# -gt 3 ]; then
-    taken=("$2" "$3")
+while [ "${1:-}" = --take ] && [ $# -gt 3 ]; do
+    taken+=("$2" "$3")
     shift 3
-fi
+done
 if [ $# -ne 1 ]; then
-    echo "usage: $0 [--as-user] [--take FILE TO] COMMAND | --possible" >&2
+    echo "usage: $0 [--as-user] [--take FILE TO]… COMMAND | --possible" >&2
     exit 2
 fi
 if [ "$(. /etc/os-release && echo "$ID${VERSION_ID:-}")" != debian12 ] || [ "$(id -u)" -ne 0 ] ||
@@ -129,6 +129,6 @@ chown -R --reference="$home" "$home"
 # In the background, so that a signal is obeyed at once.
 unshare --mount --propagation private "$0" --in-namespace "$root" "$user" "${home#"$root"}" "$1" <&0 &
 wait $!
-if [ ${#taken[@]} -gt 0 ]; then
-    cp "$home/tcpwhy/${taken[0]}" "${taken[1]}"
-fi
+for ((at = 0; at < ${#taken[@]}; at += 2)); do
+    cp "$home/tcpwhy/${taken[at]}" "${taken[at + 1]}"
+done

@@ -1,5 +1,6 @@
 //! Runs the core's analysis on capture sources and returns its answer.
 
+use crate::args::Analysing;
 use crate::error::Error;
 use crate::workers;
 use std::hash::{BuildHasher, RandomState};
@@ -39,18 +40,27 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// A report of all connections of captures that were taken at one place.
-    pub fn every_connection() -> Self {
+    /// A report as the user asked for it.
+    pub fn of(asked: &Analysing) -> Self {
         Self {
-            options: Options { all: true, ..Options::default() },
+            options: asked.reporting.options(),
             connection: None,
             exchange: None,
             all: false,
-            threads: workers::available(),
-            vantages: Some(1),
+            threads: asked.threads.map_or_else(workers::available, usize::from),
+            vantages: asked.vantages,
             why: None,
             check: false,
         }
+    }
+
+    /// A report of all connections of captures that were taken at one place, unless the user says
+    /// otherwise.
+    pub fn every_connection(asked: &Analysing) -> Self {
+        let mut wanted = Self::of(asked);
+        wanted.options.all = true;
+        wanted.vantages = wanted.vantages.or(Some(1));
+        wanted
     }
 }
 

@@ -1,11 +1,11 @@
 //! `tcpwhy annotate`: copies a capture and adds what was found in it as comments at its frames.
 
 use crate::analysis::{self, Wanted};
-use crate::args::Display;
+use crate::args::{Analysing, Display};
 use crate::error::Error;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{output, sources, terminal};
+use crate::{output, sources, state, terminal};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use std::slice;
 use tcpwhy_core::capture::{Commented, Open, copy_with_comments};
 use tcpwhy_core::model::units;
 use tcpwhy_core::report::{Page, comments};
+use tcpwhy_core::state::weigh;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +43,9 @@ pub struct Annotate {
     pub json: bool,
 
     #[command(flatten)]
+    pub analysing: Analysing,
+
+    #[command(flatten)]
     pub display: Display,
 }
 
@@ -54,12 +58,16 @@ pub fn run(asked: &Annotate) -> Result<ExitCode, Error> {
     if sources.iter().any(|source| matches!(source.open, Open::Once(_))) {
         return Err(Error::Once { path: asked.file.display().to_string() });
     }
+    let state = state::of(&asked.analysing)?;
     let mut written = Written::begin_copy(&asked.output, &asked.file)?;
     let interrupted = terminal::interruptible();
-    let wanted = Wanted::every_connection();
+    let wanted = Wanted::every_connection(&asked.analysing);
     let mut bar = Bar::new(!asked.display.no_progress);
-    let answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), interrupted)?;
+    let mut answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), interrupted)?;
     drop(bar);
+    if let Some(state) = state {
+        weigh(&mut answer.report, &state);
+    }
     let (report, options) = (&answer.report, &answer.options);
     let ladders = analysis::draw_costly(&open, options, report, CONNECTIONS_MAX, interrupted)?;
     if terminal::is_interrupted() {

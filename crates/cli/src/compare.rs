@@ -1,12 +1,13 @@
 //! `tcpwhy compare`: compares two runs and says whether the second is better.
 
 use crate::analysis::{self, Wanted};
-use crate::args::{Compare, Side};
+use crate::args::{Analysing, Display, parse_percent};
 use crate::error::Error;
 use crate::page;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{output, sandbox, sources, terminal, workers};
+use crate::{output, sandbox, sources, state, terminal};
+use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,16 +17,73 @@ use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::compare::{Measured, Options, compare};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::picture::Picture;
-use tcpwhy_core::pipeline;
 use tcpwhy_core::report::comparison;
+use tcpwhy_core::state::{State, weigh};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  tcpwhy compare before.pcap after.pcap
+  tcpwhy compare before.json after.pcap --json | jq .sentence
+  tcpwhy compare monday/ friday/ --filter 'port 5432'
+  tcpwhy compare before.pcap after.pcap -o change.html
+
+Exit status: 0 shown to be faster or equal, without a new fault; 1 slower, or a new fault; 2 the runs
+are not comparable (other ports or requests), or the work could not be done; 3 not shown: so few
+exchanges cannot tell.";
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The run before the change: a capture, a directory of captures, or a report of `--json`
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
+    pub before: PathBuf,
+
+    /// The run after the change
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
+    pub after: PathBuf,
+
+    /// Print the comparison as JSON (docs/comparison.schema.json)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Also write the comparison as an HTML page with both runs; `-` for standard output
+    #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// Ignore changes below this share of the latency before, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
+    pub min_change: f64,
+
+    /// The side whose captures are compared, for directories made by the lab
+    #[arg(long, value_name = "SIDE", default_value = "client")]
+    pub vantage: Side,
+
+    /// Also show owners of almost no time
+    #[arg(long)]
+    pub all: bool,
+
+    #[command(flatten)]
+    pub analysing: Analysing,
+
+    #[command(flatten)]
+    pub display: Display,
+}
+
+/// The side of a connection at which a capture was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    /// The side that connects
+    Client,
+    /// The side that listens
+    Server,
+}
 
 /// Reads both runs and prints how latency and causes changed. The exit status says whether latency
 /// or the diagnosis became worse.
 ///
 /// # Errors [`Error`] if one run cannot be read or has nothing to compare.
 pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
-    let threads = asked.threads.map_or_else(workers::available, usize::from);
     let inputs = [&asked.before, &asked.after];
+    let state = state::of(&asked.analysing)?;
     let page = match &asked.output {
         Some(path) => Some(Written::begin(path, &inputs)?),
         None => {
@@ -34,8 +92,8 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
         }
     };
     let interrupted = terminal::interruptible();
-    let before = side(&asked.before, asked, threads, interrupted)?;
-    let after = side(&asked.after, asked, threads, interrupted)?;
+    let before = side(&asked.before, asked, state.as_ref(), interrupted)?;
+    let after = side(&asked.after, asked, state.as_ref(), interrupted)?;
     let (runs, options) = ([before.page, after.page], Options { min_change: asked.min_change });
     let compared = compare(before.measured, after.measured, options)?;
     let aside = page.as_ref().is_some_and(Written::is_standard_output);
@@ -64,13 +122,13 @@ struct Run {
 fn side(
     path: &Path,
     asked: &Compare,
-    threads: usize,
+    state: Option<&State>,
     interrupted: &AtomicBool,
 ) -> Result<Run, Error> {
     let name = path.display().to_string();
     if is_json(path) {
-        if asked.filter.is_some() {
-            return Err(Error::Narrowed { path: name });
+        if let Some(option) = asked.analysing.given() {
+            return Err(Error::Narrowed { path: name, option });
         }
         let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
         let measured = Measured::from_json(&name, &text)
@@ -82,32 +140,27 @@ fn side(
         return Ok(Run { measured, page });
     }
     let files = if path.is_dir() { captures(path, asked.vantage)? } else { vec![path.to_owned()] };
-    let wanted = Wanted {
-        options: pipeline::Options {
-            filter: asked.filter.clone().unwrap_or_default(),
-            ..pipeline::Options::default()
-        },
-        connection: None,
-        exchange: None,
-        all: false,
-        threads,
-        vantages: None,
-        why: None,
-        check: false,
-    };
+    let wanted = Wanted::of(&asked.analysing);
     let mut bar = Bar::new(!asked.display.no_progress);
     let open = || sources::open(&files);
     let progress = |at| bar.update(at);
+    let weighed = |report: &mut Report| {
+        if let Some(state) = state {
+            weigh(report, state);
+        }
+    };
     let (report, page) = if asked.output.is_some() {
         let mut drawn = analysis::picture(open()?, &open, wanted, progress, interrupted)?;
-        drawn.report.asked = page::asked_for(&files, asked.filter.as_ref(), None);
+        drawn.report.asked = page::asked_for(&files, &asked.analysing);
+        weighed(&mut drawn.report);
         let page = page::data(&drawn.report, &drawn.picture)?;
         (drawn.report, page)
     } else {
-        let answer = analysis::analyse(open()?, &open, wanted, progress, interrupted)?;
+        let mut answer = analysis::analyse(open()?, &open, wanted, progress, interrupted)?;
         if !answer.complete {
             return Err(Error::Interrupted);
         }
+        weighed(&mut answer.report);
         (answer.report, String::new())
     };
     Ok(Run { measured: Measured::of(name, &report), page })

@@ -4,11 +4,12 @@ use std::io;
 use tcpwhy_core::capture::CaptureError;
 use tcpwhy_core::compare::{CompareError, ReportError};
 use tcpwhy_core::drill::DrillError;
-use tcpwhy_core::filter::nearest;
 use tcpwhy_core::model::Cause;
 use tcpwhy_core::survey::JoinError;
 
+/// Error of a command.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum Error {
     #[error(
         "{path}: there is no such file; check the name, or let the shell list it: ls -l {folder}"
@@ -73,9 +74,9 @@ pub enum Error {
     )]
     NothingLeft { hint: String },
     #[error(
-        "{path}: a report cannot be narrowed any more; leave out --filter, or compare the captures"
+        "{path}: a report cannot be analysed any more; leave out {option}, or compare the captures"
     )]
-    Narrowed { path: String },
+    Narrowed { path: String, option: &'static str },
     #[error("interrupted before a packet was read")]
     NothingYet,
     #[error("interrupted: a run that was not read to its end cannot be compared")]
@@ -91,13 +92,13 @@ pub enum Error {
     Read { path: String, source: io::Error },
     #[cfg(target_os = "linux")]
     #[error("{path} {why}")]
-    HostReport { path: String, why: tcpwhy_live::host::ReportError },
+    HostReport { path: String, why: tcpwhy_host::ReportError },
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Doctor(Box<dyn std::error::Error + Send + Sync>),
     #[cfg(target_os = "linux")]
     #[error("{0}")]
-    Doctor(#[from] crate::doctor::DoctorError),
-    #[cfg(target_os = "linux")]
-    #[error("{0}")]
-    Treat(#[from] tcpwhy_live::treat::TreatError),
+    Treat(#[from] tcpwhy_treat::TreatError),
     #[cfg(target_os = "linux")]
     #[error("interrupted before anything was changed")]
     NotTreated,
@@ -114,16 +115,14 @@ pub enum Error {
     )]
     Otlp { url: String },
     #[cfg(target_os = "linux")]
-    #[error("{0}")]
-    Lab(#[from] tcpwhy_lab::LabError),
-    #[cfg(target_os = "linux")]
-    #[error("{path}: {source}")]
-    Answers { path: String, source: tcpwhy_lab::score::AnswerError },
-    #[cfg(target_os = "linux")]
     #[error(
-        "{path}: there is no labels.json below it; `tcpwhy lab run CASE --out {path}` makes some"
+        "the lab is a program of its own, tcpwhy-lab, which is neither beside tcpwhy nor in PATH; install \
+         it: the Debian package tcpwhy-lab, or `make install-lab` where tcpwhy was built"
     )]
-    NoLabels { path: String },
+    NoLab,
+    #[cfg(target_os = "linux")]
+    #[error("{path} cannot be run")]
+    Lab { path: String, source: io::Error },
     #[error(
         "{path}: is not a list of sockets; make one while the trouble lasts: sudo tcpwhy sockets \
          --json >{path}"
@@ -132,8 +131,6 @@ pub enum Error {
     #[cfg(not(target_os = "linux"))]
     #[error("the sockets of the running system are read on Linux only; give --sockets a file")]
     NoState,
-    #[error("the case cannot be kept up: {0}")]
-    Keep(#[source] io::Error),
     #[cfg(not(target_os = "linux"))]
     #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
     NotLinux,
@@ -181,68 +178,21 @@ pub enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// Names of commands, for suggestions when a file is missing.
-const COMMANDS: [&str; 18] = [
-    "explain",
-    "annotate",
-    "report",
-    "anonymize",
-    "doctor",
-    "lab",
-    "compare",
-    "sockets",
-    "watch",
-    "drops",
-    "host",
-    "treat",
-    "dns",
-    "load",
-    "probe",
-    "help",
-    "man",
-    "completions",
-];
-
-impl Error {
-    /// Returns the error; if the missing file is a mistyped command or cause, the error says so.
-    pub fn or_mistyped(self) -> Self {
-        let Self::Missing { path, .. } = &self else { return self };
-        match meant(path) {
-            Some(meant) => Self::Mistyped { path: path.clone(), meant },
-            None => self,
+/// Returns an error with all its sources in one line, as it is printed.
+pub fn sentences(error: &dyn std::error::Error) -> String {
+    let mut text = format!("tcpwhy: {error}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        let words = error.to_string();
+        if !text.ends_with(&words) {
+            text += &format!(": {words}");
         }
+        source = error.source();
     }
-
-    /// The error for `help` with a word that is neither a command nor a cause.
-    pub fn no_help(word: &str) -> Self {
-        let meant = nearest(word, COMMANDS.into_iter().chain(causes()));
-        let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
-        Self::NoHelp { word: word.to_owned(), meant }
-    }
-
-    /// Returns the error with all its sources in one line, as it is printed.
-    pub fn sentences(&self) -> String {
-        let mut text = format!("tcpwhy: {self}");
-        let mut source = std::error::Error::source(self);
-        while let Some(error) = source {
-            let words = error.to_string();
-            if !text.ends_with(&words) {
-                text += &format!(": {words}");
-            }
-            source = error.source();
-        }
-        text
-    }
+    text
 }
 
-/// Returns the command that `word` probably means; for a cause, the command that prints its manual.
-fn meant(word: &str) -> Option<String> {
-    if let Some(command) = nearest(word, COMMANDS) {
-        return Some(command.to_owned());
-    }
-    nearest(word, causes()).map(|cause| format!("explain {cause}"))
-}
-
-fn causes() -> impl Iterator<Item = &'static str> {
+/// Returns the names of all causes.
+pub fn causes() -> impl Iterator<Item = &'static str> {
     Cause::ALL.iter().map(|cause| cause.id())
 }

@@ -1,18 +1,99 @@
 //! `tcpwhy explain`: reads captures and prints a report.
 
 use crate::analysis::{self, Answer, Wanted};
-use crate::args::Explain;
+use crate::args::{Analysing, Display};
 use crate::error::Error;
+use crate::one_of::OneOf;
 use crate::page::asked_for;
+use crate::program::EXIT_FAILED;
 use crate::progress::Bar;
 use crate::tables::Tables;
-use crate::{EXIT_FAILED, nothing_left, output, sandbox, sources, state, terminal, workers};
+use crate::{nothing_left, output, sandbox, sources, state, terminal};
+use clap::Args;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use tcpwhy_core::filter::Pick;
 use tcpwhy_core::findings::words;
 use tcpwhy_core::model::{Cause, Class, Report, Verdict};
-use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Page, json, render_manual, text};
 use tcpwhy_core::state::weigh;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  tcpwhy slow.pcap                           why was it slow?
+  tcpwhy https://example.org/                why is it slow? asked from here
+  tcpwhy /var/captures/edge-*.pcapng.gz      files of one capture, in any order
+  tcpwhy client.pcap server.pcap             the same traffic at both ends, joined
+  sudo tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows the report so far
+  tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
+  tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
+  tcpwhy slow.pcap --sockets sockets.json    with what `tcpwhy sockets --json` said meanwhile
+  tcpwhy slow.pcap --json | jq '.findings[0]'
+  tcpwhy slow.pcap --parquet tables          every exchange as a table, for DuckDB or Spark
+  tcpwhy explain nagle_delayed_ack           the manual of a cause
+  tcpwhy explain list                        all causes
+  tcpwhy report slow.pcap -o report.html     the same as one page to look at
+  tcpwhy compare before.pcap after.pcap      did the change help?
+
+Exit status: 0 no fault, 1 faults found, 2 the captures could not be read, or there was nothing to judge.";
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Captures (pcap, pcapng; also gzip or zstd), or `-` for standard input; or the name of a
+    /// cause, to print its manual
+    #[arg(value_name = "FILE", required_unless_present = "cause")]
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    /// Print the report as JSON (docs/report.schema.json)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Draw one connection: its number in the report's list, or one end as ADDRESS:PORT
+    #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
+    pub connection: Option<Pick>,
+
+    /// Draw one exchange by its number, from 1: of the --connection, or of the one that lost most
+    /// time
+    #[arg(long, value_name = "N")]
+    pub exchange: Option<u64>,
+
+    /// Explain how a silence was judged: the one that frame FRAME ended or lies in, or without
+    /// FRAME those of the --exchange. Prints what the sender knew, each recogniser's answer and
+    /// later changes
+    #[arg(long, value_name = "FRAME", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(conflicts_with_all = ["parquet", "all"])]
+    pub why: Option<Option<u64>>,
+
+    /// Compare each claim of the report with the packets once more, apart from the analysis, and
+    /// name those that are false; exit status 2 if there are any
+    #[arg(long, conflicts_with_all = ["connection", "exchange", "why", "parquet"])]
+    pub check: bool,
+
+    /// Print the manual of a cause (`list` names them all); with FILE, report this cause only
+    #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
+    pub cause: Option<String>,
+
+    /// Show HTTP targets literally instead of grouped by kind (`/items/7`, not `/items/{id}`)
+    #[arg(long)]
+    pub show_values: bool,
+
+    /// Show all findings, endpoints and connections, not only the first of them
+    #[arg(long)]
+    pub all: bool,
+
+    /// Also write connections, exchanges, stalls and findings as Parquet tables into DIR
+    /// (docs/parquet.md)
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["connection", "exchange"])]
+    pub parquet: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub analysing: Analysing,
+
+    #[command(flatten)]
+    pub display: Display,
+}
 
 /// Reads and analyses captures and prints the report; the exit status says whether there are
 /// faults.
@@ -25,8 +106,8 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     let open = || sources::open(&asked.files);
-    let (sources, wanted) = (open().map_err(Error::or_mistyped)?, wanted(asked));
-    let state = asked.sockets.as_deref().map(state::read).transpose()?;
+    let (sources, wanted) = (open()?, wanted(asked));
+    let state = state::of(&asked.analysing)?;
     let tables = match &asked.parquet {
         Some(folder) => Some(Tables::begin(folder, &asked.files)?),
         None => {
@@ -48,7 +129,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         answer => answer?,
     };
     answer.report.interrupted = !answer.complete;
-    answer.report.asked = asked_for(&asked.files, asked.filter.as_ref(), asked.vantages);
+    answer.report.asked = asked_for(&asked.files, &asked.analysing);
     if let Some(state) = state {
         weigh(&mut answer.report, &state);
     }
@@ -61,7 +142,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     if answer.complete && totals.connections + totals.lookups == 0 {
         let left_out = totals.decode_errors.errors().map(|(_, count)| count).sum();
         let frames = answer.report.inputs.iter().map(|input| input.packets).sum();
-        return Err(match &asked.filter {
+        return Err(match &asked.analysing.reporting.filter {
             Some(filter) => {
                 let hint = nothing_left::hint(filter, &answer.report, &open, interrupted);
                 Error::NothingLeft { hint }
@@ -86,24 +167,19 @@ fn is_false(report: &Report) -> bool {
 }
 
 fn wanted(asked: &Explain) -> Wanted {
-    let filter = asked.filter.clone().unwrap_or_default();
-    let mut options =
-        Options { filter, all: asked.all, show_values: asked.show_values, ..Options::default() };
-    // With files, --cause limits the report to that cause.
-    options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
-    let floors = &mut options.floors;
-    floors.cost_share = asked.min_share.unwrap_or(floors.cost_share);
-    floors.cost_ns = asked.min_lost.unwrap_or(floors.cost_ns);
-    Wanted {
-        options,
+    let mut wanted = Wanted {
         connection: asked.connection,
         exchange: asked.exchange,
         all: asked.all,
-        threads: asked.threads.map_or_else(workers::available, usize::from),
-        vantages: asked.vantages,
         why: asked.why,
         check: asked.check,
-    }
+        ..Wanted::of(&asked.analysing)
+    };
+    let options = &mut wanted.options;
+    (options.all, options.show_values) = (asked.all, asked.show_values);
+    // With files, --cause limits the report to that cause.
+    options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
+    wanted
 }
 
 /// Returns the manual that is asked for: by --cause without files, or by a cause's name in place of

@@ -1,22 +1,20 @@
 //! Man pages, generated from the definitions of the arguments.
 
-use crate::args::Arguments;
 use crate::error::Error;
 use crate::written::Written;
+use clap::Command;
 use clap::builder::Resettable;
-use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Writes a page for each command into `folder`, which is created if it does not exist.
+/// Writes a page for each command of a program into `folder`, which is created if it does not exist.
 ///
 /// # Errors [`Error::ManPages`] or [`Error::Output`] if they cannot be written.
-pub fn run(folder: &Path) -> Result<ExitCode, Error> {
+pub fn run(mut command: Command, folder: &Path) -> Result<ExitCode, Error> {
     // Builds full names such as `tcpwhy-lab-run` and adds the global arguments to each command.
-    let mut command = Arguments::command();
     command.build();
     let failed = |source| Error::ManPages { path: folder.display().to_string(), source };
     fs::create_dir_all(folder).map_err(failed)?;
@@ -31,7 +29,9 @@ fn pages(command: &Command, folder: &Path) -> Result<(), Error> {
     Written::unconfined(&folder.join(format!("{name}.1")), none)?.finish_with(&text)?;
     // `tcpwhy help` gets a page; the help commands below other commands only repeat their pages.
     let is_own = |part: &&Command| part.get_name() != "help" || command.get_name() == "tcpwhy";
-    let mut parts = command.get_subcommands().filter(is_own);
+    // A command that passes `--help` on is another program, which writes its own pages.
+    let is_here = |part: &&Command| !part.is_hide_set() && !part.is_disable_help_flag_set();
+    let mut parts = command.get_subcommands().filter(is_own).filter(is_here);
     parts.try_for_each(|part| pages(part, folder))
 }
 

@@ -2,6 +2,7 @@
 //! it.
 
 use crate::analysis::{self, Wanted};
+use crate::args::Analysing;
 use crate::error::Error;
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -53,7 +54,7 @@ fn busiest(
     if sources.iter().any(|source| matches!(source.open, Open::Once(_))) {
         return None;
     }
-    let wanted = Wanted::every_connection();
+    let wanted = Wanted::every_connection(&Analysing::default());
     let answer = analysis::analyse(sources, open, wanted, |_| (), interrupted).ok()?;
     let packets = |it: &ConnectionReport| it.client_to_server.packets + it.server_to_client.packets;
     let connections = || answer.report.connections.iter().map(|it| (it, packets(it)));

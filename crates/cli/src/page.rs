@@ -6,22 +6,22 @@
 //! it as text.
 
 use crate::analysis::{self, Wanted};
-use crate::args::{FILTER_HELP, parse_filter};
+use crate::args::Analysing;
 use crate::error::Error;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{sources, terminal, workers};
+use crate::{sources, state, terminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
-use tcpwhy_core::filter::Filter;
 use tcpwhy_core::model::clean::printable;
 use tcpwhy_core::model::{Asked, Report};
 use tcpwhy_core::picture::Picture;
 #[cfg(target_os = "linux")]
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::json;
+use tcpwhy_core::state::weigh;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -50,22 +50,12 @@ pub struct ReportPage {
     #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
     pub output: PathBuf,
 
-    /// Show only a part: host, port, time, cause, as in `tcpwhy --help`
-    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
-    pub filter: Option<Filter>,
-
     /// Show HTTP targets literally instead of grouped by kind (`/items/7`, not `/items/{id}`)
     #[arg(long)]
     pub show_values: bool,
 
-    /// Number of places at which the files were captured: 1, or 2 to join the packets of both
-    /// [default: detected from the packets]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub vantages: Option<u8>,
-
-    /// Number of threads; it does not change the result [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: Option<u16>,
+    #[command(flatten)]
+    pub analysing: Analysing,
 
     /// Show no progress bar
     #[arg(long)]
@@ -79,6 +69,7 @@ pub struct ReportPage {
 pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     let open = || sources::open(&asked.files);
     let sources = open()?;
+    let state = state::of(&asked.analysing)?;
     let page = Written::begin(&asked.output, &asked.files)?;
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.no_progress);
@@ -89,7 +80,10 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
         Err(Error::Capture(_)) if terminal::is_interrupted() => return Err(Error::NothingYet),
         drawn => drawn?,
     };
-    drawn.report.asked = asked_for(&asked.files, asked.filter.as_ref(), asked.vantages);
+    drawn.report.asked = asked_for(&asked.files, &asked.analysing);
+    if let Some(state) = state {
+        weigh(&mut drawn.report, &state);
+    }
     let totals = &drawn.report.totals;
     if totals.connections + totals.lookups == 0 {
         return Err(Error::Nothing);
@@ -153,26 +147,18 @@ fn inert(json: &str) -> String {
 }
 
 fn wanted(asked: &ReportPage) -> Wanted {
-    let filter = asked.filter.clone().unwrap_or_default();
-    Wanted {
-        options: Options { filter, show_values: asked.show_values, ..Options::default() },
-        connection: None,
-        exchange: None,
-        all: false,
-        threads: asked.threads.map_or_else(workers::available, usize::from),
-        vantages: asked.vantages,
-        why: None,
-        check: false,
-    }
+    let mut wanted = Wanted::of(&asked.analysing);
+    wanted.options.show_values = asked.show_values;
+    wanted
 }
 
 /// Returns the command line that repeats the analysis.
-pub fn asked_for(files: &[PathBuf], filter: Option<&Filter>, vantages: Option<u8>) -> Asked {
+pub fn asked_for(files: &[PathBuf], analysing: &Analysing) -> Asked {
     let mut options = Vec::new();
-    if let Some(filter) = filter {
+    if let Some(filter) = &analysing.reporting.filter {
         options.extend(["--filter".to_owned(), filter.text().to_owned()]);
     }
-    if let Some(vantages) = vantages {
+    if let Some(vantages) = analysing.vantages {
         options.extend(["--vantages".to_owned(), vantages.to_string()]);
     }
     let files = files.iter().map(|file| file.display().to_string()).collect();

@@ -4,21 +4,29 @@
 //!
 //! Landlock limits which files can be opened
 //! (<https://docs.kernel.org/userspace-api/landlock.html>), seccomp limits the system calls
-//! (seccomp(2)). Both also hold for threads that are started later.
+//! (seccomp(2)). Of the capabilities of root only those for files are kept. All of this also holds for
+//! threads that are started later. What cannot be set up is said once, and the work goes on.
 
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use crate::output;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use landlock::PathFd;
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use tcpwhy_live::privileges::Capability;
 
 /// Confines this process to reading `captures`, or the files in them if they are directories, and
 /// to writing files that are open. If the kernel lacks Landlock or seccomp, or does not permit
-/// their use, that part of the confinement is left out.
+/// their use, that part of the confinement is left out, with a warning.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine(captures: &[impl AsRef<Path>]) {
-    let _ = linux::limit_files(captures, &[]);
-    let _ = linux::limit_calls(&linux::Rest::default());
+    warn([
+        linux::limit_capabilities(&[Capability::DacReadSearch]),
+        linux::limit_files(captures, &[]),
+        linux::limit_calls(&linux::Rest::default()),
+    ]);
 }
 
 /// Confines as [`confine`] does, and also permits what completes an output: to name and remove files
@@ -28,8 +36,33 @@ pub fn confine_but_finishing(captures: &[impl AsRef<Path>], folders: &[Option<&P
     let folders = folders.iter().flatten().filter_map(|it| PathFd::new(it).ok());
     let folders: Vec<PathFd> = folders.collect();
     let named: Vec<_> = folders.iter().map(|it| (it.as_fd(), linux::naming())).collect();
-    let _ = linux::limit_files(captures, &named);
-    let _ = linux::limit_calls(&linux::Rest { finishes: true, ..linux::Rest::default() });
+    warn([
+        linux::limit_capabilities(&FINISHING),
+        linux::limit_files(captures, &named),
+        linux::limit_calls(&linux::Rest { finishes: true, ..linux::Rest::default() }),
+    ]);
+}
+
+/// Capabilities with which an output keeps its owner and mode, wherever it is.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+const FINISHING: [Capability; 5] = [
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::DacReadSearch,
+    Capability::Fowner,
+    Capability::Fsetid,
+];
+
+/// Prints one warning if a part of the confinement could not be set up.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn warn<const PARTS: usize>(parts: [Result<(), String>; PARTS]) {
+    let lacking: Vec<String> = parts.into_iter().filter_map(Result::err).collect();
+    if !lacking.is_empty() {
+        output::note(&format!(
+            "tcpwhy: warning: packets are parsed without a part of the sandbox: {}",
+            lacking.join("; ")
+        ));
+    }
 }
 
 /// Confines the calling thread, and threads that it starts later, to capturing with the sockets
@@ -39,9 +72,11 @@ pub fn confine_but_finishing(captures: &[impl AsRef<Path>], folders: &[Option<&P
 pub fn confine_watch(folder: Option<BorrowedFd<'_>>) {
     let writable = folder.map(|folder| (folder, linux::keeping()));
     // Needed to check whether the watched process or interface still exists.
-    let _ = linux::limit_files(&["/proc", "/run/netns"], writable.as_slice());
     let writes = folder.is_some();
-    let _ = linux::limit_calls(&linux::Rest { watches: true, writes, ..linux::Rest::default() });
+    warn([
+        linux::limit_files(&["/proc", "/run/netns"], writable.as_slice()),
+        linux::limit_calls(&linux::Rest { watches: true, writes, ..linux::Rest::default() }),
+    ]);
 }
 
 /// Does nothing: no confinement is implemented for this system.
@@ -60,7 +95,7 @@ pub fn confine_but_finishing(_: &[impl AsRef<Path>], _: &[Option<&Path>]) {}
 mod linux {
     use landlock::{
         ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
-        RulesetCreatedAttr, RulesetError, Scope,
+        RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
     };
     use seccompiler::{
         BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -69,6 +104,7 @@ mod linux {
     use std::collections::BTreeMap;
     use std::os::fd::BorrowedFd;
     use std::path::Path;
+    use tcpwhy_live::privileges::{self, Capability};
 
     /// The newest version of Landlock used here; older kernels apply the part that they support.
     const LANDLOCK: ABI = ABI::V6;
@@ -94,10 +130,33 @@ mod linux {
         AccessFs::MakeReg | AccessFs::RemoveFile
     }
 
+    /// Drops the capabilities that are not `kept`.
+    ///
+    /// # Errors
+    /// Why the kernel refuses.
+    pub fn limit_capabilities(kept: &[Capability]) -> Result<(), String> {
+        privileges::keep_only(kept).map_err(|error| error.to_string())
+    }
+
+    /// Limits which files can be opened.
+    ///
+    /// # Errors
+    /// Why Landlock cannot do it.
     pub fn limit_files(
         readable: &[impl AsRef<Path>],
         writable: &[(BorrowedFd<'_>, BitFlags<AccessFs>)],
-    ) -> Result<(), RulesetError> {
+    ) -> Result<(), String> {
+        match restrict(readable, writable) {
+            Ok(RulesetStatus::NotEnforced) => Err("this kernel has no Landlock".into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("Landlock: {error}")),
+        }
+    }
+
+    fn restrict(
+        readable: &[impl AsRef<Path>],
+        writable: &[(BorrowedFd<'_>, BitFlags<AccessFs>)],
+    ) -> Result<RulesetStatus, RulesetError> {
         let mut rules = Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
             .handle_access(AccessNet::from_all(LANDLOCK))?
@@ -111,8 +170,7 @@ mod linux {
         for (folder, allowed) in writable {
             let _ = rules.as_mut().add_rule(PathBeneath::new(folder, *allowed));
         }
-        rules.restrict_self()?;
-        Ok(())
+        Ok(rules.restrict_self()?.ruleset)
     }
 
     /// System calls for reading, computing, threads and a terminal, which every command needs.
@@ -205,7 +263,15 @@ mod linux {
     /// The significant bits of an argument of type `int`.
     const INT: u64 = u32::MAX as u64;
 
-    pub fn limit_calls(rest: &Rest) -> Result<(), seccompiler::Error> {
+    /// Limits the system calls.
+    ///
+    /// # Errors
+    /// Why seccomp cannot do it.
+    pub fn limit_calls(rest: &Rest) -> Result<(), String> {
+        filter(rest).map_err(|error| format!("seccomp: {error}"))
+    }
+
+    fn filter(rest: &Rest) -> Result<(), seccompiler::Error> {
         let filter = SeccompFilter::new(
             rules(rest)?,
             // As on a kernel without the call; the C library then uses another call if there is

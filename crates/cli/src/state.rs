@@ -1,5 +1,6 @@
 //! The state of sockets as evidence, from a file or from the running system.
 
+use crate::args::Analysing;
 use crate::error::Error;
 use std::fs;
 use std::path::Path;
@@ -7,6 +8,13 @@ use tcpwhy_core::state::State;
 
 /// Name that stands for the sockets of the running system in place of a file.
 const LIVE: &str = "live";
+
+/// Reads the state that `--sockets` names, if it is given.
+///
+/// # Errors As for [`read`].
+pub fn of(asked: &Analysing) -> Result<Option<State>, Error> {
+    asked.sockets.as_deref().map(read).transpose()
+}
 
 /// Reads the state that `--sockets` names.
 ///

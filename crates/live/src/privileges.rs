@@ -7,10 +7,16 @@ use crate::sys::process;
 /// A right that the kernel asks for, by its number (linux/capability.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
+    /// Permits giving files to other users.
+    Chown = 0,
     /// Permits writing the files of other users.
     DacOverride = 1,
     /// Permits reading the files of other users.
     DacReadSearch = 2,
+    /// Permits changing the modes of other users' files.
+    Fowner = 3,
+    /// Permits keeping the set-group-ID bit of a file of another group.
+    Fsetid = 4,
     /// Permits capturing packets.
     NetRaw = 13,
     /// Permits inspecting the processes of other users.

@@ -1,7 +1,7 @@
 //! Finds the process that holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
 
 mod identity;
-pub(crate) mod ports;
+pub mod ports;
 
 use std::collections::HashMap;
 use std::fs;
@@ -116,7 +116,7 @@ fn read_all(pids: &[u32]) -> Vec<(u32, Sockets)> {
 }
 
 /// Returns the number of threads that read at the same time: one per CPU, up to a few.
-pub(crate) fn threads() -> usize {
+pub fn threads() -> usize {
     thread::available_parallelism().map_or(1, |cpus| cpus.get().min(8))
 }
 

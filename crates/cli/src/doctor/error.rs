@@ -1,5 +1,6 @@
 //! Errors that prevent the examination of a target, each with what the user can do.
 
+use crate::error::Error;
 use std::io;
 use tcpwhy_probe::TargetError;
 use tcpwhy_probe::tls::TlsError;
@@ -20,4 +21,10 @@ pub enum DoctorError {
     Body { path: String, source: io::Error },
     #[error("{path}: the report cannot be kept there; name a directory of your own, or a new one")]
     Bundle { path: String, source: io::Error },
+}
+
+impl From<DoctorError> for Error {
+    fn from(error: DoctorError) -> Self {
+        Self::Doctor(Box::new(error))
+    }
 }

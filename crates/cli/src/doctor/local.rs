@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tcpwhy_core::model::{Report, units};
 use tcpwhy_core::report::json;
 use tcpwhy_core::state::{self, Socket, State};
-use tcpwhy_live::host::{Entry, Evidence, Place, audit};
+use tcpwhy_host::{Entry, Evidence, Place, audit};
 use tcpwhy_live::sockets::{Selection, Where};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 

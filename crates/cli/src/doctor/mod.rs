@@ -18,7 +18,7 @@ mod traffic;
 mod way;
 
 pub use args::{Doctor, EXAMPLES};
-pub use error::DoctorError;
+use error::DoctorError;
 
 use crate::error::Error;
 use crate::tap::{Tap, Tapped};
@@ -39,8 +39,8 @@ use tcpwhy_core::model::experiment::Experiment;
 use tcpwhy_core::model::units::{bytes, counted, duration};
 use tcpwhy_core::model::{Cause, Class, Finding, Report};
 use tcpwhy_core::report::json;
+use tcpwhy_host::Entry;
 use tcpwhy_live::folder::Folder;
-use tcpwhy_live::host::Entry;
 use tcpwhy_probe::budget::{Budget, Limits, Spent};
 use tcpwhy_probe::dns;
 use tcpwhy_probe::experiment::{Bounds, Coin, ExchangeError, Kind, Others, Skipped, Subject, make};

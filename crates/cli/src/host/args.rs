@@ -3,7 +3,7 @@
 use crate::args::{Display, parse_duration};
 use clap::Args;
 use std::path::PathBuf;
-use tcpwhy_live::host::Place;
+use tcpwhy_host::Place;
 
 pub const EXAMPLES: &str = "\
 Examples:

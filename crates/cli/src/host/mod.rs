@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use tcpwhy_live::host::{Audit, AuditError, Entry, audit};
+use tcpwhy_host::{Audit, AuditError, Entry, audit};
 
 /// Exit status if an entry explains a present symptom.
 const EXIT_EXPLAINS: u8 = 1;

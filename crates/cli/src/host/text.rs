@@ -4,7 +4,7 @@
 use super::Host;
 use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, cut};
-use tcpwhy_live::host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
+use tcpwhy_host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
 
 /// Renders the whole audit.
 pub fn render(asked: &Host, audit: &Audit, look: &Look) -> String {

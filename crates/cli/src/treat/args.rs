@@ -5,9 +5,9 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use tcpwhy_live::sockets::Peer;
-use tcpwhy_live::treat::{Asked, Buffer, Setting, Side, WINDOW_MAX};
 use tcpwhy_probe::load::PlanError;
 use tcpwhy_probe::{Scheme, Target};
+use tcpwhy_treat::{Asked, Buffer, Setting, Side, WINDOW_MAX};
 
 pub const EXAMPLES: &str = "\
 Examples:

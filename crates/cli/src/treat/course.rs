@@ -15,7 +15,7 @@ use tcpwhy_core::report::Look;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::Peer;
 use tcpwhy_live::sys::process;
-use tcpwhy_live::treat::{
+use tcpwhy_treat::{
     Asked, HostPlan, HostTreatment, Newcomers, Record, TreatError, Treatment, Undone,
 };
 
@@ -179,7 +179,7 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
             compared
         }
         Err(error) => {
-            end.trouble = Some(error.sentences());
+            end.trouble = Some(crate::error::sentences(&error));
             None
         }
     };

@@ -4,9 +4,9 @@ use super::course::End;
 use serde_json::{Value, json};
 use tcpwhy_core::compare::Comparison;
 use tcpwhy_core::report::comparison;
-use tcpwhy_live::treat::record::SocketChange;
-use tcpwhy_live::treat::{
-    self, Asked, Change, Counts, HostPlan, Newcomers, Record, Records, TreatError, Undone, What,
+use tcpwhy_treat::record::SocketChange;
+use tcpwhy_treat::{
+    Asked, Change, Counts, HostPlan, Newcomers, Record, Records, TreatError, Undone, What,
 };
 
 const SCHEMA_VERSION: u32 = 1;
@@ -97,8 +97,8 @@ fn treatment(record: &Record) -> Value {
         "id": record.id,
         "what": record.what,
         "state": record.state,
-        "is_running": treat::is_running(record),
-        "is_of_this_boot": treat::is_of_this_boot(record),
+        "is_running": tcpwhy_treat::is_running(record),
+        "is_of_this_boot": tcpwhy_treat::is_of_this_boot(record),
         "by": record.by,
         "since": record.since,
         "changes": record.changes,

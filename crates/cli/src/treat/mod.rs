@@ -16,7 +16,7 @@ use args::{Defence, OnHost, Sockets, TreatCommand, buffers};
 use course::{Active, Place, Subject};
 use std::process::ExitCode;
 use tcpwhy_live::sys::process;
-use tcpwhy_live::treat::{self, HostPlan, Journal, Records, Setting, TreatError};
+use tcpwhy_treat::{HostPlan, Journal, Records, Setting, TreatError};
 
 /// Exit status if something could not be restored, or if the change did harm.
 const EXIT_WORSE: u8 = 1;
@@ -28,7 +28,7 @@ pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
     match done(&asked.command) {
         // Something was changed, and not all of it is undone.
         Err(error @ Error::Treat(TreatError::Half { .. })) => {
-            output::note(&error.sentences());
+            output::note(&crate::error::sentences(&error));
             Ok(ExitCode::from(EXIT_WORSE))
         }
         other => other,
@@ -47,15 +47,15 @@ fn done(command: &TreatCommand) -> Result<ExitCode, Error> {
             sockets_of(sockets, Setting::CongestionControl { name: name.clone() })
         }
         TreatCommand::Sysctl { assignment, port, host } => {
-            on_host(treat::plan_sysctl(assignment, host.netns.as_deref())?, *port, host)
+            on_host(tcpwhy_treat::plan_sysctl(assignment, host.netns.as_deref())?, *port, host)
         }
         TreatCommand::Backlog { connections, port, host } => {
-            let plan = treat::plan_backlog(*port, *connections, host.netns.as_deref())?;
+            let plan = tcpwhy_treat::plan_backlog(*port, *connections, host.netns.as_deref())?;
             on_host(plan, Some(*port), host)
         }
         TreatCommand::SynFlood { port, only, backlog, limit, xdp, device, host } => {
             let has = |defence| only.contains(&defence);
-            let plan = treat::plan_syn_flood(&treat::SynFlood {
+            let plan = tcpwhy_treat::plan_syn_flood(&tcpwhy_treat::SynFlood {
                 port: *port,
                 cookies: has(Defence::Cookies),
                 backlog: has(Defence::Backlog).then_some(*backlog),
@@ -69,8 +69,8 @@ fn done(command: &TreatCommand) -> Result<ExitCode, Error> {
         TreatCommand::Cwnd { initcwnd, initrwnd, to, port, host } => {
             let (initcwnd, initrwnd, to) = (*initcwnd, *initrwnd, *to);
             let netns = host.netns.clone();
-            let asked = treat::InitialWindows { to, initcwnd, initrwnd, netns };
-            on_host(treat::plan_cwnd(&asked)?, *port, host)
+            let asked = tcpwhy_treat::InitialWindows { to, initcwnd, initrwnd, netns };
+            on_host(tcpwhy_treat::plan_cwnd(&asked)?, *port, host)
         }
         TreatCommand::Resolver {
             timeout,
@@ -83,7 +83,7 @@ fn done(command: &TreatCommand) -> Result<ExitCode, Error> {
             port,
             host,
         } => {
-            let plan = treat::plan_resolver(&treat::Resolver {
+            let plan = tcpwhy_treat::plan_resolver(&tcpwhy_treat::Resolver {
                 timeout_s: *timeout,
                 attempts: *attempts,
                 ndots: *ndots,
@@ -116,7 +116,7 @@ fn all_records() -> Result<Records, TreatError> {
     let own = journal();
     let mut records = own.read()?;
     let of_root = Journal::of_root();
-    let is_named = std::env::var_os(treat::DIRECTORY_VARIABLE).is_some();
+    let is_named = std::env::var_os(tcpwhy_treat::DIRECTORY_VARIABLE).is_some();
     if !is_named && of_root.directory() != own.directory() {
         match of_root.read() {
             Ok(of_root) => {
@@ -137,7 +137,7 @@ fn sockets_of(sockets: &Sockets, setting: Setting) -> Result<ExitCode, Error> {
     let course = &sockets.course;
     let asked = sockets.asked(setting);
     // A treatment that is impossible is refused before anything is measured.
-    let (changes, counts) = treat::plan_sockets(&asked)?;
+    let (changes, counts) = tcpwhy_treat::plan_sockets(&asked)?;
     if course.dry_run {
         let text = match course.json {
             true => {
@@ -187,9 +187,9 @@ fn undo(
     let mut all = Vec::new();
     for id in ids {
         let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
-        let undone = treat::undo(&journal, id)?;
+        let undone = tcpwhy_treat::undo(&journal, id)?;
         if is_forgotten && !undone.is_whole() {
-            treat::forget(&journal, id)?;
+            tcpwhy_treat::forget(&journal, id)?;
         }
         all.push((record, undone));
     }
@@ -207,10 +207,10 @@ fn undo(
 fn begin(subject: &Subject) -> Result<Active, TreatError> {
     Ok(match subject {
         Subject::Sockets(asked) => {
-            Active::Sockets(Box::new(treat::Treatment::begin(journal(), asked)?))
+            Active::Sockets(Box::new(tcpwhy_treat::Treatment::begin(journal(), asked)?))
         }
         Subject::Host(plan) => Active::Host(
-            Box::new(treat::HostTreatment::begin(journal(), plan)?),
+            Box::new(tcpwhy_treat::HostTreatment::begin(journal(), plan)?),
             plan.risks.clone(),
         ),
     })

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tcpwhy_core::compare::{Comparison, Measured};
 use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, comparison};
-use tcpwhy_live::treat::record::{SocketChange, State};
-use tcpwhy_live::treat::{
-    self, Asked, Change, Counts, HostPlan, Newcomers, Record, Records, Undone, Value, What,
+use tcpwhy_treat::record::{SocketChange, State};
+use tcpwhy_treat::{
+    Asked, Change, Counts, HostPlan, Newcomers, Record, Records, Undone, Value, What,
 };
 
 /// Number of groups of sockets that are listed.
@@ -81,7 +81,7 @@ fn option(what: &What) -> &'static str {
 }
 
 fn newcomers(newcomers: &Newcomers, what: &What) -> String {
-    let quickack = matches!(what, What::Sockets { setting: treat::Setting::Quickack, .. });
+    let quickack = matches!(what, What::Sockets { setting: tcpwhy_treat::Setting::Quickack, .. });
     match newcomers {
         Newcomers::Hook => "the kernel sets it on each connection as it is established".into(),
         Newcomers::Listing(why) => {
@@ -286,7 +286,7 @@ fn state_left(page: &mut Page<'_>, undone: &Undone, is_forgotten: bool) {
 /// Renders the result of `tcpwhy treat undo`.
 pub fn undone(
     all: &[(Record, Undone)],
-    garbage: &[treat::TreatError],
+    garbage: &[tcpwhy_treat::TreatError],
     is_forgotten: bool,
     look: &Look,
 ) -> String {
@@ -317,7 +317,7 @@ pub fn status(records: &Records, look: &Look) -> String {
         page.gap();
         page.line(&look.paint(Paint::Bold, &title(record)));
         let user = record.by.user.clone().unwrap_or_else(|| format!("uid {}", record.by.uid));
-        let since = treat::clock(record.since.unix_ns);
+        let since = tcpwhy_treat::clock(record.since.unix_ns);
         page.labelled("by", &format!("{}, since {since}", printable(&user)));
         page.labelled("state", &state(record));
         groups(&mut page, &socket_changes(&record.changes));
@@ -336,8 +336,8 @@ fn title(record: &Record) -> String {
 }
 
 fn state(record: &Record) -> String {
-    let files = treat::files_left(record);
-    if !treat::is_of_this_boot(record) {
+    let files = tcpwhy_treat::files_left(record);
+    if !tcpwhy_treat::is_of_this_boot(record) {
         return match files.as_slice() {
             [] => "gone: the system was started again since; undo forgets it".into(),
             some => format!(
@@ -349,7 +349,7 @@ fn state(record: &Record) -> String {
     let pid = record.by.process.pid;
     match record.state {
         State::Kept => "kept".into(),
-        State::Running if treat::is_running(record) => {
+        State::Running if tcpwhy_treat::is_running(record) => {
             format!("running: process {pid} undoes it when it ends")
         }
         State::Running => format!("left behind: process {pid} has ended without restoring it"),

@@ -1,10 +1,9 @@
 //! Arguments of `tcpwhy watch`.
 
-use crate::args::{Display, FILTER_HELP, parse_duration, parse_filter, parse_percent};
+use crate::args::{Display, Reporting, parse_duration, parse_percent};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tcpwhy_core::filter::Filter;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -26,10 +25,6 @@ pub struct Watch {
     /// The network interface, or `any` for all of them
     #[arg(short, long, value_name = "IF", default_value = tcpwhy_live::capture::ANY)]
     pub interface: String,
-
-    /// Watch only a part: host, port, cause, as in 'host 10.0.0.1 and port 80'
-    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
-    pub filter: Option<Filter>,
 
     /// Watch the ports of this process and its children, in its network namespace
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -109,6 +104,9 @@ pub struct Watch {
     /// Show all findings, endpoints and connections, not only the first of them
     #[arg(long)]
     pub all: bool,
+
+    #[command(flatten)]
+    pub reporting: Reporting,
 
     #[command(flatten)]
     pub display: Display,

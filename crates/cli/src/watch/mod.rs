@@ -43,7 +43,7 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     if asked.window.div_ceil(asked.interval) > INTERVALS_MAX {
         return Err(Error::Window { intervals_max: INTERVALS_MAX });
     }
-    if asked.filter.as_ref().is_some_and(|filter| !filter.window(0).is_all()) {
+    if asked.reporting.filter.as_ref().is_some_and(|filter| !filter.window(0).is_all()) {
         return Err(Error::WatchTimes);
     }
     let target = Target::find(asked)?;
@@ -74,7 +74,7 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let whole = watcher.finish()?;
     let totals = &whole.totals;
     if totals.connections + totals.lookups == 0 {
-        return Err(match asked.filter {
+        return Err(match asked.reporting.filter {
             Some(_) => Error::NothingLeft {
                 hint: "nothing that matches it passed meanwhile: try without it".into(),
             },

@@ -49,7 +49,12 @@ impl Target {
             Some(pid) => Some(Followed::begin(pid, &netns)?),
             None => None,
         };
-        let ends = asked.filter.as_ref().map(|filter| filter.ends().to_vec()).unwrap_or_default();
+        let ends = asked
+            .reporting
+            .filter
+            .as_ref()
+            .map(|filter| filter.ends().to_vec())
+            .unwrap_or_default();
         Ok(Self { netns, watched, ports, ends })
     }
 

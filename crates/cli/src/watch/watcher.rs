@@ -122,13 +122,12 @@ impl<'a> Watcher<'a> {
     ) -> Self {
         let intervals = asked.window.div_ceil(asked.interval).max(1) as usize;
         let options = Options {
-            filter: asked.filter.clone().unwrap_or_default(),
             show_values: asked.show_values,
             all: asked.all,
             // A random seed that only this system knows: somebody who sends packets must not know
             // which flows have the same hash.
             seed: RandomState::new().hash_one(0),
-            ..Options::default()
+            ..asked.reporting.options()
         };
         let (began, interval) = (Instant::now(), Duration::from_nanos(asked.interval));
         let output = match asked.json {

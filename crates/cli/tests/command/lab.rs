@@ -11,13 +11,16 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tcpwhy_testing::{alone, skip, undisturbed};
+use tcpwhy_testing::{Folder, alone, skip, undisturbed};
 
 fn lab(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
     command.arg("lab").args(arguments).stdin(Stdio::null());
     command
 }
+
+/// Words of the help of `lab run`.
+const LAB_ONLY: &[u8] = b"touches nothing outside the namespaces";
 
 /// Runs that may fail on a host that is too busy to keep a link's delay; what they would show is its noise.
 const BUSY_RUNS: usize = 3;
@@ -52,6 +55,58 @@ fn ran(arguments: &[&str]) -> Option<Output> {
     }
     skip(&format!("tcpwhy lab {}: {}", arguments.join(" "), said.trim()));
     None
+}
+
+#[test]
+fn the_lab_is_a_program_of_its_own() {
+    let own = Path::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    let folder = Folder::new();
+    let alone = folder.join("tcpwhy");
+    fs::copy(own, &alone).expect("a copy");
+    let output = Command::new(&alone).args(["lab", "list"]).env("PATH", "/bin").output();
+    let output = output.expect("tcpwhy runs");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("tcpwhy-lab") && said.contains("install it"), "{said}");
+    // Elsewhere in PATH it is found; a relative folder is not looked into.
+    let list = |path: &Path, folder: &Path| {
+        let mut command = Command::new(&alone);
+        command.args(["lab", "list"]).env("PATH", path).current_dir(folder);
+        command.output().expect("tcpwhy runs").status.code()
+    };
+    let programs = own.parent().expect("a folder");
+    assert_eq!(list(programs, &folder), Some(0));
+    assert_eq!(list(Path::new("."), programs), Some(2));
+    // The program for users has no case in it.
+    let has_cases = |program: &str| {
+        let bytes = fs::read(program).expect("a program");
+        bytes.windows(LAB_ONLY.len()).any(|it| it == LAB_ONLY)
+    };
+    assert!(has_cases(env!("CARGO_BIN_EXE_tcpwhy-lab")));
+    assert!(!has_cases(env!("CARGO_BIN_EXE_tcpwhy")));
+}
+
+#[test]
+fn help_of_the_lab_is_printed_by_either_program() {
+    let output = |program: &str, words: &[&str]| {
+        let output = Command::new(program).args(words).output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let (tcpwhy, own) = (env!("CARGO_BIN_EXE_tcpwhy"), env!("CARGO_BIN_EXE_tcpwhy-lab"));
+    let help = output(tcpwhy, &["help", "lab"]);
+    assert!(help.contains("Usage: tcpwhy lab <COMMAND>") && help.contains("verify"), "{help}");
+    assert_eq!(help, output(own, &["help"]));
+    let help = output(tcpwhy, &["lab", "run", "-h"]);
+    assert!(help.contains("Usage: tcpwhy lab run") && help.contains("--treat"), "{help}");
+    assert_eq!(help, output(tcpwhy, &["help", "lab", "run"]));
+    let script = output(tcpwhy, &["lab", "completions", "bash"]);
+    assert!(script.contains("nginx_nodelay_off") && script.contains("tcpwhy-lab"), "{script}");
+    let pages = Folder::new();
+    let folder = pages.to_str().expect("a name");
+    output(tcpwhy, &["lab", "man", folder]);
+    let page = fs::read_to_string(pages.join("tcpwhy-lab-run.1")).expect("a page");
+    assert!(page.contains(".SH EXAMPLES") && pages.join("tcpwhy-lab.1").is_file(), "{page}");
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,6 +1,7 @@
 //! The command as it is used: each module runs the program that was built, and looks at what comes
 //! out.
 
+mod analysing;
 mod annotate;
 mod anonymize;
 mod cli;

@@ -1,11 +1,15 @@
 //! Before a byte is parsed, the process gives up what parsing does not need.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tcpwhy_testing::{Folder, privileged};
 
 /// A capture without frames.
 const HEADER: [u8; 24] =
@@ -91,4 +95,160 @@ fn only_the_captures_named_can_be_opened() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(text.contains("ermi"), replaced, "{text}");
     }
+}
+
+/// Starts tcpwhy where the kernel refuses these system calls.
+fn refused(calls: &[i64], arguments: &[&str]) -> Output {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    let rules: BTreeMap<_, _> = calls.iter().map(|&call| (call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::ENOSYS as u32);
+    let arch = std::env::consts::ARCH.try_into().expect("a known one");
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).expect("a filter");
+    let program: BpfProgram = filter.try_into().expect("a program");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    command.args(arguments).stdin(Stdio::null());
+    // SAFETY: applying a filter makes system calls alone; nothing is allocated.
+    unsafe { command.pre_exec(move || apply_filter(&program).map_err(std::io::Error::other)) };
+    command.output().expect("tcpwhy runs")
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_set_up_is_said_once_and_the_work_goes_on() {
+    if !has_seccomp() || !has_landlock() {
+        return;
+    }
+    let capture = capture("nginx_nodelay_off.pcap");
+    let folder = Folder::new();
+    let page = folder.join("page.html").display().to_string();
+    let cases: [(&[i64], &[&str]); 3] = [
+        (&[], &[]),
+        (&[libc::SYS_landlock_create_ruleset], &["no Landlock"]),
+        (&[libc::SYS_landlock_create_ruleset, libc::SYS_seccomp], &["no Landlock", "seccomp: "]),
+    ];
+    for (calls, words) in cases {
+        for arguments in [&[&*capture][..], &["report", &capture, "-o", &page]] {
+            let output = refused(calls, arguments);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+            assert_eq!(error.lines().count(), usize::from(!words.is_empty()), "{error}");
+            assert!(words.iter().all(|it| error.contains(it)), "{error}");
+        }
+    }
+}
+
+fn capture(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
+    folder.join(name).display().to_string()
+}
+
+/// Capabilities by their number (linux/capability.h).
+const CAPABILITIES: [(&str, u32); 5] =
+    [("CHOWN", 0), ("DAC_OVERRIDE", 1), ("DAC_READ_SEARCH", 2), ("FOWNER", 3), ("FSETID", 4)];
+
+/// What a thread may do: its effective capabilities, and whether seccomp limits its calls.
+type Rights = (u64, bool);
+
+fn rights(task: &Path) -> Option<Rights> {
+    let text = fs::read_to_string(task.join("status")).ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        Some(line?.trim().to_owned())
+    };
+    let effective = u64::from_str_radix(&field("CapEff")?, 16).ok()?;
+    Some((effective, field("Seccomp")? == "2"))
+}
+
+/// Returns the rights of each command's threads according to the table in SECURITY.md.
+fn table() -> BTreeMap<String, BTreeSet<Rights>> {
+    let text = include_str!("../../../../SECURITY.md");
+    let section = text.split_once("## What each command may do").expect("the section").1;
+    let section = section.split_once("\n## ").expect("the next one").0;
+    let (own, _) = rights(Path::new("/proc/self")).expect("this process");
+    let mut table: BTreeMap<String, BTreeSet<Rights>> = BTreeMap::new();
+    for row in section.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let capabilities = match cells[2] {
+            "none" => 0,
+            "as started" => own,
+            named => named.split(", ").fold(0, |bits, name| {
+                let name = name.trim_matches('`');
+                bits | 1 << CAPABILITIES.iter().find(|it| it.0 == name).expect("a capability").1
+            }),
+        };
+        for command in cells[0].split(", ") {
+            let of_command = table.entry(command.trim_matches('`').to_owned()).or_default();
+            of_command.insert((capabilities, cells[3] == "yes"));
+        }
+    }
+    table
+}
+
+/// Waits until the threads of a command have just the rights `wanted`, and ends it.
+fn has_just(mut command: Command, wanted: &BTreeSet<Rights>) -> Result<(), String> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let tasks = PathBuf::from(format!("/proc/{}/task", child.id()));
+    let (began, mut seen) = (Instant::now(), BTreeSet::new());
+    let mut is_right = false;
+    while !is_right && began.elapsed() < Duration::from_secs(10) {
+        let Ok(entries) = fs::read_dir(&tasks) else { break };
+        let now: BTreeSet<Rights> =
+            entries.flatten().filter_map(|task| rights(&task.path())).collect();
+        is_right = now == *wanted;
+        seen.insert(now);
+        sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    if is_right { Ok(()) } else { Err(format!("wanted {wanted:x?}, saw {seen:x?}")) }
+}
+
+/// A capture that takes a while.
+fn long_capture(folder: &Folder) -> String {
+    let bytes = fs::read(capture("nginx_nodelay_off.pcap")).expect("a capture");
+    let (head, frames) = bytes.split_at(24);
+    let path = folder.join("long.pcap");
+    fs::write(&path, [head, &frames.repeat(400)].concat()).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn the_rights_of_each_command_are_those_of_the_table() {
+    if !has_seccomp() || !privileged("capabilities") {
+        return;
+    }
+    let folder = Folder::new();
+    let (long, out) = (long_capture(&folder), folder.join("out").display().to_string());
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", silent.local_addr().expect("an address"));
+    let resolver = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let resolver = resolver.local_addr().expect("an address").to_string();
+    let (anonymous, tables) = (format!("{out}.pcap"), format!("{out}.tables"));
+    let commands: [(&str, &[&str]); 13] = [
+        ("explain", &["explain", &long]),
+        ("compare", &["compare", &long, &long]),
+        ("report", &["report", &long, "-o", &out]),
+        ("annotate", &["annotate", &long, "-o", &out]),
+        ("anonymize", &["anonymize", &long, "-o", &anonymous]),
+        ("compare -o", &["compare", &long, &long, "-o", &out]),
+        ("explain --parquet", &["explain", &long, "--parquet", &tables]),
+        ("watch", &["watch", "-i", "lo"]),
+        ("doctor", &["doctor", &url]),
+        ("load", &["load", &url, "-d", "5s"]),
+        ("probe", &["probe", &url]),
+        ("dns", &["dns", "example.org", "--server", &resolver]),
+        ("drops", &["drops", "--for", "5s"]),
+    ];
+    let table = table();
+    for (name, words) in commands {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+        command.args(words);
+        let wanted = table.get(name).unwrap_or_else(|| panic!("{name} has no row in SECURITY.md"));
+        has_just(command, wanted).unwrap_or_else(|why| panic!("{name}: {why}"));
+    }
+    let rest: Vec<_> =
+        table.keys().filter(|it| commands.iter().all(|(name, _)| name != it)).collect();
+    // These end at once, or change the system; they have the rights of `drops`.
+    assert_eq!(rest, ["host", "lab", "sockets", "treat"]);
+    assert!(rest.iter().all(|&it| table[it] == table["drops"]));
 }

@@ -19,7 +19,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::{INTERFACE, Link, Stage, configure, veth};
-use tcpwhy_live::treat::{HostTreatment, Journal, SynFlood, plan_syn_flood};
+use tcpwhy_treat::{HostTreatment, Journal, SynFlood, plan_syn_flood};
 
 /// The healthy twin has the same clients without the flood.
 pub const CASE: Case = Case {

@@ -15,7 +15,7 @@ use crate::counters::Counters;
 use crate::error::LiveError;
 use crate::hooks::Lack;
 use crate::hooks::frames::{FramesHook, TERMS_MAX, Term, VALUES_MAX};
-use crate::host::read::route::Route;
+use crate::route::Route;
 use crate::sys::{clock, packet};
 
 /// Period at which the ring is read: many frames at once cost less than each by itself.

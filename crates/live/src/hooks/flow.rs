@@ -57,28 +57,36 @@ pub(super) struct Seen {
 }
 
 /// Reads the fields of a record one after the other, as C lays them out.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
-    pub(super) fn take<const N: usize>(&mut self) -> [u8; N] {
+    /// Takes `N` bytes.
+    ///
+    /// # Panics
+    /// The record is shorter, which the C side and the Rust side exclude when they are built.
+    pub fn take<const N: usize>(&mut self) -> [u8; N] {
         let (field, rest) = self.0.split_first_chunk().expect("sizes are asserted in the C record");
         self.0 = rest;
         *field
     }
 
-    pub(super) fn u8(&mut self) -> u8 {
+    /// Takes one byte.
+    pub fn u8(&mut self) -> u8 {
         self.take::<1>()[0]
     }
 
-    pub(super) fn u16(&mut self) -> u16 {
+    /// Takes a number of this machine's byte order.
+    pub fn u16(&mut self) -> u16 {
         u16::from_ne_bytes(self.take())
     }
 
-    pub(super) fn u32(&mut self) -> u32 {
+    /// Takes a number of this machine's byte order.
+    pub fn u32(&mut self) -> u32 {
         u32::from_ne_bytes(self.take())
     }
 
-    pub(super) fn u64(&mut self) -> u64 {
+    /// Takes a number of this machine's byte order.
+    pub fn u64(&mut self) -> u64 {
         u64::from_ne_bytes(self.take())
     }
 

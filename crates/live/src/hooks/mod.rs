@@ -13,7 +13,7 @@
 //! has no hooks, [`BUILT`] is false, and every hook is [`Unavailable`] with that reason.
 //!
 //! Programs, maps and links are descriptors of this process, and the kernel removes them when it
-//! ends, also when it is killed. Only what an undo needs afterwards is pinned (`pinned`).
+//! ends, also when it is killed.
 //!
 //! Times are by `CLOCK_MONOTONIC`; [`realtime_offset_ns`] converts them to the clock of captures.
 //!
@@ -30,8 +30,8 @@
 //! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
 //!   does not see programs of 32 bits, nor io_uring.
 //!
-//! Beside these, `established` sets an option of new connections, `frames` (TCX, Linux 6.6)
-//! captures packets at one interface, and `syn_limit` (XDP, Linux 5.9) drops SYNs there.
+//! Beside these, `frames` (TCX, Linux 6.6) captures packets at one interface. Hooks that change what
+//! the kernel does are in `crates/treat`.
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
 //! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] lowers
@@ -42,18 +42,15 @@
 
 mod btf;
 mod drop;
-pub mod established;
 mod flow;
 pub mod frames;
 mod object;
 mod options;
-pub mod pinned;
 mod program;
 mod retransmit;
 mod sndbuf_wait;
 mod state;
 mod symbols;
-pub mod syn_limit;
 mod unavailable;
 mod unread;
 
@@ -66,13 +63,14 @@ use aya::{Btf, Endianness};
 use serde::Serialize;
 
 pub use drop::Drop;
-pub use flow::Flow;
+pub use flow::{Fields, Flow};
+pub use object::chain;
 pub use options::{Call, What};
 pub use program::BUILT;
 pub use retransmit::Retransmits;
 pub use sndbuf_wait::SndbufWait;
 pub use state::StateChange;
-pub use unavailable::{Lack, Unavailable};
+pub use unavailable::{Lack, Unavailable, before_loading};
 pub use unread::Unread;
 
 pub use crate::sys::clock::{monotonic_ns, realtime_offset_ns};

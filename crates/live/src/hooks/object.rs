@@ -109,7 +109,7 @@ fn attach(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), String> {
 }
 
 /// Returns an error with its sources in one line, without the verifier's log.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = String::new();
     let mut next = Some(error);
     while let Some(error) = next {

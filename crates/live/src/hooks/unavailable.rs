@@ -66,7 +66,7 @@ fn words<S: serde::Serializer>(lack: &Lack, serializer: S) -> Result<S::Ok, S::E
 }
 
 /// Returns the reason why all hooks are unavailable, if it is known without an attempt.
-pub(super) fn before_loading() -> Option<Lack> {
+pub fn before_loading() -> Option<Lack> {
     if !BUILT {
         return Some(Lack::NotBuilt);
     }

@@ -72,7 +72,7 @@ impl Ports {
 }
 
 /// Returns the process and all its descendants.
-pub(crate) fn family(pid: u32) -> Vec<u32> {
+pub fn family(pid: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for child in super::all() {
         if let Some(parent) = parent(child) {
@@ -89,7 +89,7 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
 }
 
 /// Returns the parent of a process.
-pub(crate) fn parent(pid: u32) -> Option<u32> {
+pub fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name may contain blanks and brackets: the last bracket ends it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

@@ -51,7 +51,7 @@ impl ListenerCounters {
 
 /// Returns the number of half-open connections of each listener: of its own address, or of the
 /// wildcard address that accepted them.
-pub(crate) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
+pub fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
     let listening = Listening::of(entries);
     let mut counts = HashMap::new();
     for entry in entries.iter().filter(|entry| entry.state == State::SynReceived) {
@@ -63,17 +63,18 @@ pub(crate) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
 }
 
 /// The addresses of all listeners.
-pub(crate) struct Listening(HashSet<SocketAddr>);
+pub struct Listening(HashSet<SocketAddr>);
 
 impl Listening {
-    pub(crate) fn of(entries: &[Entry]) -> Self {
+    /// Takes the listeners out of a list of sockets.
+    pub fn of(entries: &[Entry]) -> Self {
         let listeners = entries.iter().filter(|entry| entry.state == State::Listen);
         Self(listeners.map(|entry| entry.local).collect())
     }
 
     /// Returns whether a connection with the local end `local` was made to a listener. If the
     /// listener has been closed since, the connection counts as a client's.
-    pub(crate) fn took(&self, local: SocketAddr) -> bool {
+    pub fn took(&self, local: SocketAddr) -> bool {
         self.listener(local).is_some()
     }
 

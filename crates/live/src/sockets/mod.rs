@@ -2,7 +2,7 @@
 //! verdicts on latency.
 
 mod limits;
-pub(crate) mod listeners;
+pub mod listeners;
 mod select;
 pub mod verdict;
 
@@ -24,7 +24,7 @@ use crate::process::{Holder, Holders, Process, threads};
 use crate::tcp_info::TcpInfo;
 
 pub use limits::{Conntrack, LocalPorts};
-pub(crate) use listeners::half_open;
+pub use listeners::half_open;
 pub use listeners::{Listener, ListenerCounters};
 pub use select::{Peer, PeerError, Selection, Where};
 pub use verdict::{Strength, Verdict};
@@ -217,7 +217,10 @@ fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
 }
 
 /// Lists the TCP sockets of the calling thread's namespace.
-pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
+///
+/// # Errors
+/// The kernel does not list them.
+pub fn list() -> Result<Vec<Entry>, LiveError> {
     use State::{
         Close, CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
         SynSent, TimeWait,

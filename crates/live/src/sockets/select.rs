@@ -91,7 +91,7 @@ impl Selection {
     }
 
     /// Returns whether the ends of a socket match.
-    pub(crate) fn takes(&self, entry: &Entry) -> bool {
+    pub fn takes(&self, entry: &Entry) -> bool {
         let port = self
             .port
             .is_none_or(|port| [entry.local, entry.peer].map(|end| end.port()).contains(&port));

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use tcpwhy_live::host::resolver::{Resolver, hosts, parse};
+use tcpwhy_live::resolver::{Resolver, hosts, parse};
 
 /// The configuration file of the system.
 const RESOLV_CONF: &str = "/etc/resolv.conf";

@@ -3,6 +3,7 @@
 
 use super::{Metric, PATIENCE, Point, Values};
 use crate::error::Error;
+use crate::output;
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -36,8 +37,11 @@ impl Push {
         let (wanted, bodies) = sync_channel::<Value>(1);
         let (failures, failed) = sync_channel(1);
         thread::spawn(move || {
-            // Privileges that cannot be given up are not used.
-            let _ = privileges::keep_only(&[]);
+            if let Err(error) = privileges::keep_only(&[]) {
+                output::note(&format!(
+                    "tcpwhy: warning: metrics are pushed with privileges: {error}"
+                ));
+            }
             let mut has_failed = false;
             for body in bodies {
                 let pushed = target.post(&body.to_string());

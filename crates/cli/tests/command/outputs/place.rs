@@ -26,8 +26,10 @@ pub fn capture() -> PathBuf {
 pub struct Made(pub PathArgument);
 
 /// Returns all outputs that users name and that do not hold packets captured by tcpwhy itself.
+/// `lab man` writes its pages as `man` does.
 pub fn outputs() -> impl Iterator<Item = Made> {
-    PATHS.iter().filter(|it| matches!(it.used, Use::File | Use::Folder)).copied().map(Made)
+    let named = PATHS.iter().filter(|it| matches!(it.used, Use::File | Use::Folder));
+    named.filter(|it| it.command != "lab man").copied().map(Made)
 }
 
 impl Made {

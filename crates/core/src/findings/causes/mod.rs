@@ -200,7 +200,7 @@ rows! {
         is_finding: |_| true,
         severity: 2,
     }
-    // Packets do not show these three causes: `state/weigh.rs` and the checks in `crates/live` find
+    // Packets do not show these three causes: `state/weigh.rs` and the checks in `crates/host` find
     // them in the state of a host. They only have a manual.
     ConntrackFull "conntrack_full.md" {}
     ConntrackRace "conntrack_race.md" {}

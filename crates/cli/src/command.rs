@@ -1,0 +1,272 @@
+//! The commands of `tcpwhy`, and which module does each.
+
+use crate::error::{Error, causes};
+use crate::{annotate, anonymize, compare, explain, load, man, output, page, program, terminal};
+#[cfg(target_os = "linux")]
+use crate::{dns, doctor, drops, host, probe, sockets, treat, watch};
+use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tcpwhy_core::filter::nearest;
+
+/// Text of `--version`: the version, and the parts that this build lacks.
+#[cfg(target_os = "linux")]
+const LONG_VERSION: &str = if tcpwhy_live::hooks::BUILT {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(
+        env!("CARGO_PKG_VERSION"),
+        "\nbuilt without kernel hooks, because clang was missing: `drops` reads counters alone,\n\
+         `watch` does not see waits of readers and senders, `treat` lists the sockets to find\n\
+         new connections. Install clang and build it again."
+    )
+};
+#[cfg(not(target_os = "linux"))]
+const LONG_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Says why it was slow, how much each cause cost, and who has to change what.
+#[derive(Debug, Parser)]
+#[command(name = "tcpwhy", version, long_version = LONG_VERSION, about, after_help = explain::EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    explain: explain::Explain,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Reads captures and names what made them slow (the default)
+    #[command(after_help = explain::EXAMPLES, arg_required_else_help = true)]
+    Explain(Box<explain::Explain>),
+    /// Examines a URL or HOST:PORT step by step and says why it is slow (the default for a URL)
+    #[cfg(target_os = "linux")]
+    #[command(after_help = doctor::EXAMPLES, arg_required_else_help = true)]
+    Doctor(Box<doctor::Doctor>),
+    /// Reproduces what makes connections slow, with real software, and names it (Linux; tcpwhy-lab)
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// Arguments of the program tcpwhy-lab, which this command runs
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+    /// Writes the report as one HTML page with causes, graphs, ladders and single exchanges
+    #[command(after_help = page::EXAMPLES, arg_required_else_help = true)]
+    Report(Box<page::ReportPage>),
+    /// Says whether a change helped: compares latency and causes of two runs, before and after it
+    #[command(after_help = compare::EXAMPLES, arg_required_else_help = true)]
+    Compare(Box<compare::Compare>),
+    /// Copies a capture and adds what was found as comments at its frames, for Wireshark
+    #[command(after_help = annotate::EXAMPLES, arg_required_else_help = true)]
+    Annotate(Box<annotate::Annotate>),
+    /// Copies a capture with pseudonyms and without payload; the copy gives the same diagnosis
+    #[command(after_help = anonymize::EXAMPLES, arg_required_else_help = true)]
+    Anonymize(Box<anonymize::Anonymize>),
+    /// Lists the TCP sockets of the running system: options, limits, queues, and what they cost
+    #[cfg(target_os = "linux")]
+    #[command(after_help = sockets::EXAMPLES)]
+    Sockets(Box<sockets::Sockets>),
+    /// Watches the running system: captures live and reports causes as they happen
+    #[cfg(target_os = "linux")]
+    #[command(after_help = watch::EXAMPLES)]
+    Watch(Box<watch::Watch>),
+    /// Audits this host: says what explains a present symptom, what to change and how to undo it
+    #[cfg(target_os = "linux")]
+    #[command(after_help = host::EXAMPLES)]
+    Host(Box<host::Host>),
+    /// Shows which packets the kernel drops, why, where, and what to do
+    #[cfg(target_os = "linux")]
+    #[command(after_help = drops::EXAMPLES)]
+    Drops(Box<drops::Drops>),
+    /// Changes one thing on the running system, measures the effect, and undoes the change
+    #[cfg(target_os = "linux")]
+    #[command(after_help = treat::EXAMPLES)]
+    Treat(Box<treat::Treat>),
+    /// Resolves a name as programs do, server by server, and says what was slow
+    #[cfg(target_os = "linux")]
+    #[command(after_help = dns::EXAMPLES, arg_required_else_help = true)]
+    Dns(Box<dns::Dns>),
+    /// Sends HTTP requests, measures them, and says what made the slow ones slow
+    #[command(after_help = load::EXAMPLES, arg_required_else_help = true)]
+    Load(Box<load::Load>),
+    /// Measures the path to a server: round trips, hops, path MTU, TLS and HTTP phases
+    #[cfg(target_os = "linux")]
+    #[command(after_help = probe::EXAMPLES, arg_required_else_help = true)]
+    Probe(Box<probe::Probe>),
+    /// Prints this help, the help of a command, or the manual of a cause
+    Help {
+        /// A command, or a cause
+        #[arg(value_name = "COMMAND|CAUSE")]
+        words: Vec<String>,
+    },
+    /// Writes the man pages of all commands into a folder
+    Man {
+        /// The folder
+        #[arg(value_hint = clap::ValueHint::DirPath)]
+        folder: PathBuf,
+    },
+    /// Prints a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the program `tcpwhy` with the arguments of this process.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse_from(with_command(std::env::args_os())) {
+        Ok(arguments) => arguments,
+        Err(words) => return program::print_parser_output(&words),
+    };
+    let done = match arguments.command {
+        Some(Command::Explain(arguments)) => explained(&arguments),
+        Some(Command::Lab { words }) => lab(&words),
+        #[cfg(target_os = "linux")]
+        Some(Command::Doctor(arguments)) => doctor::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Sockets(arguments)) => sockets::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Watch(arguments)) => watch::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Host(arguments)) => host::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Drops(arguments)) => drops::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Treat(arguments)) => treat::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Dns(arguments)) => dns::run(&arguments),
+        Some(Command::Load(arguments)) => load::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Probe(arguments)) => probe::run(&arguments),
+        Some(Command::Annotate(arguments)) => annotate::run(&arguments),
+        Some(Command::Report(arguments)) => page::run(&arguments),
+        Some(Command::Anonymize(arguments)) => anonymize::run(&arguments),
+        Some(Command::Compare(compare)) => compare::run(&compare),
+        Some(Command::Help { words }) => help(&words),
+        Some(Command::Man { folder }) => man::run(Arguments::command(), &folder),
+        Some(Command::Completions { shell }) => {
+            program::completions(shell, Arguments::command(), "tcpwhy")
+        }
+        None => explained(&arguments.explain),
+    };
+    program::ended(done)
+}
+
+/// Reports on captures. If the missing file is a mistyped command or cause, the error says so.
+fn explained(asked: &explain::Explain) -> Result<ExitCode, Error> {
+    explain::run(asked).map_err(|error| match &error {
+        Error::Missing { path, .. } => match meant(path) {
+            Some(meant) => Error::Mistyped { path: path.clone(), meant },
+            None => error,
+        },
+        _ => error,
+    })
+}
+
+/// Returns the names of all commands.
+fn names() -> Vec<String> {
+    let command = Arguments::command();
+    command.get_subcommands().map(|it| it.get_name().to_owned()).collect()
+}
+
+/// Returns the command that `word` probably means; for a cause, the command that prints its manual.
+fn meant(word: &str) -> Option<String> {
+    let names = names();
+    if let Some(command) = nearest(word, names.iter().map(String::as_str)) {
+        return Some(command.to_owned());
+    }
+    nearest(word, causes()).map(|cause| format!("explain {cause}"))
+}
+
+/// Prints the general help, that of a command, or the manual of a cause.
+fn help(words: &[String]) -> Result<ExitCode, Error> {
+    if let [word] = words
+        && let Some(manual) =
+            explain::named_manual(word, &terminal::look(&crate::args::PLAIN, false))
+    {
+        output::print(&manual)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some((_, words)) = words.split_first().filter(|(first, _)| *first == "lab") {
+        let words = words.iter().map(OsString::from);
+        return lab(&[OsString::from("help")].into_iter().chain(words).collect::<Vec<_>>());
+    }
+    output::print(&program::help(Arguments::command(), words).map_err(no_help)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the error for `help` with a word that is neither a command nor a cause.
+fn no_help(word: String) -> Error {
+    let known: Vec<String> = names().into_iter().chain(causes().map(str::to_owned)).collect();
+    let meant = nearest(&word, known.iter().map(String::as_str));
+    let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
+    Error::NoHelp { word, meant }
+}
+
+/// Runs the program `tcpwhy-lab` in place of this one, so that signals and the exit status are its
+/// own.
+#[cfg(target_os = "linux")]
+fn lab(words: &[OsString]) -> Result<ExitCode, Error> {
+    use std::os::unix::process::CommandExt;
+    let lab = program::companion("tcpwhy-lab").ok_or(Error::NoLab)?;
+    let source = std::process::Command::new(&lab).args(words).exec();
+    Err(Error::Lab { path: lab.display().to_string(), source })
+}
+
+/// The lab exists on Linux only.
+#[cfg(not(target_os = "linux"))]
+fn lab(_: &[OsString]) -> Result<ExitCode, Error> {
+    Err(Error::NotLinux)
+}
+
+/// Returns the command line with the command inserted that a URL or `HOST:PORT` in first place
+/// stands for.
+pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    let first = words.iter().skip(1).find(|it| !it.to_string_lossy().starts_with('-'));
+    let is_target = first.and_then(|it| it.to_str()).is_some_and(is_target);
+    if cfg!(target_os = "linux") && is_target {
+        words.insert(1, "doctor".into());
+    }
+    words
+}
+
+/// Returns whether a word names a target to examine: it has a scheme, or it ends in a port and no
+/// file has this name.
+fn is_target(word: &str) -> bool {
+    if word.contains("://") {
+        return true;
+    }
+    let port = word.rsplit_once(':').and_then(|(host, port)| {
+        let port: Option<u16> = port.parse().ok();
+        port.filter(|_| !host.is_empty() && !host.contains('/'))
+    });
+    port.is_some() && !std::path::Path::new(word).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory;
+
+    include!("../tests/command/outputs/paths.rs");
+    include!("../tests/command/outputs/arguments.rs");
+
+    /// Tests of outputs go through the table, so that none is forgotten.
+    #[test]
+    fn every_argument_that_is_a_path_is_known_as_input_or_output() {
+        let mut found = Vec::new();
+        let mut command = Arguments::command();
+        command.build();
+        collect(&command, "", &mut found);
+        let known = PATHS.iter().filter(|it| !it.command.starts_with("lab"));
+        let mut known: Vec<_> =
+            known.map(|it| (it.command.to_owned(), it.argument.to_owned())).collect();
+        found.sort();
+        known.sort();
+        assert_eq!(found, known, "each needs its row in tests/command/outputs/paths.rs");
+    }
+}

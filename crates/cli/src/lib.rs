@@ -1,0 +1,49 @@
+//! The commands of `tcpwhy`: arguments, files, exit codes and progress, without any analysis. What is
+//! public, the program `tcpwhy-lab` uses as well.
+
+// All text is printed by `output`, which removes control characters.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
+pub mod analysis;
+mod annotate;
+mod anonymize;
+pub mod args;
+mod command;
+mod compare;
+#[cfg(target_os = "linux")]
+mod dns;
+#[cfg(target_os = "linux")]
+mod doctor;
+#[cfg(target_os = "linux")]
+mod drops;
+pub mod error;
+mod explain;
+#[cfg(target_os = "linux")]
+mod host;
+mod load;
+pub mod man;
+mod nothing_left;
+pub mod one_of;
+pub mod output;
+mod page;
+#[cfg(target_os = "linux")]
+mod probe;
+pub mod program;
+pub mod progress;
+mod sandbox;
+#[cfg(target_os = "linux")]
+mod sockets;
+pub mod sources;
+mod state;
+mod tables;
+#[cfg(target_os = "linux")]
+mod tap;
+pub mod terminal;
+#[cfg(target_os = "linux")]
+mod treat;
+#[cfg(target_os = "linux")]
+mod watch;
+pub mod workers;
+mod written;
+
+pub use command::main;
