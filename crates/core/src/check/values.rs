@@ -158,6 +158,7 @@ const COUNTS: &[&str] = &[
     "refused",
     "refused_logins",
     "refused_mails",
+    "pauses",
     "resolvers",
     "resumed",
     "restarts",
