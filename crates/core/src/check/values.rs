@@ -131,6 +131,7 @@ const COUNTS: &[&str] = &[
     "hellos",
     "hosts",
     "ignored",
+    "forwards",
     "ignored_answers",
     "in_row",
     "in_turn",

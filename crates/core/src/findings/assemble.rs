@@ -11,8 +11,9 @@ use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
-    client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt, nested,
-    prediction, refusals, scans, serial, settling, upstream_wait,
+    announced, client_isolated, confidence, costs, endpoints, facts, failed_upstream,
+    forward_proxies, harmless_waits, held_by_attempt, nested, prediction, refusals, scans, serial,
+    settling, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
@@ -44,6 +45,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.observations.extend(harmless_waits::observe(&tally, floors, wall_ns, &blamed));
     nested::count_once(&nested, &mut findings, &mut tally, report);
     report.findings.extend(findings);
+    forward_proxies::settle(&mut findings, &tally, report);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.slowest = slowest(&mut tally, &report.findings);

@@ -22,6 +22,7 @@ mod fallback;
 mod floors;
 mod forwarded;
 mod harmless_waits;
+mod forward_proxies;
 mod held_by_attempt;
 mod left_waiting;
 mod legs;
