@@ -49,13 +49,15 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
         (_, "reset" | "gave_up") => {
             |case, _, index| holds(case.seg(index)?.has(TcpFlags::RST), "is no RST")
         }
-        (C::SynRetransmit | C::AcceptQueueOverflow | C::PathRtt, "ack") => |case, _, index| {
-            let seg = case.seg(index)?;
-            let mut answers = case.flow.by(seg.from.peer(), index);
-            let covers = answers.any(|it| is_syn_ack(it) && seg.ack >= Some(it.end()));
-            let is_bare = !seg.has(TcpFlags::SYN);
-            holds(covers && is_bare, "does not acknowledge a SYN-ACK")
-        },
+        (C::SynRetransmit | C::AcceptQueueOverflow | C::PathRtt | C::NoAnswer, "ack") => {
+            |case, _, index| {
+                let seg = case.seg(index)?;
+                let mut answers = case.flow.by(seg.from.peer(), index);
+                let covers = answers.any(|it| is_syn_ack(it) && seg.ack >= Some(it.end()));
+                let is_bare = !seg.has(TcpFlags::SYN);
+                holds(covers && is_bare, "does not acknowledge a SYN-ACK")
+            }
+        }
         (C::ZeroWindow, "ack") => {
             |case, _, index| holds(opens(&case.flow, index), "does not open the window")
         }

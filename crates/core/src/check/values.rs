@@ -371,6 +371,11 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
                     true => Ok(()),
                     false => undecided("packets of other connections show it"),
                 }
+        (C::ErrorResponses, "failed_upstream") => attempts::tried,
+        (C::NoAnswer, "at_once") => attempts::accepted,
+        (C::NoAnswer, "open_ns") => {
+            |case, _, fact| between(fact, case.link(&["ack"]).zip(case.link(&["fin", "reset"])))
+        }
             }
             None => undecided("no RST is named"),
         },

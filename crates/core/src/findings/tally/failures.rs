@@ -2,7 +2,8 @@
 //! or the request was never answered or not even acknowledged.
 
 use crate::app::{ErrorCode, Protocol, Side};
-use crate::findings::causes::no_answer::CLOSED;
+use crate::findings::causes::no_answer::{AT_ONCE, CLOSED};
+use crate::findings::failed_upstream::{self, GatewayError};
 use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
 use crate::findings::scene::Scene;
 use crate::findings::tally::endings::{closed_on, is_request, is_stalled, left, silent_ns};
@@ -98,6 +99,11 @@ impl Tally {
         match exchange.outcome {
             _ if is_hello_unanswered(connection, exchange) => {
                 self.hello_unanswered(connection, exchange);
+            }
+            Outcome::Closed { by: Side::Server } if connection.closed_at_once().is_some() => {
+                let end = connection.closed_at_once().unwrap_or(exchange.last);
+                let covered = exchange.ledger.ledger();
+                self.unanswered(connection, exchange, end, (cost_ns(exchange), &covered), AT_ONCE);
             }
             // A client may drop a handshake that it needs no more, or that a loss held up.
             Outcome::Reset { by: Side::Client } if exchange.in_handshake => {}

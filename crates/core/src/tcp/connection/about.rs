@@ -9,6 +9,7 @@ use crate::tcp::connection::ending::Ending;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
+use crate::tcp::thresholds::HANDSHAKE_WAITED_FOR_NS;
 use crate::wire::{Endpoint, Segment, TcpFlags, may_be_of_one_host};
 
 /// How far a connection has come to its end.
@@ -214,6 +215,20 @@ impl Connection {
         let ends = fin.iter().chain([reset]).flatten();
         let first = ends.min_by_key(|it| (it.time_ns, it.from as usize))?;
         Some((first.from, first.time_ns.saturating_sub(self.last_data_ns())))
+    }
+
+    /// Returns the FIN or RST by which the server ended the connection before either side had sent
+    /// anything, and so soon after the handshake that it did not wait for a request.
+    pub fn closed_at_once(&self) -> Option<Sighting> {
+        let due_ns = self.setup.established_ns()? + HANDSHAKE_WAITED_FOR_NS;
+        let Ending { fin: [left, closed], reset, .. } = self.ending();
+        let [by_client, by_server] = Side::ALL.map(|side| reset.filter(|it| it.from == side));
+        let end =
+            closed.or(by_server).filter(|it| it.time_ns <= due_ns + self.path.base_rtt_ns())?;
+        let is_first = left.into_iter().chain(by_client).all(|it| it.time_ns > end.time_ns);
+        let is_empty = |it: &Sender| it.counts().actual_data_bytes == 0 && it.unseen_bytes() == 0;
+        let is_of_server = is_first && self.shows_silence() && !self.was_reset_on_path();
+        (is_of_server && self.senders.iter().all(is_empty)).then_some(end)
     }
 
     /// Time at which data last passed, ns.

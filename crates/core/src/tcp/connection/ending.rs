@@ -515,7 +515,8 @@ impl Connection {
         has_begun && self.owes(Side::Server) && server_fin.is_none()
     }
 
-    /// Creates an exchange for a connection attempt that failed or had to be repeated.
+    /// Creates an exchange for a connection attempt that failed or had to be repeated, or that the server
+    /// accepted only to close the connection.
     pub(super) fn add_attempt(&mut self, rtt_client_ns: u64) {
         let setup = &self.setup;
         // A client that waits for a response repeats its SYN. If there is a single SYN, from the
@@ -524,7 +525,8 @@ impl Connection {
             || setup.syn_acks > 1
                 && setup.is_established()
                 && !setup.has_late_client(rtt_client_ns);
-        let troubled = setup.refused || repeated;
+        let closed = self.closed_at_once();
+        let troubled = setup.refused || repeated || closed.is_some();
         let syn = setup.frames().syn.filter(|_| !setup.claimed && troubled);
         let Some(syn) = syn.filter(|_| !self.sends_probes()) else { return };
         let end_ns = match (setup.refused, setup.established_ns()) {
@@ -548,10 +550,15 @@ impl Connection {
         };
         exchange.outcome = match (setup.refused, setup.established_ns()) {
             (true, _) => Outcome::Reset { by: Side::Server },
+            (_, Some(_)) if closed.is_some() => Outcome::Closed { by: Side::Server },
             (_, Some(_)) => Outcome::Answered,
             _ => Outcome::Unacknowledged,
         };
         (exchange.repeated_setup_ns, _) = setup.split(end_ns, 0, &mut exchange.ledger);
+        if let Some(end) = closed {
+            exchange.ledger.add(Owner::Server, end.time_ns.saturating_sub(end_ns));
+            (exchange.end_ns, exchange.last) = (end.time_ns.max(end_ns), end);
+        }
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.setup.claimed = true;
         self.timeline.done.push_back(Box::new(exchange));
