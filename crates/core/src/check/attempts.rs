@@ -77,6 +77,14 @@ impl Attempts {
         }
     }
 
+    /// Returns whether a host with `address` tried to connect to the server with this name; `None` if
+    /// no attempts to it are kept.
+    pub fn has_tried(&self, address: [u8; 16], server: &str) -> Option<bool> {
+        let mut servers = self.servers.iter().filter(|_| !self.is_cut);
+        let (_, clients) = servers.find(|(it, _)| it.to_string() == server)?;
+        Some(clients.keys().any(|it| it.address == address))
+    }
+
     /// Returns the attempts to connect to `server`; `None` if not all are kept.
     pub fn to(&self, server: Endpoint) -> Option<impl Iterator<Item = &Attempt> + Clone> {
         let clients = self.servers.get(&server).filter(|_| !self.is_cut)?;

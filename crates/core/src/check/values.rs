@@ -71,8 +71,16 @@ const DURATIONS: &[&str] = &[
 ];
 
 /// Latencies of exchanges, which include the way between the capture and the client.
-const LATENCIES: &[&str] =
-    &["all_p50_ns", "all_p99_ns", "p50_ns", "p99_ns", "slow_p50_ns", "timer_ns", "usual_ns"];
+const LATENCIES: &[&str] = &[
+    "all_p50_ns",
+    "all_p99_ns",
+    "login_delay_ns",
+    "p50_ns",
+    "p99_ns",
+    "slow_p50_ns",
+    "timer_ns",
+    "usual_ns",
+];
 
 /// Durations that are computed, and shown by no pair of packets.
 const COMPUTED: &[&str] =
@@ -118,6 +126,7 @@ const COUNTS: &[&str] = &[
     "dead",
     "died",
     "dsack",
+    "early",
     "estimated",
     "fetches",
     "few",
@@ -237,6 +246,7 @@ const SYNS: &[&str] = &[
 const WORDS: &[&str] = &[
     "apart",
     "average",
+    "asked_by",
     "behind",
     "blocker",
     "both_types",
@@ -251,6 +261,7 @@ const WORDS: &[&str] = &[
     "dropped",
     "explained",
     "far_side",
+    "failed_how",
     "fell_back",
     "forgot",
     "forwarder",
@@ -286,6 +297,7 @@ const WORDS: &[&str] = &[
     "of_request",
     "of_state",
     "of_streams",
+    "of_size",
     "of_take_over",
     "of_transfer",
     "of_unavailable",
@@ -359,6 +371,11 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
         }
         (C::Reset, "unread_bytes") => unread,
         (C::IdleReset, "server_timeout_ns") => idle_until_fin,
+        (C::ErrorResponses, "failed_upstream") => attempts::tried,
+        (C::NoAnswer, "at_once") => attempts::accepted,
+        (C::NoAnswer, "open_ns") => {
+            |case, _, fact| between(fact, case.link(&["ack"]).zip(case.link(&["fin", "reset"])))
+        }
         (_, "rst_ttl") => |case, _, fact| match case.link(&["reset"]) {
             Some((_, reset)) => is_number(fact, reset.ttl.into()),
             None => undecided("no RST is named"),
@@ -371,11 +388,6 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
                     true => Ok(()),
                     false => undecided("packets of other connections show it"),
                 }
-        (C::ErrorResponses, "failed_upstream") => attempts::tried,
-        (C::NoAnswer, "at_once") => attempts::accepted,
-        (C::NoAnswer, "open_ns") => {
-            |case, _, fact| between(fact, case.link(&["ack"]).zip(case.link(&["fin", "reset"])))
-        }
             }
             None => undecided("no RST is named"),
         },

@@ -36,6 +36,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults.major));
+    failed_upstream::settle(&mut findings, &tally);
     let mut nested = upstream_wait::settle(&mut findings, &tally, floors);
     serial::settle(&mut findings, &tally, &nested);
     held_by_attempt::settle(&mut findings, &tally, floors, &mut nested);

@@ -19,6 +19,7 @@ mod distance;
 mod endpoints;
 mod facts;
 mod fallback;
+mod failed_upstream;
 mod floors;
 mod forwarded;
 mod harmless_waits;

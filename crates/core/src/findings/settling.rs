@@ -3,7 +3,9 @@
 
 use crate::app::Side;
 use crate::findings::causes::set_up::TAKEN_AT_ONCE;
-use crate::findings::causes::{delayed_ack, nagle_delayed_ack, reset, send_buffer};
+use crate::findings::causes::{
+    delayed_ack, error_responses, nagle_delayed_ack, reset, send_buffer,
+};
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::{
     app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
@@ -51,6 +53,7 @@ const PASSES: &[Pass] = &[
         run: overflow::compare,
     },
 ];
+    Pass { decides: "refused logins are delayed", run: error_responses::settle },
 
 /// Runs all passes. If there is a `log`, adds to it what each pass changed.
 pub(super) fn settle(tally: &mut Tally, log: &mut Option<Vec<Settled>>) {

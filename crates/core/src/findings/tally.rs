@@ -39,6 +39,7 @@ use crate::dns::{DNS_PORT, Lookup};
 use crate::findings::attempts::Syns;
 use crate::findings::causes::{error_responses, rules};
 use crate::findings::fallback::Unanswered;
+use crate::findings::failed_upstream::{self, GatewayError};
 use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
 use crate::findings::notes::Notes;
@@ -182,6 +183,10 @@ pub struct Tally {
     /// Requests whose client waited in vain.
     pub(super) left_waiting: Vec<LeftWaiting>,
     /// Time at which a server's host was last heard, ns.
+    /// Addresses that were announced for data connections.
+    pub(super) announcements: Vec<Announcement>,
+    /// Errors of proxies about the servers behind them.
+    pub(super) gateway_errors: Vec<GatewayError>,
     pub(super) heard: HashMap<[u8; 16], u64>,
     /// Exchanges that are look-ups.
     pub tcp_lookups: Vec<TcpLookup>,
@@ -565,6 +570,10 @@ impl Tally {
         self.bound_heard();
         self.tcp_lookups.extend(other.tcp_lookups);
         self.receiving_hosts.merge(other.receiving_hosts);
+        self.announcements.extend(other.announcements);
+        announced::bound(&mut self.announcements, announced::KEPT_MAX);
+        self.gateway_errors.extend(other.gateway_errors);
+        failed_upstream::bound(&mut self.gateway_errors, failed_upstream::KEPT_MAX);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.slowest.merge(other.slowest);

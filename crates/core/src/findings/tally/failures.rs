@@ -123,6 +123,13 @@ impl Tally {
             }
             Outcome::Error(code) if is_offer(connection, exchange, code) => {}
             Outcome::Error(code) => {
+                if matches!(code, ErrorCode::Http(502..=504)) {
+                    self.gateway_errors.push(GatewayError::of(connection, exchange));
+                    failed_upstream::bound(
+                        &mut self.gateway_errors,
+                        failed_upstream::SHARD_KEPT_MAX,
+                    );
+                }
                 // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
                 let chain =
