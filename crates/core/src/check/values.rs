@@ -131,6 +131,7 @@ const COUNTS: &[&str] = &[
     "fetches",
     "few",
     "flows",
+    "forwards",
     "full",
     "further",
     "granted",
@@ -140,7 +141,6 @@ const COUNTS: &[&str] = &[
     "hellos",
     "hosts",
     "ignored",
-    "forwards",
     "ignored_answers",
     "in_row",
     "in_turn",
@@ -158,6 +158,7 @@ const COUNTS: &[&str] = &[
     "opened",
     "others",
     "pairs",
+    "pauses",
     "ports",
     "ports_least",
     "queue_empty",
@@ -168,7 +169,6 @@ const COUNTS: &[&str] = &[
     "refused",
     "refused_logins",
     "refused_mails",
-    "pauses",
     "resolvers",
     "resumed",
     "restarts",
@@ -244,9 +244,10 @@ const SYNS: &[&str] = &[
 
 /// Names and other words.
 const WORDS: &[&str] = &[
+    "announced_by",
     "apart",
-    "average",
     "asked_by",
+    "average",
     "behind",
     "blocker",
     "both_types",
@@ -260,8 +261,8 @@ const WORDS: &[&str] = &[
     "deaf",
     "dropped",
     "explained",
-    "far_side",
     "failed_how",
+    "far_side",
     "fell_back",
     "forgot",
     "forwarder",
@@ -270,6 +271,7 @@ const WORDS: &[&str] = &[
     "hidden",
     "in_host",
     "incomplete",
+    "inner",
     "initial_timer",
     "kind",
     "kinds",
@@ -295,9 +297,9 @@ const WORDS: &[&str] = &[
     "of_quota",
     "of_rate",
     "of_request",
+    "of_size",
     "of_state",
     "of_streams",
-    "of_size",
     "of_take_over",
     "of_transfer",
     "of_unavailable",
@@ -369,13 +371,13 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
         (C::NoAnswer, "quiet_ns") => {
             |case, _, fact| between(fact, case.link(&["last_data"]).zip(case.link(&["gave_up"])))
         }
-        (C::Reset, "unread_bytes") => unread,
-        (C::IdleReset, "server_timeout_ns") => idle_until_fin,
         (C::ErrorResponses, "failed_upstream") => attempts::tried,
         (C::NoAnswer, "at_once") => attempts::accepted,
         (C::NoAnswer, "open_ns") => {
             |case, _, fact| between(fact, case.link(&["ack"]).zip(case.link(&["fin", "reset"])))
         }
+        (C::Reset, "unread_bytes") => unread,
+        (C::IdleReset, "server_timeout_ns") => idle_until_fin,
         (_, "rst_ttl") => |case, _, fact| match case.link(&["reset"]) {
             Some((_, reset)) => is_number(fact, reset.ttl.into()),
             None => undecided("no RST is named"),
@@ -401,6 +403,13 @@ pub(super) fn of(cause: Cause, name: &str) -> Option<Checker> {
         (C::SynRetransmit, "unanswered") => |case, name, fact| {
             let most = case.fact_number("count").unwrap_or(0);
             within(fact, most, name, "attempts")
+        },
+        (C::SynRetransmit, "all_silent" | "silent_syns" | "unreached") => attempts::unanswered,
+        (C::SynRetransmit, "announced") => |case, _, fact| {
+            let server = case.finding.evidence_flow.map(|(_, server)| server.ip().to_string());
+            let is_target = matches!(fact, Fact::Text(text) if Some(text) == server.as_ref());
+            let is_other = server != Some(case.finding.culprit.endpoint.ip().to_string());
+            holds(is_target && is_other, format!("the attempts are to {server:?}"))
         },
         (C::SynRetransmit, "spared") => |case, _, fact| {
             let Some([_, answered]) = syns(case, "") else {

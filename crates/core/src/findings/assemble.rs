@@ -45,8 +45,8 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     let blamed: Vec<_> = faults.all().collect();
     report.observations.extend(harmless_waits::observe(&tally, floors, wall_ns, &blamed));
     nested::count_once(&nested, &mut findings, &mut tally, report);
-    report.findings.extend(findings);
     forward_proxies::settle(&mut findings, &tally, report);
+    report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.slowest = slowest(&mut tally, &report.findings);
@@ -255,6 +255,7 @@ fn facts_of(
     let mut facts = facts::facts(key, cause, endpoint);
     facts.extend(refusals::facts(parts));
     facts.extend(client_isolated::facts(culprit, parts));
+    facts.extend(announced::facts(culprit, parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {
         let target = match parts.len() {
             1 => key.server.to_string(),
