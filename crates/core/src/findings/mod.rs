@@ -33,6 +33,7 @@ mod overflow;
 pub mod prediction;
 mod proof;
 mod refusals;
+mod released;
 mod retries;
 mod route_change;
 mod scans;
