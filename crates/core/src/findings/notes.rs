@@ -2,6 +2,7 @@
 
 use crate::app::Side;
 use crate::findings::cuts::Cuts;
+use crate::findings::first_requests::FirstRequests;
 use crate::model::{Cause, Fact, Observation};
 use crate::tcp::{Connection, Sender};
 
@@ -38,6 +39,8 @@ pub struct Notes {
     pub stopped: u64,
     /// Connections that were ended, or left, while something was still to come.
     cuts: Cuts,
+    /// Clients that connected long before their first request.
+    pub(super) first_requests: FirstRequests,
     /// Number of names that were looked up and do not exist.
     pub nxdomain: u64,
     /// Number of connection attempts that were dropped to keep memory bounded.
@@ -219,6 +222,7 @@ impl Notes {
         self.ignored_resets += other.ignored_resets;
         self.stopped += other.stopped;
         self.cuts.merge(&other.cuts);
+        self.first_requests.merge(&other.first_requests);
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
         self.discarded_bytes += other.discarded_bytes;
@@ -285,6 +289,9 @@ impl Notes {
         }
         for (id, facts) in self.cuts.facts() {
             note(id, facts);
+        }
+        if let Some(facts) = self.first_requests.facts() {
+            note("late_first_requests", facts);
         }
         if self.ecn_marked == 0 && self.ecn_echoed > 0 {
             // The packets were marked beyond the vantage, so only the receivers' echo is seen.

@@ -17,6 +17,10 @@ pub(in crate::findings) const OLDER_CONNECTIONS: &str = "others";
 /// Name of the number of attempts whose first SYN was answered: the listener had room for them.
 pub(in crate::findings) const TAKEN_AT_ONCE: &str = "taken_at_once";
 
+/// Name of the number of attempts whose ACK was ignored, as far as a capture elsewhere than at the server
+/// shows.
+pub(super) const AWAY: &str = "seen_away";
+
 /// Name of the number of attempts whose SYN-ACKs left the server and did not arrive.
 pub(in crate::findings) const UNHEARD_ANSWERS: &str = "unheard_answers";
 
@@ -109,7 +113,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
         shown.add(if is_here { UNHEARD_ANSWERS } else { UNHEARD_BEHIND }, 1);
     }
     let is_away = setup.ignored_ack(path) && !path.ends_here(Side::Server);
-    shown.add("seen_away", u64::from(is_away));
+    shown.add(AWAY, u64::from(is_away));
 }
 
 /// Returns whether nothing answered any of the attempts.
