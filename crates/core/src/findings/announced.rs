@@ -10,12 +10,12 @@ use crate::findings::refusals::client;
 use crate::findings::tally::{Key, Tally};
 use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Culprit, Fact, Role};
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Exchange};
 use crate::wire::Endpoint;
 use std::net::IpAddr;
 
 /// Number of announcements kept of a shard, and of all. These are the earliest.
-pub(super) const SHARD_KEPT_MAX: usize = 1 << 8;
+const SHARD_KEPT_MAX: usize = 1 << 8;
 pub(super) const KEPT_MAX: usize = 1 << 12;
 
 /// An address for a data connection was announced.
@@ -36,7 +36,7 @@ pub(super) fn announces(connection: &Connection, kind: &str) -> bool {
 }
 
 impl Announcement {
-    pub(super) fn of(connection: &Connection, kind: &str, at_ns: u64) -> Self {
+    fn of(connection: &Connection, kind: &str, at_ns: u64) -> Self {
         let [client, server] = [connection.client(), connection.server()];
         let (connects, by) = match kind {
             "PASV" => (client, (Role::Server, server)),
@@ -44,6 +44,12 @@ impl Announcement {
         };
         Self { at_ns, connects: connects.address, by }
     }
+}
+
+/// Keeps the announcement that `exchange` makes.
+pub(super) fn keep(kept: &mut Vec<Announcement>, connection: &Connection, exchange: &Exchange) {
+    kept.push(Announcement::of(connection, &exchange.kind, exchange.last.time_ns));
+    bound(kept, SHARD_KEPT_MAX);
 }
 
 /// Keeps the earliest of `announcements`, once there are many more.

@@ -8,7 +8,7 @@ use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 
 /// Number of errors kept of a shard. These are the earliest.
-pub(super) const SHARD_KEPT_MAX: usize = 1 << 8;
+const SHARD_KEPT_MAX: usize = 1 << 8;
 /// Number of errors kept of all.
 pub(super) const KEPT_MAX: usize = 1 << 12;
 
@@ -24,7 +24,7 @@ pub struct GatewayError {
 }
 
 impl GatewayError {
-    pub(super) fn of(connection: &Connection, exchange: &Exchange) -> Self {
+    fn of(connection: &Connection, exchange: &Exchange) -> Self {
         let (asked_ns, answered_ns) = (exchange.first.time_ns, exchange.last.time_ns);
         Self { asked_ns, answered_ns, server: connection.server() }
     }
@@ -36,6 +36,12 @@ impl GatewayError {
             && !first.answered
             && (self.asked_ns..=self.answered_ns).contains(&first.start_ns)
     }
+}
+
+/// Keeps the error that `exchange` ended with.
+pub(super) fn keep(kept: &mut Vec<GatewayError>, connection: &Connection, exchange: &Exchange) {
+    kept.push(GatewayError::of(connection, exchange));
+    bound(kept, SHARD_KEPT_MAX);
 }
 
 /// Keeps the earliest of `errors`, once there are many more.
@@ -93,9 +99,8 @@ pub(super) fn settle(findings: &mut [Finding], tally: &Tally) {
         let facts = &mut findings[of_errors].facts;
         facts.push(("failed_upstream", Fact::Text(server.to_string())));
         facts.push(("failed_how", Fact::Text(how.into())));
-        // The software of the proxy is not what has to be repaired.
-        let is_last = |name: &str| name == "of_proxy";
-        facts.retain(|(name, _)| !is_last(name));
+        // What has to be repaired is known, and not at the proxy.
+        facts.retain(|(name, _)| *name != "of_proxy");
     }
 }
 

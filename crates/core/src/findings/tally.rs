@@ -241,9 +241,7 @@ impl Sink for Tally {
             return;
         }
         if announced::announces(connection, &exchange.kind) {
-            let announcement = Announcement::of(connection, &exchange.kind, exchange.last.time_ns);
-            self.announcements.push(announcement);
-            announced::bound(&mut self.announcements, announced::SHARD_KEPT_MAX);
+            announced::keep(&mut self.announcements, connection, exchange);
         }
         if connection.answers_half_closed(exchange) {
             self.at(connection.server()).half_closed += 1;

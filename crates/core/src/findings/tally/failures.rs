@@ -3,7 +3,7 @@
 
 use crate::app::{ErrorCode, Protocol, Side};
 use crate::findings::causes::no_answer::{AT_ONCE, CLOSED};
-use crate::findings::failed_upstream::{self, GatewayError};
+use crate::findings::failed_upstream;
 use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
 use crate::findings::scene::Scene;
 use crate::findings::tally::endings::{closed_on, is_request, is_stalled, left, silent_ns};
@@ -124,11 +124,7 @@ impl Tally {
             Outcome::Error(code) if is_offer(connection, exchange, code) => {}
             Outcome::Error(code) => {
                 if matches!(code, ErrorCode::Http(502..=504)) {
-                    self.gateway_errors.push(GatewayError::of(connection, exchange));
-                    failed_upstream::bound(
-                        &mut self.gateway_errors,
-                        failed_upstream::SHARD_KEPT_MAX,
-                    );
+                    failed_upstream::keep(&mut self.gateway_errors, connection, exchange);
                 }
                 // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
