@@ -4,7 +4,7 @@ use crate::app::Side;
 use crate::findings::cuts::Cuts;
 use crate::findings::first_requests::FirstRequests;
 use crate::model::{Cause, Fact, Observation};
-use crate::tcp::{Connection, Sender};
+use crate::tcp::Connection;
 
 /// Counts from which the observations are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -170,10 +170,11 @@ impl Notes {
         self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled());
         let senders = &connection.senders;
-        let seen = senders.iter().all(Sender::seen);
-        self.one_sided += u64::from(!seen && senders.iter().any(|sender| sender.sent_bytes() > 0));
+        let seen = senders.iter().all(|sender| sender.volume.has_packets());
+        self.one_sided +=
+            u64::from(!seen && senders.iter().any(|sender| sender.volume.unique_bytes > 0));
         self.without_acks += u64::from(connection.lacks_acks());
-        let unscaled = senders.iter().all(|sender| sender.window_scale.is_none());
+        let unscaled = senders.iter().all(|sender| sender.space.window_scale().is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {
             if sender.history().counts.rexmt_data_packets == 0 {

@@ -33,7 +33,7 @@ fn other_ns(endpoint: &EndpointTally) -> u64 {
 /// Measures how much was transferred.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let began = scene.exchange.began_at[scene.gap().sender as usize];
-    shown.measure("bytes", scene.sender().nxt.saturating_sub(began));
+    shown.measure("bytes", scene.sender().space.nxt.saturating_sub(began));
 }
 
 /// Adds the request and the last frame of its answer to the evidence.

@@ -104,7 +104,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(OLDER_CONNECTIONS, u64::from(setup.other_connection_segments() > 0));
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
-    let ttl = scene.connection.senders[Side::Server as usize].ttl();
+    let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
     let is_ignored = setup.is_answer_ignored(ttl);
     shown.add(IGNORED_ANSWERS, u64::from(is_ignored));
     shown.add(TAKEN_AT_ONCE, u64::from(setup.is_first_syn_answered()));
