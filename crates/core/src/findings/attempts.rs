@@ -186,7 +186,8 @@ fn has_other_answers(connection: &Connection) -> bool {
         || setup.has_rejected()
 }
 
-fn is_heard(connection: &Connection) -> bool {
+/// Returns whether anything answered a SYN of `connection`.
+pub(super) fn is_heard(connection: &Connection) -> bool {
     let server = &connection.senders[Side::Server as usize];
     server.space.started() || connection.setup.refused || has_other_answers(connection)
 }
@@ -291,7 +292,7 @@ fn arrived(tally: &Tally, key: &Key) -> u64 {
 }
 
 /// Moves the sums of `key` to another culprit.
-fn blame(tally: &mut Tally, key: &Key, culprit: Culprit) {
+pub(super) fn blame(tally: &mut Tally, key: &Key, culprit: Culprit) {
     if key.culprit == culprit {
         return;
     }

@@ -77,12 +77,14 @@ impl Noticed {
     /// Returns the events at the sender of `side`.
     pub fn of(connection: &Connection, side: Side) -> Self {
         let history = connection.senders[side as usize].history();
-        let repeated = history.counts.rexmt_data_packets;
+        // What a D-SACK shows to be spurious is counted as that only.
+        let spurious = u64::from(history.counts.dsacks);
+        let repeated = history.counts.rexmt_data_packets.saturating_sub(spurious);
         let has_exchanges = connection.totals.exchanges > 0;
         Self {
             retransmissions: if has_exchanges { repeated } else { 0 },
             uncounted: if has_exchanges { 0 } else { repeated },
-            spurious: history.counts.dsacks.into(),
+            spurious,
             reordered: history.counts.out_of_order_packets,
             zero_windows: history.window.zero_advertisements,
         }

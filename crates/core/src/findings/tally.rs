@@ -38,8 +38,10 @@ pub use waits::{Wait, Waits};
 use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::{DNS_PORT, Lookup};
+use crate::findings::announced::{self, Announcement};
 use crate::findings::attempts::Syns;
 use crate::findings::causes::{error_responses, rules};
+use crate::findings::failed_upstream::{self, GatewayError};
 use crate::findings::fallback::Unanswered;
 use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
@@ -183,6 +185,10 @@ pub struct Tally {
     pub(super) unheard: Vec<Unheard>,
     /// Requests whose client waited in vain.
     pub(super) left_waiting: Vec<LeftWaiting>,
+    /// Addresses that were announced for data connections.
+    pub(super) announcements: Vec<Announcement>,
+    /// Errors of proxies about the servers behind them.
+    pub(super) gateway_errors: Vec<GatewayError>,
     /// Time at which a server's host was last heard, ns.
     pub(super) heard: HashMap<[u8; 16], u64>,
     /// Exchanges that are look-ups.
@@ -212,6 +218,7 @@ impl Sink for Tally {
         let taken = !is_lookup(connection)
             && !Legs::is_open(connection)
             && !Queues::may_be_queued(plain)
+            && !announced::announces(connection, plain.kind)
             && self.runs.take_simple(connection, plain);
         if taken {
             self.slowest.simple_exchange(connection, plain);
@@ -232,6 +239,9 @@ impl Sink for Tally {
             // The exchange is counted with the exchange that waited for it, or as a look-up.
             self.tcp_lookups(connection, exchange);
             return;
+        }
+        if announced::announces(connection, &exchange.kind) {
+            announced::keep(&mut self.announcements, connection, exchange);
         }
         if connection.at_end().answers_half_closed(exchange) {
             self.at(connection.server()).half_closed += 1;
@@ -564,6 +574,10 @@ impl Tally {
         unheard::bound(&mut self.unheard, unheard::KEPT_MAX);
         self.left_waiting.extend(other.left_waiting);
         left_waiting::bound(&mut self.left_waiting, left_waiting::KEPT_MAX);
+        self.announcements.extend(other.announcements);
+        announced::bound(&mut self.announcements, announced::KEPT_MAX);
+        self.gateway_errors.extend(other.gateway_errors);
+        failed_upstream::bound(&mut self.gateway_errors, failed_upstream::KEPT_MAX);
         for (host, heard_ns) in other.heard {
             let mine = self.heard.entry(host).or_default();
             *mine = heard_ns.max(*mine);

@@ -2,7 +2,8 @@
 //! or the request was never answered or not even acknowledged.
 
 use crate::app::{ErrorCode, Protocol, Side};
-use crate::findings::causes::no_answer::CLOSED;
+use crate::findings::causes::no_answer::{AT_ONCE, CLOSED};
+use crate::findings::failed_upstream;
 use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
 use crate::findings::scene::Scene;
 use crate::findings::tally::endings::{closed_on, is_request, is_stalled, left, silent_ns};
@@ -99,6 +100,13 @@ impl Tally {
             _ if is_hello_unanswered(connection, exchange) => {
                 self.hello_unanswered(connection, exchange);
             }
+            Outcome::Closed { by: Side::Server }
+                if connection.view().closed_at_once().is_some() =>
+            {
+                let end = connection.view().closed_at_once().unwrap_or(exchange.last);
+                let covered = exchange.ledger.ledger();
+                self.unanswered(connection, exchange, end, (cost_ns(exchange), &covered), AT_ONCE);
+            }
             // A client may drop a handshake that it needs no more, or that a loss held up.
             Outcome::Reset { by: Side::Client } if exchange.in_handshake => {}
             Outcome::Reset { .. } | Outcome::CutShort { by: Side::Client }
@@ -117,6 +125,9 @@ impl Tally {
             }
             Outcome::Error(code) if is_offer(connection, exchange, code) => {}
             Outcome::Error(code) => {
+                if matches!(code, ErrorCode::Http(502..=504)) {
+                    failed_upstream::keep(&mut self.gateway_errors, connection, exchange);
+                }
                 // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
                 let chain =

@@ -16,7 +16,7 @@ use crate::tcp::connection::place::is_beside_receiver;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sender::Sender;
 use crate::tcp::sequence::Numbers;
-use crate::tcp::thresholds::PROBE_TTL_MAX;
+use crate::tcp::thresholds::{HANDSHAKE_WAITED_FOR_NS, PROBE_TTL_MAX};
 use crate::wire::{Endpoint, IcmpErrorKind, Segment, TcpFlags};
 
 /// How far a connection has come to its end.
@@ -185,6 +185,23 @@ impl<'a> View<'a> {
         let is_read = self.0.senders.iter().all(|sender| sender.history().holes.bytes() == 0);
         let first = self.0.cold.ended().filter(|_| is_read)?.first()?;
         Some((first.from, first.time_ns.saturating_sub(self.last_data_ns())))
+    }
+
+    /// Returns the FIN or RST by which the server ended the connection before either side had sent
+    /// anything, and so soon after the handshake that it did not wait for a request.
+    pub fn closed_at_once(self) -> Option<Sighting> {
+        let Connection { setup, senders, path, cold, .. } = self.0;
+        let due_ns = setup.established_ns()? + HANDSHAKE_WAITED_FOR_NS;
+        let ending = cold.ending();
+        let Ending { fin: [left, closed], reset, .. } = ending;
+        let [by_client, by_server] = Side::ALL.map(|side| reset.filter(|it| it.from == side));
+        let end = closed.or(by_server).filter(|it| it.time_ns <= due_ns + path.base_rtt_ns())?;
+        let is_first = left.into_iter().chain(by_client).all(|it| it.time_ns > end.time_ns);
+        let is_empty =
+            |it: &Sender| it.counts().actual_data_bytes == 0 && it.history().holes.bytes() == 0;
+        let is_of_server =
+            is_first && self.0.at_end().shows_silence() && !ending.was_reset_on_path();
+        (is_of_server && senders.iter().all(is_empty)).then_some(end)
     }
 
     /// Time at which data last passed, ns.
