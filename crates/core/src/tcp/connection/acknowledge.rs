@@ -142,9 +142,9 @@ impl Retiring<'_> {
 }
 
 /// Adds `rtt_ns` as a sample of the path: `segment`, which `side` sends, acknowledges `covered`
-/// bytes more of `sent`, that long after the timed data passed. With a captured handshake, if its stamps
-/// are right, a sample can only lower the round trip. Otherwise it may be all that is known: an
-/// ACK that carries a response was sent only with it, and a pure ACK may have been delayed,
+/// bytes more of `sent`, that long after the timed data passed. With a captured handshake, if its
+/// stamps are right, a sample can only lower the round trip. Otherwise it may be all that is known:
+/// an ACK that carries a response was sent only with it, and a pure ACK may have been delayed,
 /// unless it comes too soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
 fn sample_path(
     path: &mut Path,
@@ -167,12 +167,12 @@ fn sample_path(
     path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
 }
 
-/// Queueing delay of the last byte of the server, `sender`, behind the vantage, ns: the delay of its
-/// ACK at `ack_ns` beyond the base round trip, as far as the flight explains it. If the arrival of that byte did not
-/// determine the time of the ACK (`timed` is false), only the explained time counts. Earlier
-/// data was acknowledged at `una_ns`, and the last byte did not arrive before that. The second
-/// value is the part of the delay that had passed when the first byte of the flight arrived;
-/// the rest was transmission of the flight's own bytes.
+/// Queueing delay of the last byte of the server, `sender`, behind the vantage, ns: the delay of
+/// its ACK at `ack_ns` beyond the base round trip, as far as the flight explains it. If the arrival
+/// of that byte did not determine the time of the ACK (`timed` is false), only the explained time
+/// counts. Earlier data was acknowledged at `una_ns`, and the last byte did not arrive before that.
+/// The second value is the part of the delay that had passed when the first byte of the flight
+/// arrived; the rest was transmission of the flight's own bytes.
 fn queued_to_client(
     sender: &mut Sender,
     path: &Path,

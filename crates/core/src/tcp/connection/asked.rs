@@ -53,8 +53,8 @@ pub(super) fn passed(sender: &Sender) -> StreamProgress {
     StreamProgress { sent: sender.space.nxt, acked: sender.space.una_seen() }
 }
 
-/// Processes data of the client at `now_ns`, sent at a time when it may have the whole response. Returns
-/// whether the data is unreadable and overlaps the response.
+/// Processes data of the client at `now_ns`, sent at a time when it may have the whole response.
+/// Returns whether the data is unreadable and overlaps the response.
 pub(super) fn request_overlaps(
     timeline: &mut Timeline,
     framer: &Framer,

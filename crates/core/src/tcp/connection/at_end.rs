@@ -77,14 +77,14 @@ impl AtEnd<'_> {
         !has_begun && !self.senders[Side::Server as usize].volume.has_packets()
     }
 
-    /// Returns whether a RST of `side` cuts off an upload. The client may lose the response by it, because
-    /// its host discards that (RFC 9112 §9.6).
+    /// Returns whether a RST of `side` cuts off an upload. The client may lose the response by it,
+    /// because its host discards that (RFC 9112 §9.6).
     pub(super) fn is_upload_cut_by(&self, side: Side) -> bool {
         side == Side::Server && self.timeline.exchanges.all_answered() && owes_request(self.framer)
     }
 
-    /// Returns whether the exchange in progress was over when `side` sent its RST. A client that has all
-    /// data of a server that may send no more loses nothing by its RST.
+    /// Returns whether the exchange in progress was over when `side` sent its RST. A client that
+    /// has all data of a server that may send no more loses nothing by its RST.
     pub(super) fn was_over_before_reset_of(&self, side: Side) -> bool {
         let server = &self.senders[Side::Server as usize];
         let has_all = side == Side::Client && server.space.una_seen() >= server.space.nxt;

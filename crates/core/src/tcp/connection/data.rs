@@ -391,7 +391,8 @@ impl Connection {
             // exchange waits for it.
             (self.timeline.cursor_ns, self.timeline.active) = before;
             if unsolicited {
-                // A TLS record outside of exchanges after a pause is the alert that ends the connection.
+                // A TLS record outside of exchanges after a pause is the alert that ends the
+                // connection.
                 self.timeline.end_before_pause(self.framer.protocol() == Protocol::Tls);
             }
             return;

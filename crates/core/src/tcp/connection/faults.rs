@@ -58,8 +58,8 @@ impl CaptureFaults {
 
     /// Returns the time of `segment`, which passed after another one at `last_ns`. If `clock_odd`,
     /// the clock was set an odd number of times before it. After a step of the capture's clock
-    /// durations are right again; the duration across the step is unknown. `is_reversed` tells whether
-    /// a segment that is stamped before the one before it is an effect of that.
+    /// durations are right again; the duration across the step is unknown. `is_reversed` returns
+    /// whether a segment that is stamped before the one before it is an effect of that.
     pub(super) fn correct(
         mut self,
         segment: &Segment,

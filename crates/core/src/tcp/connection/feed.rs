@@ -76,8 +76,8 @@ impl Feed<'_> {
         timeline.await_greeting(&at, setup);
     }
 
-    /// Processes in-order `bytes` of `side`, which end at position `end`, with `missing` bytes behind them
-    /// that are not in the capture.
+    /// Processes in-order `bytes` of `side`, which end at position `end`, with `missing` bytes
+    /// behind them that are not in the capture.
     pub(super) fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
         let Self { framer, timeline, setup, software, known, names, at } = self;

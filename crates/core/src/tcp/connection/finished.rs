@@ -64,7 +64,11 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
     ),
     ("a proxy acknowledges for a server behind it", Scope::All, settle_way_behind_proxy),
     ("the last ACKs of a short transfer show the rate of the path", Scope::All, settle_rate),
-    ("a repair took so many segments, and so much time in any case", Scope::All, count_repairs),
+    (
+        "the number of segments of a repair, and the least time of their bytes",
+        Scope::All,
+        count_repairs,
+    ),
 ];
 
 /// Makes the decisions that are possible only at the end of `exchange`.
@@ -370,7 +374,7 @@ mod tests {
             |decides: &str| AT_EXCHANGE_END.iter().position(|(it, ..)| it.contains(decides));
         assert!(position("only if its timer doubles") < position("a common cause"));
         assert!(position("a common cause") < position("limited the sender"));
-        assert_eq!(position("a repair took"), Some(AT_EXCHANGE_END.len() - 1));
+        assert_eq!(position("segments of a repair"), Some(AT_EXCHANGE_END.len() - 1));
     }
 
     #[test]

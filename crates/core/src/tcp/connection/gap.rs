@@ -206,8 +206,9 @@ pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold) -> NagleEvidence {
     NagleEvidence { refuted, ..nagle }
 }
 
-/// Queueing delay of what `sender`, which `side` is, sends, ns. The delay before the vantage is taken from its
-/// timestamps, that behind the vantage from the delay of ACKs if the flight is large enough.
+/// Queueing delay of what `sender`, which `side` is, sends, ns. The delay before the vantage is
+/// taken from its timestamps, that behind the vantage from the delay of ACKs if the flight is large
+/// enough.
 fn queued_ns(sender: &Sender, path: &Path, side: Side) -> u64 {
     let behind_ns = sender.rtts.recent_ns().saturating_sub(path.rtt_ns(side.peer()));
     // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.

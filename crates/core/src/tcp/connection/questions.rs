@@ -90,8 +90,8 @@ impl Connection {
         Some(settle(cold.questions_mut()?, Settling { senders, path, timeline }))
     }
 
-    /// Settles with an ACK of `side` what is open about the retransmissions of its peer. `has_dsack` and
-    /// `advances` are as in [`Answer`].
+    /// Settles with an ACK of `side` what is open about the retransmissions of its peer.
+    /// `has_dsack` and `advances` are as in [`Answer`].
     #[inline(never)]
     pub(super) fn settle_by_ack(
         &mut self,

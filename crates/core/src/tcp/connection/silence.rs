@@ -218,8 +218,8 @@ pub(super) fn move_cursor(
     }
 }
 
-/// Follows by `gap` the pace of a sender and the pieces in which it writes; `message` is the exchange of
-/// the message that it continues at position `start`.
+/// Follows by `gap` the pace of a sender and the pieces in which it writes; `message` is the
+/// exchange of the message that it continues at position `start`.
 fn follow(sender: &mut Sender, gap: &mut Gap, start: u64, message: Option<&Exchange>) {
     let began = message.map(|it| it.began(gap.sender));
     let Sender { bulk, space, volume, .. } = sender;
@@ -242,8 +242,8 @@ fn record(cold: &mut Cold, timeline: &Timeline, gap: &Gap, slices: &Slices) {
     }
 }
 
-/// Attributes waits to the reader if its window was closed in `gap`: those before it in which it did not
-/// read. Otherwise keeps the wait until that is known.
+/// Attributes waits to the reader if its window was closed in `gap`: those before it in which it
+/// did not read. Otherwise keeps the wait until that is known.
 fn attribute_to_reader(timeline: &mut Timeline, sender: &mut Sender, gap: &Gap, slices: &Slices) {
     if slices.causes() & 1 << Cause::ZeroWindow as u64 == 0 {
         let Sender { bulk, space, sizes, .. } = sender;

@@ -221,8 +221,8 @@ impl InProgress {
     }
 
     /// Processes a client that closed at `closed_ns`, before a response to its last message could
-    /// have reached it over a round trip of `rtt_ns`: the message was no request. The client is known to send requests without a
-    /// pause if it `asks_at_once`.
+    /// have reached it over a round trip of `rtt_ns`: the message was no request. The client is
+    /// known to send requests without a pause if it `asks_at_once`.
     pub fn drop_unanswered_last_message(
         &mut self,
         closed_ns: u64,

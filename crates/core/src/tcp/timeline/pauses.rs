@@ -63,8 +63,8 @@ impl Timeline {
     }
 
     /// Decides at the end of a connection: returns whether nothing was answered on it, as far as it
-    /// `has_exchanged`, and its client only sent data when it had some. Nothing waits then, neither between the data nor at the
-    /// end.
+    /// `has_exchanged`, and its client only sent data when it had some. Nothing waits then, neither
+    /// between the data nor at the end.
     pub fn is_one_way(&mut self, has_exchanged: bool) -> bool {
         if has_exchanged {
             return false;
