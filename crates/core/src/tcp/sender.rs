@@ -49,7 +49,7 @@ pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
 pub use departure::Departure;
 use habits::Habits;
-use history::History;
+pub(super) use history::History;
 pub use loss_state::Tail;
 pub use nagle_history::Held;
 use packets::Packets;
