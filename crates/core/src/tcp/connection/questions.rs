@@ -231,8 +231,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_known_doubt_is_no_reason_to_wait() {
-        let mut questions = Questions::default();
-        questions.doubted = Some(Box::new(Doubted::of_response(frame(), 5)));
+        let doubted = Some(Box::new(Doubted::of_response(frame(), 5)));
+        let mut questions = Questions { doubted, ..Questions::default() };
         assert!(questions.is_gap_open());
         assert!(questions.are_settled_except(|_| true) && !questions.are_settled_except(|_| false));
         questions.begin_again();
