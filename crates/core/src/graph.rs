@@ -165,7 +165,7 @@ impl Graph {
         kind: Option<Kind>,
     ) {
         let mark = Mark::of(kind);
-        let first = |side: Side| connection.senders[side as usize].first_number();
+        let first = |side: Side| connection.senders[side as usize].space.first_number();
         let own = first(from).unwrap_or(segment.seq);
         let seq = self.streams[from as usize].relative(segment.seq, own);
         let end = seq + u64::from(segment.payload_len);
@@ -184,7 +184,7 @@ impl Graph {
         }
         let scale = match segment.flags.has(TcpFlags::SYN) {
             true => Some(0),
-            false => connection.senders[peer as usize].window_scale,
+            false => connection.senders[peer as usize].space.window_scale(),
         };
         let window_bytes =
             scale.filter(|_| acknowledges).map(|scale| u64::from(segment.window) << scale.min(14));
@@ -199,7 +199,7 @@ impl Graph {
             len: segment.payload_len,
             ack,
             window_bytes,
-            flight_size_bytes: half.nxt.saturating_sub(half.una_seen()),
+            flight_size_bytes: half.space.nxt.saturating_sub(half.space.una_seen()),
         });
     }
 

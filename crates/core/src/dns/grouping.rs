@@ -366,8 +366,9 @@ impl Open {
         }
     }
 
-    /// Records that the client had closed `client_port` when an answer of `server` came there. That
-    /// shows its timeout if it had waited for one, and if no other answer had come before.
+    /// Records that the client's host refused an answer of `server` to `client_port`. If the query went to
+    /// another address, it was not answered. Otherwise the client had closed the port when the answer
+    /// came. That shows its timeout if it had waited for one, and if no other answer had come before.
     pub fn reject(
         &mut self,
         rejected: (u64, FrameId),
@@ -375,6 +376,18 @@ impl Open {
         server: &Endpoint,
     ) -> bool {
         let (time_ns, _) = rejected;
+        let is_of_other = |query: &&mut Query| {
+            let is_new = |at_ns: u64| time_ns.saturating_sub(at_ns) < RESOLVER_TIMEOUT_MIN_NS;
+            query.client_port == client_port
+                && query.answered_by == server.address
+                && query.server.address != server.address
+                && query.answered_ns.is_some_and(is_new)
+        };
+        if let Some(query) = self.lookup.queries.iter_mut().rev().find(is_of_other) {
+            query.take_back();
+            self.lookup.addresses.clear();
+            return true;
+        }
         let is_rejected = |query: &&Query| {
             let just_now = |at_ns: u64| {
                 time_ns.saturating_sub(at_ns) < RESOLVER_TIMEOUT_MIN_NS

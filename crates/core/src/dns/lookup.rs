@@ -71,6 +71,8 @@ pub struct Query {
     pub query_bytes: u32,
     /// Frame of the answer.
     pub answer_frame: Option<FrameId>,
+    /// Address from which the answer came.
+    pub answered_by: [u8; 16],
     /// Payload of that frame, bytes; 0 for an ICMP error.
     pub answer_bytes: u32,
     /// Time and frame of a later IP fragment of the answer, whose first fragment never came.
@@ -80,6 +82,9 @@ pub struct Query {
     /// Time and frame of the segment or the ICMP error by which the client closed its end without
     /// the answer: the TCP connection before an answer came, or the port when it came too late.
     pub closed: Option<(u64, FrameId)>,
+    /// The other address from which an answer came that the client's host did not take, and the frame of
+    /// that answer.
+    pub refused: Option<([u8; 16], FrameId)>,
     /// Further properties.
     pub flags: QueryFlags,
 }
@@ -100,6 +105,15 @@ impl Query {
     /// Returns whether an answer to the query was captured.
     pub fn is_answered(&self) -> bool {
         self.answered_ns.is_some() && !self.flags.is_unreachable
+    }
+
+    /// Takes the answer back: it came from another address than the query went to, and the client's host
+    /// refused it, since a program takes answers of the server that it asked only (RFC 5452 §9.1).
+    pub(super) fn take_back(&mut self) {
+        self.refused = self.answer_frame.map(|frame| (self.answered_by, frame));
+        (self.answered_ns, self.answer_frame, self.rcode) = (None, None, None);
+        (self.answer_bytes, self.answered_by) = (0, self.server.address);
+        (self.flags.has_answers, self.flags.is_truncated) = (false, false);
     }
 
     /// Returns whether the client never received an answer to the query.

@@ -333,6 +333,7 @@ impl Tracker {
             };
             query.answered_ns = Some(time_ns);
             query.answer_frame = Some(carried.frame);
+            query.answered_by = server.address;
             query.answer_bytes = carried.payload_bytes;
             query.rcode = Some(message.rcode);
             query.baseline_ns = baseline_ns;
@@ -382,7 +383,8 @@ impl Tracker {
         let goes_on_ns = [superseded_ns, next_lookup_ns].into_iter().flatten().min();
         let too_late = |at_ns: u64| at_ns.saturating_sub(asked_ns) > RESOLVER_TIMEOUT_NS;
         let waited = goes_on_ns.is_some_and(|at_ns| !too_early(at_ns) && !too_late(at_ns));
-        lookup.is_abandoned = unrepeated || cut_short || was_asked_once && !waited;
+        let is_refused = lookup.queries.iter().any(|query| query.refused.is_some());
+        lookup.is_abandoned = !is_refused && (unrepeated || cut_short || was_asked_once && !waited);
         let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
         lookup.conclude(&Known {
             seen_ns: now_ns,
@@ -430,8 +432,10 @@ fn query_of(carried: &MessageContext<'_>, qtype: u16) -> Query {
         query_bytes: carried.payload_bytes,
         answer_frame: None,
         answer_bytes: 0,
+        answered_by: carried.destination.address,
         later_fragment: None,
         first_fragment: None,
+        refused: None,
         closed: None,
         flags: QueryFlags {
             over_tcp: carried.carrier.is_tcp(),

@@ -36,7 +36,7 @@ pub(super) struct Rung {
 impl Rung {
     /// Creates the rung of `segment`, which `from` sent and `connection` has just processed.
     pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
-        let base = connection.senders[from.peer() as usize].first_number();
+        let base = connection.senders[from.peer() as usize].space.first_number();
         let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
             time_ns: segment.time_ns,

@@ -1,5 +1,6 @@
 //! Makes findings from the sums: which of them matter, with what confidence, and in what order.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::app::Side;
@@ -12,7 +13,7 @@ use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
     client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt, nested,
-    prediction, refusals, scans, serial, settling, upstream_wait,
+    prediction, refusals, released, scans, serial, settling, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
@@ -37,6 +38,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults.major));
     let mut nested = upstream_wait::settle(&mut findings, &tally, floors);
     serial::settle(&mut findings, &tally, &nested);
+    released::settle(&mut findings, &tally, &nested);
     held_by_attempt::settle(&mut findings, &tally, floors, &mut nested);
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&faults.minor, wall_ns));
@@ -114,6 +116,7 @@ pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     let floors = Floors::default();
     let costs = findings.iter().filter(|finding| finding.cause.class() == Class::Cost);
     let dominated = costs.clone().any(|cost| 2.0 * cost.share >= 1.0);
+    let rivals: Vec<_> = findings.iter().filter_map(Rival::of).collect();
     findings.sort_by_key(|finding| {
         let rank = match finding.cause.class() {
             Class::Fault if !is_slight(finding, totals, &floors, dominated) => 0,
@@ -121,8 +124,33 @@ pub fn arrange(findings: &mut [Finding], totals: &Totals) {
             Class::Fault => 2,
             Class::Cost => 3,
         };
-        (rank, finding.load.is_some(), order(finding))
+        (rank, finding.load.is_some(), !fails_most(finding, &rivals), order(finding))
     });
+}
+
+/// A fault that only takes time.
+struct Rival {
+    lost_ns: u64,
+    exchanges: u64,
+}
+
+impl Rival {
+    fn of(finding: &Finding) -> Option<Self> {
+        let takes_time = finding.cause.class() == Class::Fault;
+        let (lost_ns, exchanges) = (finding.lost_ns, finding.affected.exchanges);
+        (takes_time && !finding.cause.makes_exchanges_fail()).then_some(Self { lost_ns, exchanges })
+    }
+}
+
+/// Returns whether `finding` makes exchanges fail, and more of them than any fault that takes more time
+/// concerns: else they may fail because of such a fault. What fails at once takes no time.
+fn fails_most(finding: &Finding, rivals: &[Rival]) -> bool {
+    let explains = |rival: &Rival| {
+        rival.lost_ns > finding.lost_ns && rival.exchanges >= finding.affected.exchanges
+    };
+    // Which errors are failures of the service is decided by their number already.
+    let counts = finding.cause.makes_exchanges_fail() && finding.cause != Cause::ErrorResponses;
+    counts && !rivals.iter().any(explains)
 }
 
 /// Returns whether `fault` lost hardly any time, and affected few exchanges. If `dominated`, a cost
@@ -142,7 +170,7 @@ fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool)
 
 fn order(finding: &Finding) -> impl Ord + use<> {
     (
-        std::cmp::Reverse(finding.lost_ns),
+        Reverse(finding.lost_ns),
         rules(finding.cause).severity,
         finding.cause,
         finding.culprit.endpoint,
@@ -173,7 +201,7 @@ fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Pa
     let groups = groups.into_iter().map(|((_, _, culprit), parts)| (culprit, parts));
     let mut groups: Vec<_> = groups.collect();
     for (_, parts) in &mut groups {
-        parts.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), key.server));
+        parts.sort_by_key(|(key, cause)| (Reverse(cause.lost_ns), key.server));
     }
     groups
 }
@@ -305,6 +333,18 @@ mod tests {
         let culprit = Culprit { role: Role::Server, endpoint: Endpoint::default() };
         let affected = Affected { exchanges, of_exchanges: 1_000, connections: 1 };
         Finding { share, affected, ..Finding::of_cause(cause, culprit) }
+    }
+
+    #[test]
+    fn what_fails_at_once_comes_before_a_fault_of_fewer_exchanges() {
+        let totals = Totals { exchanges: 100, connections: 100, ..Totals::default() };
+        for (held, is_first) in [(3, true), (60, false)] {
+            let nagle =
+                Finding { lost_ns: 40_000_000, ..finding(Cause::NagleDelayedAck, 0.9, held) };
+            let mut findings = [nagle, finding(Cause::Reset, 0.0, 60)];
+            arrange(&mut findings, &totals);
+            assert_eq!(findings[0].cause == Cause::Reset, is_first, "{held} of 100 held");
+        }
     }
 
     #[test]

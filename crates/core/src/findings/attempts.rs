@@ -188,7 +188,7 @@ fn has_other_answers(connection: &Connection) -> bool {
 
 fn is_heard(connection: &Connection) -> bool {
     let server = &connection.senders[Side::Server as usize];
-    server.started() || connection.setup.refused || has_other_answers(connection)
+    server.space.started() || connection.setup.refused || has_other_answers(connection)
 }
 
 /// Compares the attempts to each server.

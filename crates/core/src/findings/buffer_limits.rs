@@ -127,5 +127,5 @@ pub(super) fn rate_bps(cause: &CauseTally) -> Option<u64> {
 /// Counts the bytes that had to be read.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let began = scene.exchange.began_at[scene.chain.sender as usize];
-    shown.add(READ, scene.sender().nxt.saturating_sub(began));
+    shown.add(READ, scene.sender().space.nxt.saturating_sub(began));
 }

@@ -38,7 +38,7 @@ impl Unanswered {
         if setup.syn_acks != 0 || setup.refused || connection.sends_probes() {
             return None;
         }
-        let silent = !connection.senders[Side::Server as usize].started();
+        let silent = !connection.senders[Side::Server as usize].space.started();
         let (client, server) = (connection.client(), connection.server());
         let syn = setup.frames().syn.filter(|_| silent)?;
         let times_ns: Vec<_> = setup.syns_before_answer().map(|syn| syn.time_ns).collect();

@@ -2,8 +2,9 @@
 
 use crate::app::Side;
 use crate::findings::cuts::Cuts;
+use crate::findings::first_requests::FirstRequests;
 use crate::model::{Cause, Fact, Observation};
-use crate::tcp::{Connection, Sender};
+use crate::tcp::Connection;
 
 /// Counts from which the observations are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +39,8 @@ pub struct Notes {
     pub stopped: u64,
     /// Connections that were ended, or left, while something was still to come.
     cuts: Cuts,
+    /// Clients that connected long before their first request.
+    pub(super) first_requests: FirstRequests,
     /// Number of names that were looked up and do not exist.
     pub nxdomain: u64,
     /// Number of connection attempts that were dropped to keep memory bounded.
@@ -165,10 +168,11 @@ impl Notes {
         self.cuts.connection(connection);
         self.tunnelled += u64::from(connection.is_tunnelled());
         let senders = &connection.senders;
-        let seen = senders.iter().all(Sender::seen);
-        self.one_sided += u64::from(!seen && senders.iter().any(|sender| sender.sent_bytes() > 0));
+        let seen = senders.iter().all(|sender| sender.volume.has_packets());
+        self.one_sided +=
+            u64::from(!seen && senders.iter().any(|sender| sender.volume.unique_bytes > 0));
         self.without_acks += u64::from(connection.lacks_acks());
-        let unscaled = senders.iter().all(|sender| sender.window_scale.is_none());
+        let unscaled = senders.iter().all(|sender| sender.space.window_scale().is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {
             if sender.history().counts.rexmt_data_packets == 0 {
@@ -217,6 +221,7 @@ impl Notes {
         self.ignored_resets += other.ignored_resets;
         self.stopped += other.stopped;
         self.cuts.merge(&other.cuts);
+        self.first_requests.merge(&other.first_requests);
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
         self.discarded_bytes += other.discarded_bytes;
@@ -283,6 +288,9 @@ impl Notes {
         }
         for (id, facts) in self.cuts.facts() {
             note(id, facts);
+        }
+        if let Some(facts) = self.first_requests.facts() {
+            note("late_first_requests", facts);
         }
         if self.ecn_marked == 0 && self.ecn_echoed > 0 {
             // The packets were marked beyond the vantage, so only the receivers' echo is seen.

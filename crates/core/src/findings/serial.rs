@@ -63,7 +63,8 @@ impl Step<'_> {
 }
 
 impl Wait {
-    fn wait_ns(&self) -> u64 {
+    /// Time from the request to the answer, ns.
+    pub(super) fn wait_ns(&self) -> u64 {
         self.answered_ns.saturating_sub(self.asked_ns)
     }
 }
@@ -160,6 +161,7 @@ mod tests {
             answered_ns: to_ms * MS,
             ended_ns: to_ms * MS,
             client: [1; 16],
+            client_port: 1,
             at_server: true,
             at_client: false,
         };

@@ -1,5 +1,6 @@
 //! Sums of one shard: per endpoint, per cause and culprit, and the worst connections.
 
+mod acts;
 mod affected_clients;
 mod causes;
 mod culprits;
@@ -17,6 +18,7 @@ mod slowest;
 mod tails;
 mod waits;
 
+pub use acts::{Act, Acts};
 pub use affected_clients::AffectedClients;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
@@ -243,6 +245,7 @@ impl Sink for Tally {
             self.at(connection.server()).rows.add(&row, path_ns);
         }
         self.slowest.exchange(connection, exchange);
+        self.notes.first_requests.exchange(connection, exchange);
         self.queues.exchange(connection, exchange);
         self.flows.exchange(connection, exchange);
         if exchange.connects {
@@ -251,6 +254,9 @@ impl Sink for Tally {
         if Legs::is_open(connection) {
             let place = self.row_of(connection.server());
             self.legs.exchange(connection, exchange, place);
+        }
+        if Acts::has_rested(exchange) {
+            self.at(connection.server()).acts.exchange(connection, exchange);
         }
         if self.runs.take(connection, exchange) {
             return;

@@ -6,6 +6,8 @@
 //! one connection and the client of the other, perhaps with another address. Connections that one
 //! client has to several servers are no such pair.
 
+mod at_once;
+
 use crate::findings::nested::Nested;
 use crate::findings::tally::{Key, Tally, Wait, Waits};
 use crate::findings::thresholds::{COST_MIN_NS, UPSTREAM_FITS_MAX, UPSTREAM_MISSED_PART};
@@ -126,7 +128,7 @@ impl Wait {
 /// The servers for which another waits, and the part of its time.
 struct Behind {
     inner: Endpoint,
-    /// Others for which it waits one after the other, in the same exchanges.
+    /// Others for which it waits, in the same exchanges or at the same time.
     others: Vec<Endpoint>,
     share: f64,
 }
@@ -146,7 +148,18 @@ impl Behind {
         let most = links.max_by(|one, other| {
             one.share.total_cmp(&other.share).then(other.inner.cmp(&one.inner))
         });
-        most.or_else(|| Self::find_rows(outer, tally))
+        most.or_else(|| Self::find_rows(outer, tally)).or_else(|| Self::find_at_once(outer, tally))
+    }
+
+    /// Finds the servers for which `outer` waits in several exchanges at a time.
+    fn find_at_once(outer: Endpoint, tally: &Tally) -> Option<Self> {
+        let at_once::Covered { mut parts, outer_ns } = at_once::find(outer, tally)?;
+        let inner_ns: u64 = parts.iter().map(|(_, ns)| ns).sum();
+        parts.sort_by_key(|&(server, ns)| (Reverse(ns), server));
+        let mut servers = parts.into_iter().map(|(server, _)| server);
+        let inner = servers.next()?;
+        let share = inner_ns as f64 / outer_ns.max(1) as f64;
+        Some(Self { inner, others: servers.collect(), share })
     }
 
     /// Finds the servers that `outer` asks one after the other, by its address: their answers take
@@ -329,6 +342,7 @@ mod tests {
             answered_ns: to_ms * MS,
             ended_ns: to_ms * MS,
             client: [client; 16],
+            client_port: 0,
             at_server: !at_client,
             at_client,
         };

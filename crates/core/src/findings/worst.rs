@@ -199,7 +199,7 @@ fn direction(connection: &Connection, sender: Side) -> DirectionReport {
     DirectionReport {
         duplicate_acks: other.duplicate_acks,
         zero_window_advertisements: other.zero_window_advertisements,
-        mss_bytes: u32::try_from(half.smss()).unwrap_or(u32::MAX),
+        mss_bytes: u32::try_from(half.sizes.smss()).unwrap_or(u32::MAX),
         rtt_min_ns: connection.path.known_rtt_ns(sender.peer()),
         ..half.counts()
     }

@@ -203,8 +203,13 @@ fn sender(finding: &Finding) -> Option<Side> {
     let is_dropped = finding.facts.iter().any(|(name, _)| *name == "dropped");
     let of_receiver = finding.cause.is_of_receiver() && !is_dropped;
     let from_culprit = if of_receiver { culprit.map(Side::peer) } else { culprit };
-    let first_data = finding.evidence.iter().find(|evidence| evidence.payload_bytes > 0);
-    from_culprit.or(first_data.map(|evidence| evidence.from))
+    // A RST that a device on the path has made bears the address of one side.
+    let is_end =
+        |evidence: &&Evidence| finding.cause.family() == Family::Ending && evidence.part == "reset";
+    let has_data = |evidence: &&Evidence| evidence.payload_bytes > 0;
+    let of_end = finding.evidence.iter().find(is_end);
+    let shown = of_end.or_else(|| finding.evidence.iter().find(has_data));
+    from_culprit.or(shown.map(|evidence| evidence.from))
 }
 
 /// Describes the confidence in a finding, and how many like it were right in captures whose cause is

@@ -2,6 +2,7 @@
 //! much longer each packet was on its way than the fastest one.
 
 use crate::tcp::thresholds::{TIMESTAMP_DRIFT_PPM, TIMESTAMP_PROOF_NS, TIMESTAMP_TICK_NS};
+use crate::wire::{Segment, SegmentFlags};
 
 /// Binary logarithm of the step in which drift is followed, ns. The step is a power of two because
 /// it is computed for every packet.
@@ -70,6 +71,22 @@ impl SenderClock {
         } else if self.state == State::Runs {
             self.queued_ns = u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX);
         }
+    }
+
+    /// Records the timestamp of the packet `segment`, if it has one.
+    #[inline]
+    pub fn observe_packet(&mut self, segment: &Segment) {
+        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.observe(segment.tsval, segment.time_ns);
+        }
+    }
+
+    /// Returns whether the timestamp of `segment`, which carries new data, shows that it was
+    /// queued. Records the timestamp; to record it twice makes no difference.
+    #[inline]
+    pub fn is_queued(&mut self, segment: &Segment) -> bool {
+        self.observe_packet(segment);
+        self.queued_ns() > 0
     }
 
     /// Time between two timestamps by the sender's clock, ns, to within a tick; `None` if the clock

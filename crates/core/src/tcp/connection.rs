@@ -205,7 +205,7 @@ impl Connection {
         }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
-        let peer_number = self.senders[side.peer() as usize].number();
+        let peer_number = self.senders[side.peer() as usize].packets.last.ip_id;
         if self.senders[side as usize].packet(segment, peer_number) {
             self.faults_mut().duplicates += 1;
             if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
@@ -276,7 +276,7 @@ impl Connection {
     #[inline]
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
-        if self.senders[side as usize].take_late() {
+        if self.senders[side as usize].packets.ids.take_late() {
             self.settle_late(side, segment.ip_id);
         }
         if self.cold(|cold| &cold.queued).is_some() {
@@ -328,10 +328,10 @@ impl Connection {
             if self.may_be_under_way(side) {
                 self.begin_mid_message(side, segment, self.first_ns, shared);
             }
-            self.senders[side as usize].since_mut().probed(side, segment);
+            self.senders[side as usize].since.stored_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            if self.is_unsettled() && self.senders[side as usize].is_keep_alive(segment) {
+            if self.is_unsettled() && self.senders[side as usize].space.is_keep_alive(segment) {
                 self.stop_counting_acks(side);
             }
             self.senders[side as usize].announce(segment);
@@ -344,7 +344,7 @@ impl Connection {
     /// Processes the FIN in `segment`.
     #[inline(never)]
     fn take_fin(&mut self, side: Side, segment: &Segment) {
-        let acks = self.senders[side.peer() as usize].una_seen();
+        let acks = self.senders[side.peer() as usize].space.una_seen();
         let ending = self.ending_mut();
         if ending.fin_ns[side as usize].is_none() {
             ending.fin_acks[side as usize] = acks;
@@ -352,10 +352,10 @@ impl Connection {
         ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
         ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));
         let sender = &mut self.senders[side as usize];
-        let position = sender.position(segment.seq) + u64::from(segment.payload_len);
-        sender.finish(position);
+        let position = sender.space.position(segment.seq) + u64::from(segment.payload_len);
+        sender.space.finish(position);
         // A FIN that the client has acknowledged tells it nothing new.
-        let is_repeated = sender.una_seen() > position;
+        let is_repeated = sender.space.una_seen() > position;
         if side == Side::Server && !is_repeated {
             self.take_server_fin(segment);
         }
@@ -366,12 +366,12 @@ impl Connection {
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
         let sender = &mut self.senders[side as usize];
         let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-        if !sender.is_troubled() || !sender.started() || segment.flags.0 & control != 0 {
+        if !sender.is_troubled() || !sender.space.started() || segment.flags.0 & control != 0 {
             return false;
         }
-        let position = sender.position(segment.seq);
-        let closed = sender.closed() || sender.offered_nothing();
-        position < sender.nxt && position + 1 == sender.una_seen() && closed
+        let position = sender.space.position(segment.seq);
+        let closed = sender.history().window.is_closed_or_zero(&sender.space);
+        position < sender.space.nxt && position + 1 == sender.space.una_seen() && closed
     }
 
     /// Lowers the round trip to `side` to `rtt_ns`, since ACKs reached it sooner than estimated;

@@ -41,7 +41,7 @@ pub use connection::{Connection, IcmpReport};
 pub(crate) use early::EarlyBytes;
 pub use exchange::{Chain, Exchange, Revision};
 pub use path::Path;
-pub(crate) use sender::{Copies, Kind};
+pub(crate) use sender::{Copies, Kind, window_opened_by};
 pub use sender::{Held, Sender};
 
 pub(crate) use reassembly::Reassembly;

@@ -1,38 +1,40 @@
 //! One direction of a connection: the data that its sender sent, what the sender knows, and what it
 //! waits for.
 
+mod ack_clock;
 mod bulk;
 mod copies;
 mod departure;
-mod effect;
+mod habits;
 mod history;
 mod holes;
 mod in_gap;
 mod loss_state;
 mod losses;
-mod marks;
 mod nagle_history;
 mod pacer;
 mod packet_count;
+mod packets;
 mod path_mtu;
 mod pieces;
-mod positions;
 mod repeats;
 mod restart;
 mod rtt;
 mod scale;
 mod since;
 mod sizes;
+mod space;
 mod spacing;
 mod stamp;
 mod steady;
 mod stream;
 mod unread;
+mod volume;
 mod waits;
 mod window;
 mod window_history;
 
-pub use since::SinceDeparture;
+pub use since::{SinceDeparture, StoredSince};
 pub(super) use stamp::{Stamp, too_early};
 pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
@@ -43,21 +45,19 @@ use crate::model::DirectionReport;
 use crate::tcp::acks::PendingAcks;
 use crate::tcp::clock::SenderClock;
 use crate::tcp::sent::SentLog;
-use crate::tcp::sequence::{ORIGIN, Sequence};
-use crate::tcp::thresholds::SKB_MAX_BYTES;
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
-use copies::{LastPacket, late_max_ns};
 pub use departure::Departure;
-use history::History;
+use habits::Habits;
+pub(super) use history::History;
 pub use loss_state::Tail;
-use marks::Marks;
 pub use nagle_history::Held;
-use packet_count::PacketCount;
+use packets::Packets;
+pub use restart::{burst_opened_by, window_opened_by};
 use rtt::RttSamples;
 use sizes::SegmentSizes;
-use std::num::NonZeroU32;
+pub use space::SendSpace;
+use volume::Volume;
 
 /// Classification of a segment with payload by its position in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,55 +83,39 @@ pub enum Kind {
 pub struct Sender {
     /// The side that sends.
     side: Side,
-    marks: Marks,
-    /// Mapping of sequence numbers to stream positions, once it has begun.
-    sequence: Sequence,
-    /// Scale of the windows that the receiver offers; `None` if unknown.
-    pub window_scale: Option<u8>,
-    /// Window field of the last ACK seen at the vantage.
-    acked_window: u16,
+    /// What its earlier segments have shown.
+    pub habits: Habits,
+    /// Positions in its stream.
+    pub space: SendSpace,
     /// Lengths of the sender's segments.
     pub sizes: SegmentSizes,
-    /// Highest position sent (SND.NXT).
-    pub nxt: u64,
-    /// Lower half of the highest position acknowledged as seen at the vantage.
-    una_seen: u32,
-    /// Time at which the ACK of `una_seen` passed, ns.
-    una_seen_ns: u64,
-    /// Lower half of the highest position acknowledged as known to the sender (SND.UNA).
-    una: u32,
-    /// Lower half of the right edge of the offered window as known to the sender.
-    right_edge: u32,
-    pending: PendingAcks,
+    /// Time at which the highest ACK passed the vantage, ns.
+    pub una_seen_ns: u64,
+    /// ACKs that passed the vantage and have not yet taken effect at the sender.
+    pub pending: PendingAcks,
     /// The last data departure.
     pub last: Departure,
-    /// State since the last departure, if it is needed beyond the current segment. ACKs are applied
-    /// when the sender does something, which is mostly a departure.
-    since: Option<Box<SinceDeparture>>,
-    /// Lower half of the end of the last small segment.
-    small_end: Option<NonZeroU32>,
+    /// State since the last departure.
+    pub since: StoredSince,
     /// Round-trip samples between the vantage and the receiver.
-    rtts: RttSamples,
-    /// Counter of packets by their IP identification.
-    packet_count: PacketCount,
-    last_packet: LastPacket,
+    pub rtts: RttSamples,
+    /// The last packet, with data or without.
+    pub packets: Packets,
     /// Comparison of the sender's timestamp clock with the capture's clock.
-    clock: SenderClock,
+    pub clock: SenderClock,
     /// The last segments sent; a timeout clears the log.
     sent: SentLog,
+    /// What was sent.
+    pub volume: Volume,
     /// State of a bulk sender; `None` until enough data was in flight.
     pub bulk: Option<Box<Bulk>>,
     /// Losses and other faults, if there were any.
     history: Option<Box<History>>,
-    /// Number of packets sent.
-    packets: u64,
-    /// Payload sent, each byte counted once.
-    unique_bytes: u64,
-    /// Greatest flight, bytes, up to [`u32::MAX`]. Windows are less than a quarter of that.
-    flight_max: u32,
-    /// Lower half of the position of the sender's FIN.
-    fin: u32,
 }
+
+/// Size of the state that every direction has.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Sender>() <= 280);
 
 impl Sender {
     /// Creates the state of a direction whose data `side` sends.
@@ -141,39 +125,22 @@ impl Sender {
 
     /// Resets all but the packet counts, for a connection that starts again.
     pub fn reset(&mut self) {
-        let Self { side, packets, packet_count, last_packet, .. } = std::mem::take(self);
-        *self = Self { side, packets, packet_count, last_packet, ..Self::default() };
-    }
-
-    /// Returns the stored state since the last departure, which is created on demand.
-    #[cold]
-    #[inline(never)]
-    pub fn since_mut(&mut self) -> &mut SinceDeparture {
-        self.since.get_or_insert_default()
-    }
-
-    /// Time at which the first ACK since the last departure took effect, ns.
-    pub fn first_ack_ns(&self) -> Option<u64> {
-        self.since.as_ref().and_then(|since| since.acks.first_effect_ns)
-    }
-
-    /// Moves the stored state since the last departure, if there is any, into `since`.
-    #[inline]
-    pub fn take_since(&mut self, since: &mut SinceDeparture) {
-        if let Some(kept) = self.since.take() {
-            *since = *kept;
-        }
-    }
-
-    /// Stores the state since the last departure.
-    pub fn keep_since(&mut self, since: SinceDeparture) {
-        self.since = Some(Box::new(since));
+        let Self { side, packets, volume: Volume { packets: count, .. }, .. } =
+            std::mem::take(self);
+        let volume = Volume { packets: count, ..Volume::default() };
+        *self = Self { side, packets, volume, ..Self::default() };
     }
 
     /// Processes a step of the capture's clock.
     pub fn clock_stepped(&mut self) {
         self.clock.stop_using();
         self.rtts.stop();
+    }
+
+    /// Returns whether the sender has only the state that every sender has.
+    #[inline]
+    fn is_calm(&self) -> bool {
+        self.history.is_none() && self.bulk.is_none() && self.since.is_empty()
     }
 
     /// Returns whether a loss or another fault ever occurred.
@@ -198,9 +165,9 @@ impl Sender {
     pub fn counts(&self) -> DirectionReport {
         let (counts, window) = (&self.history().counts, &self.history().window);
         DirectionReport {
-            packets: self.packets,
-            actual_data_bytes: self.unique_bytes + counts.repeated_bytes,
-            unique_bytes: self.unique_bytes,
+            packets: self.volume.packets,
+            actual_data_bytes: self.volume.unique_bytes + counts.repeated_bytes,
+            unique_bytes: self.volume.unique_bytes,
             rexmt_data_packets: counts.rexmt_data_packets,
             rto_count: counts.rto_count,
             fast_retransmissions: counts.fast_retransmissions,
@@ -209,193 +176,9 @@ impl Sender {
             duplicate_acks: counts.duplicate_acks,
             zero_window_advertisements: window.zero_advertisements,
             zero_window_probes: window.probes,
-            flight_size_max_bytes: u64::from(self.flight_max),
+            flight_size_max_bytes: u64::from(self.volume.flight_max),
             ..DirectionReport::default()
         }
-    }
-
-    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or observed.
-    #[inline]
-    pub fn smss(&self) -> u64 {
-        self.sizes.smss()
-    }
-
-    /// The least of the last round-trip samples, ns.
-    pub fn rtt_recent_ns(&self) -> u64 {
-        self.rtts.recent_ns()
-    }
-
-    /// Payload sent, each byte counted once.
-    pub fn sent_bytes(&self) -> u64 {
-        self.unique_bytes
-    }
-
-    /// Counts payload: `unique` bytes were sent for the first time, after which `flight` bytes are
-    /// unacknowledged.
-    #[inline]
-    fn send(&mut self, unique: u64, flight: u64) {
-        self.unique_bytes += unique;
-        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
-    }
-
-    /// Returns whether any packet of this direction was seen.
-    pub fn seen(&self) -> bool {
-        self.packets > 0
-    }
-
-    /// Returns whether the sender has waited for the ACKs of full segments one or two at a time.
-    pub fn waits_per_segment(&self) -> bool {
-        self.marks.has(Marks::WAITS_PER_SEGMENT)
-    }
-
-    /// Records that the sender waits for the ACKs of full segments one or two at a time.
-    pub fn note_waits_per_segment(&mut self) {
-        self.marks.note(Marks::WAITS_PER_SEGMENT, true);
-    }
-
-    /// Time at which the highest ACK passed the vantage, ns.
-    pub fn una_seen_ns(&self) -> u64 {
-        self.una_seen_ns
-    }
-
-    /// Returns the timestamp value of `segment`, an ACK that this sender sent, if later segments of
-    /// the peer echo this or a later value: the ACK has no data, and all data before it was
-    /// acknowledged (RFC 7323 §4.3). Otherwise returns 0.
-    #[inline]
-    pub fn stamp_echoed(&self, segment: &Segment) -> u32 {
-        let is_pure_ack = segment.payload_len == 0 && segment.flags.0 == TcpFlags::ACK;
-        let all_acked = self.sequence.position(segment.seq, self.nxt) == self.una_seen();
-        let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        if is_pure_ack && all_acked && has_timestamp { segment.tsval } else { 0 }
-    }
-
-    /// TTL of the sender's last packet that was no RST; 0 if there was none.
-    pub fn ttl(&self) -> u8 {
-        self.last_packet.ttl
-    }
-
-    /// Timestamp value of the sender's last packet.
-    #[inline]
-    pub fn last_tsval(&self) -> u32 {
-        self.last_packet.tsval
-    }
-
-    /// IP identification of the sender's last packet.
-    #[inline]
-    pub fn number(&self) -> u16 {
-        self.last_packet.ip_id
-    }
-
-    /// Counts a packet of this direction. Returns `true`, without counting it, if it was captured
-    /// before. `peer_number` is the IP identification of the other direction's last packet.
-    #[inline]
-    pub fn packet(&mut self, segment: &Segment, peer_number: u16) -> bool {
-        let syn = segment.flags.has(TcpFlags::SYN) && self.first_number() == Some(segment.seq);
-        let numbers = self.packet_count.distinguishes();
-        if self.packets > 0
-            && (self.last_packet.is(segment, numbers)
-                || syn && self.last_packet.is_same_syn(segment)
-                || numbers && self.last_packet.was_sent_after(segment) && self.has_passed(segment))
-        {
-            self.expect_copies(segment);
-            return true;
-        }
-        if self.history.is_some() && self.is_copy(segment) {
-            return true;
-        }
-        self.packets += 1;
-        if segment.facts.has(SegmentFlags::IPV4) {
-            self.count_packet(segment, peer_number);
-        }
-        self.observe(segment);
-        self.last_packet = self.last_packet.after(segment);
-        false
-    }
-
-    /// Records that `segment` was captured twice, so that other segments may be too.
-    #[cold]
-    #[inline(never)]
-    fn expect_copies(&mut self, segment: &Segment) {
-        self.history_mut().copies.get_or_insert_with(|| Copies::after(segment));
-    }
-
-    /// Returns whether all data of `segment`, which was sent before the last packet, was captured so
-    /// short a time ago that this is a copy. The original of a retransmission that overtook it is
-    /// none.
-    #[cold]
-    #[inline(never)]
-    fn has_passed(&self, segment: &Segment) -> bool {
-        if !self.started() {
-            return false;
-        }
-        let start = self.position_of(segment.seq);
-        let end = start + u64::from(segment.payload_len);
-        let repair = self.history().losses.repair;
-        let is_original =
-            repair.is_some_and(|(_, ip_id)| (segment.ip_id.wrapping_sub(ip_id) as i16) < 0);
-        let is_known = start >= ORIGIN
-            && end <= self.nxt
-            && self.history().holes.overlapped(start, end).is_none()
-            && !is_original;
-        let passed_ns = self.original(start).map_or(self.una_seen_ns, |it| it.time_ns);
-        let is_routed = segment.ttl != self.last_packet.ttl;
-        let late_ns = segment.time_ns.saturating_sub(passed_ns);
-        is_known && late_ns < late_max_ns(segment, true, is_routed)
-    }
-
-    /// Returns whether `segment` was captured before, on a connection where this has happened.
-    #[inline(never)]
-    fn is_copy(&mut self, segment: &Segment) -> bool {
-        let known = self.history.as_deref_mut().and_then(|history| history.copies.as_mut());
-        known.is_some_and(|copies| copies.is_copy(segment, self.packet_count.distinguishes()))
-    }
-
-    /// Records that the sender's message ended with the last departure.
-    pub fn end_message(&mut self) {
-        let unpushed = self.last.len > 0 && !self.last.pushed;
-        self.marks.note(Marks::UNPUSHED_END, unpushed);
-    }
-
-    /// Returns whether the sender had nothing more buffered after its last departure, as far as PSH
-    /// shows. If the sender sets PSH not only at the end of the buffered data, a segment below the
-    /// SMSS is needed as well.
-    pub fn drained(&self) -> bool {
-        self.last.pushed && (self.last.small || !self.marks.has(Marks::PUSHES_EARLY))
-    }
-
-    /// Returns whether the absence of PSH means something: the sender is not known to end messages
-    /// without PSH.
-    pub fn marks_ends(&self) -> bool {
-        !self.marks.has(Marks::UNPUSHED_END)
-    }
-
-    /// Returns whether the sender had more in its buffer after its last departure, which did not
-    /// end a write.
-    pub fn has_unsent(&self) -> bool {
-        self.last.len > 0 && !self.drained() && self.marks_ends()
-    }
-
-    /// Delay of the last departure's ACK beyond the base round trip, ns; 0 if that ACK has not
-    /// come.
-    pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {
-        if self.una_seen() < self.nxt {
-            return 0;
-        }
-        self.una_seen_ns.saturating_sub(self.last.time_ns + rtt_receiver_ns)
-    }
-
-    /// Queueing delay of this sender's last packet before the vantage, by its timestamps, ns.
-    pub fn queued_ns(&self) -> u64 {
-        self.clock.queued_ns()
-    }
-
-    /// Returns whether the flight reached a ceiling and never went far above it. A flight that
-    /// still grows by half was limited by a congestion window, or by a buffer that the kernel
-    /// enlarges.
-    pub fn stood_at_ceiling(&self) -> bool {
-        let ceiling = self.bulk.as_ref().map_or(0, |bulk| bulk.ceiling);
-        let beyond = ceiling.min(SKB_MAX_BYTES.max(ceiling / 2));
-        ceiling > 0 && u64::from(self.flight_max) < ceiling + beyond
     }
 
     /// Releases memory that is not in use.
@@ -407,59 +190,9 @@ impl Sender {
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()
-            + self.since.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
+            + self.since.heap_bytes()
             + self.history.as_ref().map_or(0, |it| size_of::<History>() + it.heap_bytes())
             + self.sent.heap_bytes()
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tcp::thresholds::WINDOW_MAX_BYTES;
-
-    #[test]
-    fn the_position_of_a_fin_is_no_hole() {
-        let mut sender = Sender::default();
-        let start = sender.position(100);
-        sender.finish(start);
-        sender.announce(&Segment { seq: 101, ..Segment::default() });
-        assert!(sender.nxt == start + 1 && !sender.is_troubled());
-        sender.announce(&Segment { seq: 103, ..Segment::default() });
-        assert!(sender.nxt == start + 3 && sender.is_troubled());
-    }
-
-    /// Data is sent for hours in one direction, and no ACK is captured.
-    #[test]
-    fn positions_stay_correct_beyond_32_bits() {
-        const LEN: u32 = 1 << 20;
-        let mut sender = Sender::default();
-        let flags = TcpFlags(TcpFlags::ACK);
-        for number in 0..10_000_u32 {
-            let seq = number.wrapping_mul(LEN);
-            let time_ns = 1_000_000 * u64::from(number + 1);
-            let segment = Segment { seq, payload_len: LEN, time_ns, flags, ..Segment::default() };
-            let start = sender.position(seq);
-            assert_eq!(start, ORIGIN + u64::from(number) * u64::from(LEN));
-            sender.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
-            assert!(sender.una() <= start && sender.flight() <= WINDOW_MAX_BYTES);
-        }
-        let ack = 10_000_u32.wrapping_mul(LEN);
-        let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
-        sender.acked(&segment, Near::Neither, 0);
-        assert_eq!(sender.una_seen(), sender.nxt);
-    }
-
-    #[test]
-    fn a_position_beyond_the_greatest_window_belongs_to_another_stream() {
-        let announced = |ahead: u32| {
-            let mut sender = Sender::default();
-            let start = sender.position(100);
-            sender.announce(&Segment { seq: 100 + ahead, ..Segment::default() });
-            sender.nxt - start
-        };
-        let [within, beyond] = [3 << 28, 3 << 29];
-        assert_eq!([within, beyond].map(announced), [within.into(), 0]);
     }
 }

@@ -109,5 +109,6 @@ fn a_proxy_that_works_before_it_looks_a_name_up_has_time_of_its_own() {
     causes.sort_unstable();
     let [(own, own_ms), (slow, _)] = causes[..] else { panic!("{:#?}", report.findings) };
     assert_eq!([own, slow], [Cause::DnsSlow, Cause::ServerThink], "{own_ms}");
-    assert!(report.ledger.of(Owner::Server) >= 1_800 * MS, "{:?}", report.ledger);
+    let server_ms = report.ledger.of(Owner::Server) / MS;
+    assert!((900..950).contains(&server_ms), "the look-ups count once: {:?}", report.ledger);
 }

@@ -501,3 +501,20 @@ fn a_query_younger_than_the_slowest_answer_may_still_be_answered() {
     assert!(slowest(Some(12_000_000_000)));
     assert!(!slowest(Some(3_000_000_000)) && !slowest(None));
 }
+
+#[test]
+fn an_answer_from_another_address_that_the_client_s_host_refuses_is_none() {
+    let lookup = |last: &str| {
+        lookup(&format!(
+            "0.000 q 4000 10.0.0.53 1 A db.example.com
+             0.001 r 4000 10.0.0.1 1 A db.example.com 10.1.1.1
+             {last}"
+        ))
+    };
+    let taken = lookup("");
+    assert_eq!((taken.outcome, taken.addresses.len()), (Outcome::Answered, 1));
+    let refused = lookup("0.001 closed 4000 10.0.0.1");
+    assert_eq!((refused.outcome, refused.addresses.len()), (Outcome::Timeout, 0));
+    let by = refused.queries[0].refused.map(|(address, _)| address);
+    assert_eq!(by, Some(endpoint("10.0.0.1", 0).address));
+}

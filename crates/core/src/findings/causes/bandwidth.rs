@@ -33,7 +33,7 @@ fn other_ns(endpoint: &EndpointTally) -> u64 {
 /// Measures how much was transferred.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let began = scene.exchange.began_at[scene.gap().sender as usize];
-    shown.measure("bytes", scene.sender().nxt.saturating_sub(began));
+    shown.measure("bytes", scene.sender().space.nxt.saturating_sub(began));
 }
 
 /// Adds the request and the last frame of its answer to the evidence.
@@ -42,14 +42,20 @@ fn show(sample: &Sample, proof: &mut Proof) {
     proof.add_frame("last", sample.last);
 }
 
-/// Returns the median rate of the busier direction. A single transfer whose bytes take more than twice
-/// the time that they would take at that rate, as beside another transfer, has the rate of its bytes:
-/// an interface that hands over packets in bursts, or a scheduler, makes single rounds look faster.
+/// Returns the median rate of the busier direction. If its bytes take more than twice the time that they
+/// would take at that rate, an interface that hands over packets in bursts, or a scheduler, makes single
+/// rounds look faster, or requests that wait on one connection count the same time. Then a single
+/// transfer, as beside another one, has the rate of its bytes, and that of several is unknown.
 fn facts(_: &mut Finding, _: Endpoint, endpoint: &EndpointTally, _: &Tally) -> Facts {
     let busier = endpoint.senders.iter().max_by_key(|sender| sender.rates.count());
     let rate = busier.map_or(0, |sender| {
         let (median, mean) = (sender.rates.quantile_ns(0.5), mean(sender, endpoint));
-        if sender.rates.count() == 1 && median > 2 * mean { mean } else { median }
+        let is_single = sender.rates.count() == 1 && endpoint.all.exchanges == 1;
+        match () {
+            () if is_single && median > 2 * mean => mean,
+            () if median <= 2 * mean => median,
+            () => 0,
+        }
     });
     let known = (rate > 0).then(|| Fact::BitsPerSecond(rate.saturating_mul(8)));
     known.map(|rate| ("bottleneck_bps", rate)).into_iter().collect()

@@ -4,6 +4,7 @@ use super::lookup::{LookupRules, LookupScene, type_name, unanswered_queries};
 use crate::dns::{Lookup, Outcome, Query};
 use crate::findings::proof::Proof;
 use crate::model::{Cause, Fact, Role};
+use crate::wire::Endpoint;
 use crate::wire::dns_message::qtype;
 
 /// How the cause is recognised in a look-up. If the server answers other queries of the same type,
@@ -43,7 +44,11 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     if [qtype::A, qtype::AAAA].iter().all(|it| lookup.qtypes.contains(it)) {
         proof.add_fact("both_types", Fact::Text("A and AAAA".into()));
     }
-    if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0 {
+    if let Some((address, _)) = query.refused {
+        let other = Endpoint { address, port: 0 };
+        proof.add_fact("other_source", Fact::Text(other.ip().to_string()));
+    } else if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0
+    {
         if known.is_reached {
             proof.add_fact("reached", Fact::Text(query.server.ip().to_string()));
         } else if known.other_types == 0 {
@@ -57,7 +62,7 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         // How soon a server would answer that never did is not known.
         proof.add_fact("unmeasured", Fact::Text(query.server.ip().to_string()));
     }
-    let silent = query.answered_ns.is_none();
+    let silent = query.answered_ns.is_none() && query.refused.is_none();
     let whole = lookup.queries.iter().all(|query| !query.is_cut_short());
     let never = silent && whole && !lookup.queries.iter().any(|query| is_late(lookup, query));
     proof.rule_out(Cause::DnsSlow, "never", never);

@@ -23,7 +23,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         (scene.sender(), scene.sender().history().counts.reported_spurious() > 0);
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told = scene.connection.setup.has_sack() && !unneeded;
-    let segments = half.segments_sent();
+    let segments = half.history().counts.segments_sent(half.volume.unique_bytes, half.sizes.smss());
     if segments > 0 {
         let share = half.counts().rexmt_data_packets as f64 / segments as f64;
         proof.add_fact("loss_share", Fact::Share(share));

@@ -148,6 +148,7 @@ rows! {
         prove: accept_queue_overflow::prove,
         add_up: set_up::add_up,
         count: set_up::count,
+        facts: accept_queue_overflow::facts,
         ruled_out: accept_queue_overflow::ruled_out,
         covers: Some(Owner::Connect),
     }

@@ -12,7 +12,8 @@ use crate::model::{Cause, Fact};
 /// sizes between which the limit lies.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
+    let sender = scene.sender();
+    let (passed_bytes, lost_bytes) = sender.history().mtu.size_bracket(&sender.sizes);
     let less = gap.repair.original.is_none_or(|it| gap.next_len < u64::from(it.payload_bytes));
     let shorter = gap.next_len <= passed_bytes && less;
     match gap.repair.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {

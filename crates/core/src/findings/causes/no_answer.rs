@@ -48,7 +48,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.rule_out(Cause::ServerThink, "no_response", !exchange.response_seen);
     let client = &connection.senders[Side::Client as usize];
-    let acknowledged = client.una_seen() > exchange.began_at[Side::Client as usize];
+    let acknowledged = client.space.una_seen() > exchange.began_at[Side::Client as usize];
     proof.rule_out(Cause::RetransmissionTimeout, "acknowledged", acknowledged);
 }
 

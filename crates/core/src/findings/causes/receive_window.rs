@@ -25,7 +25,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if gap.window.bytes != Some(0) {
         scene.limited_to(gap.window.bytes.unwrap_or(gap.flight.before), proof);
     }
-    let scale = match scene.sender().window_scale {
+    let scale = match scene.sender().space.window_scale() {
         Some(0) => Some("not in use, so it cannot exceed 64 KiB".into()),
         Some(scale) => Some(format!("in use (factor {})", 1u32 << scale.min(14))),
         None => None,
@@ -35,7 +35,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     // A window twice as wide could not be advertised in 16 bits (RFC 7323 §1.1).
     let is_widest = gap.window.bytes.is_some_and(|bytes| 2 * bytes > u64::from(u16::MAX));
-    if scene.sender().window_scale == Some(0) && is_widest {
+    if scene.sender().space.window_scale() == Some(0) && is_widest {
         proof.add_fact("unscaled", Fact::Text("the window cannot be wider".into()));
         let setup = &scene.connection.setup;
         // A client that offers a factor of 1 has no wider window either.

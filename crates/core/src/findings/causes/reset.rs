@@ -113,7 +113,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.add_fact("when", Fact::Text(when.into()));
     if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.ending().reset {
         let peer = &connection.senders[from.peer() as usize];
-        let unread_bytes = peer.nxt.saturating_sub(peer.una_seen());
+        let unread_bytes = peer.space.nxt.saturating_sub(peer.space.una_seen());
         if unread_bytes > 0 {
             proof.add_fact("unread_bytes", Fact::Bytes(unread_bytes));
         }
@@ -145,7 +145,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     add_reset_ttls(scene, proof);
     proof.rule_out(Cause::Refused, "established", connection.setup.established_ns().is_some());
-    let open = connection.senders.iter().all(|sender| !sender.closed());
+    let open = connection.senders.iter().all(|sender| !sender.history().window.is_closed());
     let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
     proof.rule_out(Cause::ZeroWindow, "window_open", open && !held);
 }

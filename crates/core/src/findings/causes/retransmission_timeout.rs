@@ -35,7 +35,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.add_fact("initial_timer", Fact::Text("the initial one".into()));
         }
     }
-    if scene.sender().una_seen_ns() < gap.start_ns && !scene.exchange.response_seen {
+    if scene.sender().una_seen_ns < gap.start_ns && !scene.exchange.response_seen {
         proof.add_fact("unrepaired", Fact::Text("nothing was acknowledged any more".into()));
     }
     if may_be_probe(gap) {
@@ -49,7 +49,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     );
     // Whether the other side sent ACKs can be seen only if its packets were captured.
     let is_repaired = gap.next.from == gap.sender;
-    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].seen();
+    let acks_seen = scene.connection.senders[gap.sender.peer() as usize].volume.has_packets();
     // Without SACK a receiver cannot report that a segment arrived twice (RFC 2883).
     let told =
         scene.connection.setup.has_sack() && sender.history().counts.reported_spurious() == 0;

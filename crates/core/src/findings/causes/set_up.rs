@@ -17,6 +17,10 @@ pub(in crate::findings) const OLDER_CONNECTIONS: &str = "others";
 /// Name of the number of attempts whose first SYN was answered: the listener had room for them.
 pub(in crate::findings) const TAKEN_AT_ONCE: &str = "taken_at_once";
 
+/// Name of the number of attempts whose ACK was ignored, as far as a capture elsewhere than at the server
+/// shows.
+pub(super) const AWAY: &str = "seen_away";
+
 /// Name of the number of attempts whose SYN-ACKs left the server and did not arrive.
 pub(in crate::findings) const UNHEARD_ANSWERS: &str = "unheard_answers";
 
@@ -87,7 +91,7 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(OLDER_CONNECTIONS, u64::from(setup.other_connection_segments() > 0));
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
-    let ttl = scene.connection.senders[Side::Server as usize].ttl();
+    let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
     let is_ignored = setup.is_answer_ignored(ttl);
     shown.add(IGNORED_ANSWERS, u64::from(is_ignored));
     shown.add(TAKEN_AT_ONCE, u64::from(setup.is_first_syn_answered()));
@@ -96,5 +100,5 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
         shown.add(if is_here { UNHEARD_ANSWERS } else { UNHEARD_BEHIND }, 1);
     }
     let is_away = setup.ignored_ack(path) && !path.ends_here(Side::Server);
-    shown.add("seen_away", u64::from(is_away));
+    shown.add(AWAY, u64::from(is_away));
 }

@@ -27,7 +27,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     };
     // What an ICMP error reports, and what met an older connection or a client that ignores it, was
     // not lost.
-    let ttl = scene.connection.senders[Side::Server as usize].ttl();
+    let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
     let is_reported = scene.connection.icmp_report().is_some_and(|report| report.about_syn);
     let is_ignored = setup.is_answer_ignored(ttl) || setup.other_connection_segments() > 0;
     let late_ns = setup.late_answer_ns();

@@ -54,5 +54,6 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add("answered", scene.gap().window.probes.answered.into());
     let reset = matches!(scene.exchange.outcome, Outcome::Reset { .. });
     let unanswered = scene.gap().window.probes.sent > scene.gap().window.probes.answered;
-    shown.add("died", u64::from(reset && unanswered && scene.sender().closed()));
+    shown
+        .add("died", u64::from(reset && unanswered && scene.sender().history().window.is_closed()));
 }

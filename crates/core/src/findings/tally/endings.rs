@@ -8,7 +8,7 @@ use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Outcome, Owner, Sighting};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
-use crate::tcp::{Chain, Connection, Exchange, Sender};
+use crate::tcp::{Chain, Connection, Exchange};
 
 /// Returns whether the connection was idle before the request that the server answered with a RST:
 /// before the request, or before the server closed.
@@ -47,7 +47,7 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
 pub(in crate::findings) fn was_taken(connection: &Connection, exchange: &Exchange) -> bool {
     let asked_at = exchange.began_at[Side::Client as usize];
     !connection.was_reset_on_path()
-        && connection.senders[Side::Client as usize].una_seen() > asked_at
+        && connection.senders[Side::Client as usize].space.una_seen() > asked_at
 }
 
 /// Returns whether the server, which sent no data in the capture, closed before the request reached
@@ -55,7 +55,7 @@ pub(in crate::findings) fn was_taken(connection: &Connection, exchange: &Exchang
 fn closed_before_request(connection: &Connection, exchange: &Exchange) -> bool {
     let [client, server] = &connection.senders;
     server.counts().actual_data_bytes == 0
-        && client.una_seen() <= exchange.began_at[Side::Client as usize]
+        && client.space.una_seen() <= exchange.began_at[Side::Client as usize]
 }
 
 /// Time since which no data had been sent before the request, ns.
@@ -128,7 +128,7 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let half = &connection.senders[sender as usize];
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
     let flows = half.last.time_ns + connection.path.base_rtt_ns() + STREAM_PAUSE_MIN_NS >= reset_ns;
-    let sent_bytes = half.nxt.saturating_sub(exchange.began_at[sender as usize]);
+    let sent_bytes = half.space.nxt.saturating_sub(exchange.began_at[sender as usize]);
     connection.protocol() == Protocol::Turns
         && !connection.was_reset_on_path()
         && sent_bytes > INITIAL_WINDOW_BYTES
@@ -146,7 +146,7 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && !connection.was_reset_on_path()
         && !connection.delimits_messages()
         && !connection.owes(Side::Server)
-        && !senders.iter().any(Sender::in_recovery)
+        && !senders.iter().any(|it| it.history().losses.is_repairing(it.space.una()))
         && reset_ns < spoken_ns + APPLICATION_TIMEOUT_MIN_NS
 }
 
@@ -172,11 +172,11 @@ fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
         .map_or(0, |[last, end]| end.time_ns.saturating_sub(last.time_ns));
     exchange.request_seen
         && exchange.response_seen
-        && (connection.owes(Side::Server) || server.unseen_bytes() > 0)
+        && (connection.owes(Side::Server) || server.history().holes.bytes() > 0)
         && !connection.was_reset_on_path()
-        && client.una_seen() >= client.nxt
-        && server.una_seen() >= server.in_order()
-        && !server.closed()
+        && client.space.una_seen() >= client.space.nxt
+        && server.space.una_seen() >= server.in_order()
+        && !server.history().window.is_closed()
         && silent_ns >= APPLICATION_TIMEOUT_MIN_NS
 }
 
@@ -184,7 +184,7 @@ fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
 /// capture shows.
 pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchange) -> bool {
     let server = &connection.senders[Side::Server as usize];
-    gave_up(connection, exchange) && server.unseen_bytes() == 0 && has_no_hole(connection)
+    gave_up(connection, exchange) && server.history().holes.bytes() == 0 && has_no_hole(connection)
 }
 
 /// Returns whether the client gave up on data of a response that was lost before the vantage: the
@@ -192,7 +192,7 @@ pub(in crate::findings) fn is_stalled(connection: &Connection, exchange: &Exchan
 fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
     let server = &connection.senders[Side::Server as usize];
     let lost = exchange.causes() & 1 << Cause::RetransmissionTimeout as u64 != 0;
-    gave_up(connection, exchange) && server.unseen_bytes() > 0 && lost
+    gave_up(connection, exchange) && server.history().holes.bytes() > 0 && lost
 }
 
 /// Time for which the server of an exchange was silent before a RST or a FIN ended the connection,
@@ -231,7 +231,7 @@ impl End<'_> {
         let (connection, exchange) = (self.connection, self.exchange);
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
-        let server_una = connection.senders[Side::Server as usize].una_seen();
+        let server_una = connection.senders[Side::Server as usize].space.una_seen();
         let came = server_una > exchange.began_at[Side::Server as usize];
         let request_arrived = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
         request_arrived && is_cut_short(connection, exchange)

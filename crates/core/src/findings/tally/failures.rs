@@ -56,7 +56,7 @@ fn is_hello_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
 
 /// Returns whether the server has sent data since the exchange began.
 fn has_answered(connection: &Connection, exchange: &Exchange) -> bool {
-    connection.senders[Side::Server as usize].nxt > exchange.began_at[Side::Server as usize]
+    connection.senders[Side::Server as usize].space.nxt > exchange.began_at[Side::Server as usize]
 }
 
 /// Returns whether the client's FIN passed before the server's, which may only answer it.
@@ -182,7 +182,8 @@ impl Tally {
         let Some(cause) = unheard::provisional(connection, exchange) else {
             return;
         };
-        let Some(tail) = connection.senders[Side::Client as usize].unacknowledged_tail() else {
+        let client = &connection.senders[Side::Client as usize];
+        let Some(tail) = client.history().losses.tail_from(client.space.una_seen()) else {
             return;
         };
         let Gap { start_ns, end_ns, last, next, next_len, repair, .. } =

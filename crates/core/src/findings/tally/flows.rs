@@ -4,7 +4,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::Cause;
-use crate::tcp::{Chain, Connection, Exchange, ORIGIN};
+use crate::tcp::{Chain, Connection, Exchange, ORIGIN, window_opened_by};
 use crate::wire::Endpoint;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -43,7 +43,7 @@ impl Flow {
     fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
         let half = &connection.senders[sender as usize];
         let bulk = half.bulk.as_ref()?;
-        let bytes = exchange.sent_bytes(sender, half.nxt);
+        let bytes = exchange.sent_bytes(sender, half.space.nxt);
         let (position, begun_ns) = exchange.began(sender);
         if bytes <= INITIAL_WINDOW_BYTES || begun_ns == 0 {
             return None;
@@ -64,7 +64,7 @@ impl Flow {
             windowed_ns: lost_ns(Cause::CongestionWindow),
             repaired_ns: lost_ns(Cause::FastRecovery),
             opening_ns: rate.filter(|_| !connection.mid_stream).map_or(0, |rate| {
-                let window = half.window_opened_by(position.saturating_sub(ORIGIN));
+                let window = window_opened_by(half.sizes.smss(), position.saturating_sub(ORIGIN));
                 opening_ns(window, rate, connection.path.base_rtt_ns())
             }),
             path_bps: rate.map(|rate| rate.saturating_mul(8)),

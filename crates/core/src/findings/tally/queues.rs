@@ -90,7 +90,7 @@ impl Queues {
     #[cold]
     fn slow(&mut self, connection: &Connection, exchange: &Exchange) {
         let small = |side: Side| {
-            let sent = connection.senders[side as usize].nxt;
+            let sent = connection.senders[side as usize].space.nxt;
             sent.saturating_sub(exchange.began_at[side as usize]) <= INITIAL_WINDOW_BYTES
         };
         let rtt_base_ns = connection.path.base_rtt_ns();

@@ -24,6 +24,8 @@ pub struct Wait {
     pub ended_ns: u64,
     /// The client's address.
     pub client: [u8; 16],
+    /// The client's port; 0 if unknown.
+    pub client_port: u16,
     /// The capture is known to be at the server.
     pub at_server: bool,
     /// The capture is known to be at the client.
@@ -97,6 +99,7 @@ impl Waits {
             answered_ns,
             ended_ns,
             client: client.address,
+            client_port: client.port,
             at_server: matches!(vantage, Vantage::Server | Vantage::Local),
             at_client: is_at_client(path),
         });
@@ -118,6 +121,7 @@ impl Waits {
                 answered_ns: first.answered_ns,
                 ended_ns: first.end_ns(),
                 client: first.client,
+                client_port: 0,
                 at_server: matches!(first.vantage, Vantage::Server | Vantage::Local),
                 at_client: first.was_seen_at_client(),
             });

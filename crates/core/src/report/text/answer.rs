@@ -176,7 +176,7 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
         format!("No fault{that} in {exchanges}: {latency}{}.", without_answer(totals))
     };
     let paint = if failed.is_empty() { Paint::Good } else { Paint::Bold };
-    let text = format!("{}{text}{failed}", scans(report));
+    let text = format!("{}{text}{failed}{}", scans(report), late_first_requests(report));
     let Some((finding, phrases)) = cost else { return Part::plain(paint, text) };
     let named = report.only.is_empty() && ruled_out(finding).is_some();
     let text = if named { text } else { format!("{text} {}.", phrases.headline) };
@@ -244,6 +244,23 @@ fn cut(report: &Report) -> Option<String> {
     };
     let text: String = report.observations.iter().filter_map(says).collect();
     (!text.is_empty()).then_some(text)
+}
+
+/// Says that clients sent nothing after they had connected, if that took longer than all exchanges.
+fn late_first_requests(report: &Report) -> String {
+    let noted = report.observations.iter().find(|it| it.id == "late_first_requests");
+    let fact = |name: &str| noted?.facts.iter().find(|(of, _)| *of == name).map(|it| &it.1);
+    let Some(&Fact::Ns(total_ns)) = fact("total_ns") else { return String::new() };
+    let Some(longest) = fact("longest_ns").map(template::show) else { return String::new() };
+    if total_ns <= report.totals.wall_ns || !report.only.is_empty() {
+        return String::new();
+    }
+    match fact("connections") {
+        Some(Fact::Count(2..)) => {
+            format!(" Before that, clients sent nothing on open connections, for up to {longest}.")
+        }
+        _ => format!(" Before that, the client sent nothing for {longest} on its open connection."),
+    }
 }
 
 /// Describes the scans in a capture, which come before the rest of the answer.

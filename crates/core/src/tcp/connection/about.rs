@@ -142,7 +142,7 @@ impl Connection {
 
     /// Sequence number of the SYN, if it was captured.
     pub fn syn_sequence(&self) -> Option<u32> {
-        self.senders[Side::Client as usize].first_number()
+        self.senders[Side::Client as usize].space.first_number()
     }
 
     /// Returns whether an exchange has begun whose response may be incomplete.
@@ -172,7 +172,8 @@ impl Connection {
     /// Returns whether both sides closed and both FINs are acknowledged, so that later segments
     /// have no effect.
     pub fn left_cleanly(&self) -> bool {
-        let both = |sender: &Sender| sender.fin().is_some_and(|fin| sender.una_seen() > fin);
+        let both =
+            |sender: &Sender| sender.space.fin().is_some_and(|fin| sender.space.una_seen() > fin);
         self.ending().reset.is_none() && self.senders.iter().all(both)
     }
 
@@ -185,7 +186,7 @@ impl Connection {
     /// Ranges of the sequence numbers of both sides, that of `key.high` second.
     pub fn numbers(&self) -> [Numbers; 2] {
         let sides = if self.client_is_high { [1, 0] } else { [0, 1] };
-        sides.map(|side| self.senders[side].numbers(!self.mid_stream))
+        sides.map(|side| self.senders[side].space.numbers(!self.mid_stream))
     }
 
     /// Returns whether this connection ended before `segment`, which belongs to another one with
@@ -209,7 +210,7 @@ impl Connection {
     /// Returns the side that ended the connection, by its FIN or RST, and the time without data before
     /// that, ns; `None` if the capture lacks data.
     pub fn ended_first(&self) -> Option<(Side, u64)> {
-        let is_read = self.senders.iter().all(|sender| sender.unseen_bytes() == 0);
+        let is_read = self.senders.iter().all(|sender| sender.history().holes.bytes() == 0);
         let Ending { fin, reset, .. } = self.ended().filter(|_| is_read)?;
         let ends = fin.iter().chain([reset]).flatten();
         let first = ends.min_by_key(|it| (it.time_ns, it.from as usize))?;
@@ -230,7 +231,8 @@ impl Connection {
     /// was seen last, ns; `None` if it owes nothing, or if not all that it sent was acknowledged.
     pub fn silent_amid_request_ns(&self) -> Option<u64> {
         let client = &self.senders[Side::Client as usize];
-        let is_received = client.una_seen() >= client.nxt && client.unseen_bytes() == 0;
+        let is_received =
+            client.space.una_seen() >= client.space.nxt && client.history().holes.bytes() == 0;
         let ends = self.ended().map(|it| it.fin.iter().chain([&it.reset]).flatten());
         let ended_ns = ends.and_then(|ends| ends.map(|it| it.time_ns).min());
         let until_ns = ended_ns.unwrap_or(self.last.time_ns);

@@ -27,8 +27,8 @@ impl Connection {
     #[inline]
     pub(super) fn is_refused(&mut self, side: Side, segment: &Segment) -> bool {
         let has_ack = segment.flags.has(TcpFlags::ACK);
-        let ahead = self.senders[side as usize].is_ahead(segment.seq)
-            || has_ack && self.senders[side.peer() as usize].is_ahead(segment.ack);
+        let ahead = self.senders[side as usize].space.is_ahead(segment.seq)
+            || has_ack && self.senders[side.peer() as usize].space.is_ahead(segment.ack);
         ahead && !segment.flags.has(TcpFlags::SYN) && self.refuse(side, segment)
     }
 
@@ -36,10 +36,13 @@ impl Connection {
     #[inline(never)]
     fn refuse(&mut self, side: Side, segment: &Segment) -> bool {
         let [own, peer] = [side, side.peer()].map(|side| &self.senders[side as usize]);
-        let (start, acked) = (own.position_of(segment.seq), peer.position_of(segment.ack));
+        let (start, acked) =
+            (own.space.position_of(segment.seq), peer.space.position_of(segment.ack));
         let is_beyond = |sender: &Sender, position: u64| {
-            let widest = sender.nxt.max(sender.una_seen()) + WINDOW_MAX_BYTES;
-            sender.started() && position > sender.edge_seen().unwrap_or(widest).min(widest)
+            let widest = sender.space.nxt.max(sender.space.una_seen()) + WINDOW_MAX_BYTES;
+            let has_acked = sender.una_seen_ns > 0;
+            let edge = sender.space.edge_seen(sender.sizes.smss()).filter(|_| has_acked);
+            sender.space.started() && position > edge.unwrap_or(widest).min(widest)
         };
         let beyond = is_beyond(own, start);
         let has_ack = segment.flags.has(TcpFlags::ACK);

@@ -15,31 +15,31 @@ impl Connection {
     /// Processes the ACK in `segment` for data of the peer of `side`.
     pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
-        if !self.senders[peer].started() {
+        if !self.senders[peer].space.started() {
             if !self.mid_stream || !segment.closes_window() {
                 return;
             }
             // A sender that faces a closed window sends nothing that would show its sequence
             // number.
-            self.senders[peer].position(segment.ack);
+            self.senders[peer].space.position(segment.ack);
         }
-        if self.is_unsettled() && self.senders[peer].acked_again(segment) {
+        if self.is_unsettled() && self.senders[peer].space.acked_again(segment) {
             self.settle_by_second_ack(side, segment.time_ns);
         }
         let dsacks = self.senders[peer].history().counts.dsacks;
-        let (una, last_ns) = (self.senders[peer].una_seen(), self.senders[peer].last.time_ns);
-        let una_ns = self.senders[peer].una_seen_ns();
+        let (una, last_ns) = (self.senders[peer].space.una_seen(), self.senders[peer].last.time_ns);
+        let una_ns = self.senders[peer].una_seen_ns;
         let near = if self.senders[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
         let sample = self.take_ack(side, segment, near);
-        let una_now = self.senders[peer].una_seen();
+        let una_now = self.senders[peer].space.una_seen();
         if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
             self.sample_path(side, segment, rtt_ns, una_now.saturating_sub(una));
         }
         if !self.pure_acks && !is_pure_ack(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
             let covered = una_now - una;
-            let is_overdue =
-                waited_ns > ACK_WITHIN_NS || covered > FEW_SEGMENTS * self.senders[peer].smss();
+            let is_overdue = waited_ns > ACK_WITHIN_NS
+                || covered > FEW_SEGMENTS * self.senders[peer].sizes.smss();
             if last_ns > 0 && covered > 0 && is_overdue {
                 self.faults_mut().missing_acks += 1;
             }
@@ -75,8 +75,10 @@ impl Connection {
         let sent = &self.senders[side.peer() as usize];
         // All data in flight was sent together with the timed data.
         let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / ALIKE_PART;
-        let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
-        let at_once = covered + under_way >= 2 * sent.smss() && !sent.history().losses.occurred;
+        let under_way =
+            if together { sent.space.nxt.saturating_sub(sent.space.una_seen()) } else { 0 };
+        let at_once =
+            covered + under_way >= 2 * sent.sizes.smss() && !sent.history().losses.occurred;
         self.path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
     }
 
@@ -90,7 +92,7 @@ impl Connection {
     /// §9.6).
     fn still_uploads(&self, segment: &Segment) -> bool {
         let client = &self.senders[Side::Client as usize];
-        let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
+        let sends = segment.payload_len > 0 || client.space.una_seen() < client.space.nxt;
         sends && self.owes_request()
     }
 
@@ -109,7 +111,8 @@ impl Connection {
     /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
     /// `side` have not.
     fn is_directly_connected(&self, side: Side) -> bool {
-        let [here, there] = [side, side.peer()].map(|end| self.senders[end as usize].ttl());
+        let [here, there] =
+            [side, side.peer()].map(|end| self.senders[end as usize].packets.last.ttl);
         is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
     }
 
@@ -137,7 +140,7 @@ impl Connection {
         let server = &self.senders[Side::Server as usize];
         let overtaken_ns = server.history().holes.filled_late_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
-        let timed = !covers_unseen && server.shows_arrival(is_pure_ack(segment));
+        let timed = !covers_unseen && server.habits.shows_arrival(is_pure_ack(segment));
         let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
         let bulk = self.senders[Side::Server as usize].bulk.as_mut();
         let leg = Leg {
@@ -155,8 +158,8 @@ impl Connection {
     #[inline(never)]
     fn skip_missing(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
         self.faults_mut().missing_bytes += bytes;
-        self.senders.iter_mut().for_each(|sender| sender.since_mut().excuse_missing());
-        self.senders[sender as usize].since_mut().has_sent_unseen = true;
+        self.senders.iter_mut().for_each(|sender| sender.since.stored_mut().excuse_missing());
+        self.senders[sender as usize].since.stored_mut().has_sent_unseen = true;
         let position = self.senders[sender as usize].in_order();
         self.skip(sender, position, segment, shared);
     }

@@ -23,7 +23,7 @@ impl Connection {
             && kind == Kind::New
             && self.timeline.all_asked()
             && ends_are_known
-            && self.senders[Side::Server as usize].seen()
+            && self.senders[Side::Server as usize].volume.has_packets()
             && self.faults().missing_bytes == 0
             && !self.has_sent_only_early_data()
     }
@@ -53,7 +53,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn note_unseen_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
         let server = &self.senders[Side::Server as usize];
-        if self.timeline.has_begun() || self.mid_stream || server.unseen_bytes() == 0 {
+        if self.timeline.has_begun() || self.mid_stream || server.history().holes.bytes() == 0 {
             return;
         }
         let begins = server.in_order();
@@ -70,7 +70,7 @@ impl Connection {
 
     fn passed(&self, side: Side) -> StreamProgress {
         let sender = &self.senders[side as usize];
-        StreamProgress { sent: sender.nxt, acked: sender.una_seen() }
+        StreamProgress { sent: sender.space.nxt, acked: sender.space.una_seen() }
     }
 
     /// Processes unreadable data of the client, sent at a time when it may have the whole response.
@@ -93,7 +93,7 @@ impl Connection {
     /// newest request: it has acknowledged nothing of that, and the data came sooner than a round
     /// trip after it. The data belongs to an earlier message.
     pub(super) fn precedes_request(&self, segment: &Segment) -> bool {
-        let acked = self.senders[Side::Client as usize].una_seen();
+        let acked = self.senders[Side::Client as usize].space.una_seen();
         let rtt_ns = self.path.known_rtt_ns(Side::Server);
         self.is_unreadable()
             && self.timeline.asked_at().is_some_and(|(position, at_ns)| {
@@ -139,7 +139,7 @@ impl Connection {
         // Data that the server sent meanwhile had not yet reached the client.
         let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
         let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;
-        let small = u64::from(segment.payload_len) < client.smss();
+        let small = u64::from(segment.payload_len) < client.sizes.smss();
         if !late || !unanswered || !small {
             return None;
         }

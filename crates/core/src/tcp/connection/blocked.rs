@@ -53,7 +53,7 @@ impl Connection {
         let sender = &mut self.senders[side as usize];
         let apart_ns = segment.time_ns.saturating_sub(sender.last.time_ns);
         let goes_on = sender.last.frame == gap.next.frame
-            && u64::from(segment.payload_len) >= sender.smss()
+            && u64::from(segment.payload_len) >= sender.sizes.smss()
             && apart_ns <= gap.len_ns() / AT_ONCE_PART;
         if !goes_on {
             return;
@@ -73,7 +73,7 @@ impl Connection {
     /// [`Sender::acked`]. For a bulk sender it also records when this last acknowledged data of its
     /// peer, and when that data had passed.
     pub(super) fn take_ack(&mut self, side: Side, segment: &Segment, near: Near) -> Option<u64> {
-        let tsval = self.senders[side as usize].stamp_echoed(segment);
+        let tsval = self.senders[side as usize].space.stamp_echoed(segment);
         let peer = &mut self.senders[side.peer() as usize];
         let (sample, peer_data_ns) = peer.acked(segment, near, tsval);
         if peer_data_ns > 0

@@ -14,7 +14,7 @@ impl Connection {
         let sender = &self.senders[side as usize];
         let greatest = sender.counts().flight_size_max_bytes;
         let rounds = CeilingRounds {
-            sent_bytes: exchange.sent_bytes(side, sender.nxt),
+            sent_bytes: exchange.sent_bytes(side, sender.space.nxt),
             ceiling_bytes: chain.gap.flight.ceiling().unwrap_or(greatest),
             stops: chain.count.into(),
             long_stops: chain.long_count.into(),

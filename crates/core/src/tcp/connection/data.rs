@@ -8,7 +8,7 @@ use crate::model::Sighting;
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::suspended::Suspended;
 use crate::tcp::pause::Saved;
-use crate::tcp::sender::{Kind, Rtts, SinceDeparture};
+use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::wire::{Segment, TcpFlags};
 
@@ -98,11 +98,15 @@ impl Connection {
         self.begin_flight(&data);
         self.depart(&data, &since);
         let doubts = self.doubts_about(&data, &ended, &shared.silence);
-        if ended.explained && !self.attribute_silence(&data, doubts.maybe_idle, &shared.silence) {
-            return self.senders[side as usize].follow_rounds();
+        let is_settled =
+            !ended.explained || self.attribute_silence(&data, doubts.maybe_idle, &shared.silence);
+        let Sender { bulk, space, sizes, .. } = &mut self.senders[side as usize];
+        if let Some(bulk) = bulk {
+            bulk.follow_rounds(space, sizes.smss());
         }
-        self.senders[side as usize].follow_rounds();
-        self.read_content(&data, payload, (ended, doubts, held), shared);
+        if is_settled {
+            self.read_content(&data, payload, (ended, doubts, held), shared);
+        }
     }
 
     /// Finds the position of `segment` in the stream, after the ACKs in `since` that its sender
@@ -115,33 +119,36 @@ impl Connection {
     ) -> Data<'a> {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
-        self.senders[index].begin_behind_keep_alive(segment, self.mid_stream);
-        let start = self.senders[index].position(segment.seq.wrapping_add(syn));
+        let is_first = self.mid_stream && self.senders[index].volume.packets == 1;
+        self.senders[index].space.begin_behind_keep_alive(segment, is_first);
+        let start = self.senders[index].space.position(segment.seq.wrapping_add(syn));
         let end = start + u64::from(segment.payload_len);
         let base_ns = self.path.base_rtt_ns();
         let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        self.senders[index].take_since(since);
+        self.senders[index].since.take(since);
         let echoes = segment.echoes();
         self.senders[index].advance(since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
         if side == Side::Server && self.timeline.is_interrupted() {
             let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
             self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
         }
-        if let Some(ago_ns) = self.senders[index].offered_ago_ns(end, segment.time_ns)
+        let sender = &self.senders[index];
+        if let Some(ago_ns) = sender.space.offered_ago_ns(&sender.pending, end, segment.time_ns)
             && !self.mid_stream
         {
             rtt_ns = self.shorten_path(side, ago_ns, segment, since);
         }
-        since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
+        since.peer_tsval = self.senders[side.peer() as usize].packets.last.tsval;
         let kind = self.senders[index].kind(segment, start, Rtts { sender_ns: rtt_ns, base_ns });
-        if start > self.senders[index].nxt {
+        if start > self.senders[index].space.nxt {
             // The data in between will be retransmitted, or is missing in the capture.
             since.excuse_missing();
         }
         let deaf = kind == Kind::Retransmission(Recovery::Timer)
             && self.has_not_heard(side, (start, end), segment.time_ns);
         if deaf {
-            self.senders[index].unacknowledge(start);
+            self.senders[index].space.unacknowledge(start);
+            self.senders[index].history_mut().losses.unheard_from = start;
         }
         let arrived = match kind {
             Kind::Probe | Kind::Late => true,
@@ -167,13 +174,13 @@ impl Connection {
     /// the capture.
     fn follow_repetition(&mut self, data: &Data<'_>, shared: &mut Shared) {
         let &Data { side, segment, start, arrived, .. } = data;
+        let is_needed_by_timer = data.is_timer_repetition() && !arrived;
         if matches!(data.kind, Kind::Retransmission(_)) {
-            self.senders[side as usize].follow_tail(start, segment);
+            self.senders[side as usize].follow_repetition(start, segment, is_needed_by_timer);
         }
-        if !data.is_timer_repetition() || arrived {
+        if !is_needed_by_timer {
             return;
         }
-        self.senders[side as usize].follow_timer(start, segment);
         if self.repeats_unacknowledged_message(side, segment) {
             let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
             self.begin_mid_message(side, segment, since_ns, shared);
@@ -239,7 +246,8 @@ impl Connection {
         let &Data { side, segment, base_ns, .. } = data;
         let index = side as usize;
         if self.timeline.active == Some(side.peer()) {
-            self.senders[side.peer() as usize].end_message();
+            let peer = &mut self.senders[side.peer() as usize];
+            peer.habits.end_message(&peer.last);
         }
         if self.timeline.active != Some(side)
             && let Some(bulk) = &mut self.senders[index].bulk
@@ -247,7 +255,10 @@ impl Connection {
             bulk.rounds.restart();
         }
         if data.is_new() && self.senders[index].bulk.is_some() && self.beside_receiver(side) {
-            self.senders[index].note_distance(segment, base_ns);
+            let Sender { bulk, last, clock, sizes, .. } = &mut self.senders[index];
+            if let Some(bulk) = bulk {
+                bulk.note_distance(segment, last, clock, sizes.smss(), base_ns);
+            }
         }
     }
 

@@ -78,7 +78,10 @@ impl Connection {
     /// would show a loss before the vantage, because its packets carry no IP identification.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let sender = &self.senders[side as usize];
-        continues && sender.has_unsent() && sender.number() == 0 && !self.path.ends_here(side)
+        continues
+            && sender.habits.has_unsent(&sender.last)
+            && sender.packets.last.ip_id == 0
+            && !self.path.ends_here(side)
     }
 
     /// Decides whether the measured rate is only the pace of a sender that the receiver's window or
@@ -90,13 +93,19 @@ impl Connection {
         let arrives = self.beside_receiver(gap.sender);
         let sender = &mut self.senders[gap.sender as usize];
         if arrives {
-            gap.pace.by_limit = sender.is_spaced_by_sender();
+            let bulk = sender.bulk.as_ref();
+            gap.pace.by_limit = bulk.is_some_and(|bulk| bulk.is_spaced_by_sender());
             return;
         }
-        gap.pace.by_limit = sender.paced_by_limit(gap, start, rtt_receiver_ns, known);
+        let recent_ns = sender.rtts.recent_ns();
+        let is_paced = sender
+            .bulk
+            .as_mut()
+            .is_some_and(|bulk| bulk.is_paced_by_limit(gap, start, recent_ns, rtt_receiver_ns));
+        gap.pace.by_limit = is_paced && known;
         if gap.pace.by_limit {
             gap.bottleneck.busy_ns =
-                gap.bottleneck.busy_ns.min(sender.rtt_recent_ns().saturating_sub(rtt_receiver_ns));
+                gap.bottleneck.busy_ns.min(sender.rtts.recent_ns().saturating_sub(rtt_receiver_ns));
         }
     }
 
@@ -161,8 +170,8 @@ impl Connection {
         if was.cause == timed_out(0).cause {
             // A timeout leaves a window of one segment (RFC 5681 §3.1): several segments at once
             // come from an application that continues.
-            if !clocked && start == sender.nxt {
-                sender.revoke_loss(doubted.first_loss);
+            if !clocked && start == sender.space.nxt {
+                sender.history_mut().losses.revoke_unseen(doubted.first_loss);
                 self.timeline.revise(&doubted.change(busy(side, ns)));
             }
             return;
@@ -170,17 +179,22 @@ impl Connection {
         // The first ACK to arrive also covers the probe: the ACKs of the flight before it were
         // lost. Had they only been late, they would have come before it. If the window shrinks, the
         // application does not read, and Linux delays ACKs.
-        let shrinks = sender.window() < since.window_before;
-        if doubted.probes && clocked && since.acks.count == 1 && !shrinks && start == sender.nxt {
+        let shrinks = sender.space.window() < since.window_before;
+        if doubted.probes
+            && clocked
+            && since.acks.count == 1
+            && !shrinks
+            && start == sender.space.nxt
+        {
             self.timeline.revise(&doubted.change(timed_out(ns)));
             return;
         }
         // The sender waited for the ACK of that one segment and continues far ahead of it: the data
         // in between had been sent before, unless it is missing in the capture.
-        let hole = start.saturating_sub(sender.nxt);
+        let hole = start.saturating_sub(sender.space.nxt);
         let waited = segment.time_ns.saturating_sub(sender.last.time_ns) >= self.path.rtt_ns(side);
-        if whole && clocked && waited && hole >= sender.smss() {
-            let packets = hole.div_ceil(sender.smss().max(1));
+        if whole && clocked && waited && hole >= sender.sizes.smss() {
+            let packets = hole.div_ceil(sender.sizes.smss().max(1));
             sender.note_unseen_loss(packets.min(u64::from(u32::MAX)) as u32);
             self.timeline.revise(&doubted.change(timed_out(ns)));
         }
@@ -217,7 +231,7 @@ impl Connection {
         else {
             return;
         };
-        self.senders[side as usize].revoke_loss(doubted.first_loss);
+        self.senders[side as usize].history_mut().losses.revoke_unseen(doubted.first_loss);
         let busy = busy(side, doubted.slice.ns);
         self.timeline.revise(&doubted.change(busy));
     }

@@ -9,7 +9,7 @@ use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
 use crate::tcp::owed::Debt;
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
-use crate::tcp::sender::{Sender, SinceDeparture};
+use crate::tcp::sender::{Sender, SinceDeparture, burst_opened_by};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::shared::Shared;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
@@ -83,7 +83,7 @@ impl Connection {
         if waiting && (closed_ns.is_none() || self.debt_at_end() == Debt::Response) {
             self.resume();
             // A client that had closed no longer waits, unless a response is on its way.
-            let comes = self.senders[Side::Server as usize].unseen_bytes() > 0;
+            let comes = self.senders[Side::Server as usize].history().holes.bytes() > 0;
             let left = self.ending().fin[Side::Client as usize].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
             self.accrue_to(self.waited_for(), end.time_ns, end);
@@ -103,7 +103,7 @@ impl Connection {
         self.framer.protocol() == Protocol::Turns
             && self.totals.exchanges > 0
             && was_received
-            && client.una_seen() >= client.nxt
+            && client.space.una_seen() >= client.space.nxt
             && fin_ns.saturating_sub(closed_ns) < rtt_ns + STREAM_PAUSE_MIN_NS
     }
 
@@ -114,8 +114,8 @@ impl Connection {
         let server = &self.senders[Side::Server as usize];
         client_ns.is_none()
             && server_ns == Some(segment.time_ns)
-            && server.fin() == Some(server.nxt)
-            && server.unseen_bytes() == 0
+            && server.space.fin() == Some(server.space.nxt)
+            && server.history().holes.bytes() == 0
             && self.framer.ends_with_connection()
     }
 
@@ -134,7 +134,7 @@ impl Connection {
         let at_once = server.last.time_ns < client.last.time_ns
             || fin_ns.saturating_sub(server.last.time_ns) < STREAM_PAUSE_MIN_NS;
         if self.framer.protocol() == Protocol::Tls && idle_ns >= STREAM_PAUSE_MIN_NS && at_once {
-            let (last_bytes, positions) = (client.last.len, [client.nxt, server.nxt]);
+            let (last_bytes, positions) = (client.last.len, [client.space.nxt, server.space.nxt]);
             self.timeline.drop_message_before_fin(last_bytes.into(), positions);
         }
     }
@@ -149,15 +149,19 @@ impl Connection {
     /// Nothing waits for a retransmission after that.
     pub(super) fn gave_up_ns(&self, sender: Side, end: u64) -> Option<u64> {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
-        let arrived = self.senders[sender as usize].una_seen() >= end;
+        let arrived = self.senders[sender as usize].space.una_seen() >= end;
         closed_ns.filter(|_| sender == Side::Server && !arrived)
     }
 
     /// Returns whether data is unacknowledged or has to wait for a window.
     pub(super) fn unfinished(&self) -> bool {
-        let unacked =
-            |sender: &Sender| sender.una_seen() < sender.nxt.min(sender.fin().unwrap_or(u64::MAX));
-        self.senders.iter().any(|sender| unacked(sender) || sender.was_window_closed())
+        let unacked = |sender: &Sender| {
+            sender.space.una_seen() < sender.space.nxt.min(sender.space.fin().unwrap_or(u64::MAX))
+        };
+        let was_closed = |sender: &Sender| {
+            sender.history().window.is_closed() || sender.since.was_window_closed()
+        };
+        self.senders.iter().any(|sender| unacked(sender) || was_closed(sender))
     }
 
     /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed
@@ -170,9 +174,9 @@ impl Connection {
                 continue;
             }
             let mut since = SinceDeparture::default();
-            sender.take_since(&mut since);
+            sender.since.take(&mut since);
             sender.advance(&mut since, now_ns, rtts_ns, None);
-            sender.keep_since(since);
+            sender.since.store(since);
         }
     }
 
@@ -267,7 +271,7 @@ impl Connection {
             return;
         }
         let began = exchange.began_at[side as usize];
-        let bytes = sender.nxt.saturating_sub(began.max(ORIGIN));
+        let bytes = sender.space.nxt.saturating_sub(began.max(ORIGIN));
         let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
         let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
         let segments = sender.history_mut().counts.take_fast();
@@ -289,7 +293,7 @@ impl Connection {
     /// from its last ACKs.
     fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
         let sender = &mut self.senders[side as usize];
-        let bytes = exchange.sent_bytes(side, sender.nxt);
+        let bytes = exchange.sent_bytes(side, sender.space.nxt);
         sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
         exchange.attribute_to_rate(side, &self.opening(side, exchange, bytes));
     }
@@ -301,12 +305,12 @@ impl Connection {
             let to = (Owner::Connect, Cause::AcceptQueueOverflow);
             exchange.revise(&Change::Moved { from, to });
         }
-        let one_way = self.senders.iter().any(|sender| !sender.seen());
+        let one_way = self.senders.iter().any(|sender| !sender.volume.has_packets());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
         // A listener with a full queue may have ignored the first data of a connection, so that it
         // was not lost.
         let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
-        let proven = self.senders.iter().any(Sender::timer_doubles)
+        let proven = self.senders.iter().any(|it| it.history().losses.repeating.doubles)
             && timed_out_ns >= RTO_MIN_NS
             && (self.mid_stream || !is_first);
         if one_way && !proven {
@@ -338,7 +342,7 @@ impl Connection {
 
     /// Attributes small windows to a slow reader that closes its window again and again.
     fn attribute_to_reader(&self, side: Side, exchange: &mut Exchange) {
-        if self.senders[side as usize].is_read_slowly() {
+        if self.senders[side as usize].history().window.is_read_slowly() {
             exchange.revise(&Change::Reader { sender: side });
         }
     }
@@ -385,7 +389,7 @@ impl Connection {
             });
         }
         // If the other side was not seen, nothing shows that smaller segments arrive.
-        let answered = self.senders[side.peer() as usize].seen();
+        let answered = self.senders[side.peer() as usize].volume.has_packets();
         let sender = &self.senders[side as usize];
         // The segments of a handshake are small ones that arrived.
         let small_ones_pass = !self.mid_stream || sender.sizes.acked_max() > 0;
@@ -419,7 +423,7 @@ impl Connection {
     /// Applies [`Exchange::subtract_opening`]. Data of earlier exchanges has opened the window too.
     pub(super) fn subtract_opening(&self, side: Side, exchange: &mut Exchange) {
         let began = exchange.began_at[side as usize];
-        let bytes = self.senders[side as usize].nxt.saturating_sub(began);
+        let bytes = self.senders[side as usize].space.nxt.saturating_sub(began);
         exchange.subtract_opening(side, &self.opening(side, exchange, bytes));
     }
 
@@ -429,7 +433,12 @@ impl Connection {
         let began = exchange.began_at[side as usize];
         Opening {
             bytes,
-            window: sender.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
+            window: burst_opened_by(
+                sender.sizes.smss(),
+                began.saturating_sub(ORIGIN),
+                bytes,
+                sender.bulk.as_deref(),
+            ),
             rtt_ns: self.path.base_rtt_ns(),
             rate: sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate()),
             paced: sender.bulk.as_ref().is_some_and(|bulk| bulk.pacer.is_pacing()),
@@ -457,12 +466,15 @@ impl Connection {
         }
         if self.timeline.front().is_some() {
             self.apply_pending_acks(self.last.time_ns);
-            let waiting = Side::ALL.into_iter().find(|&side| self.senders[side as usize].closed());
+            let waiting = Side::ALL
+                .into_iter()
+                .find(|&side| self.senders[side as usize].history().window.is_closed());
             if let Some(side) = waiting {
                 self.accrue_to(side, self.last.time_ns, self.last);
             }
             // A client that closes has waited until then.
-            let cut_short = self.senders[Side::Server as usize].in_recovery();
+            let server = &self.senders[Side::Server as usize];
+            let cut_short = server.history().losses.is_repairing(server.space.una());
             let debt = self.debt_at_end();
             let unanswered = debt == Debt::Response
                 && self.timeline.front().is_some_and(|exchange| {
@@ -489,9 +501,9 @@ impl Connection {
                 && !cut_short
                 && self.timeline.front().is_some_and(|exchange| exchange.request_seen)
                 && self.ending().fin[Side::Client as usize].is_none()
-                && self.senders[Side::Server as usize].started()
+                && self.senders[Side::Server as usize].space.started()
                 && outcome == Outcome::Open;
-            let position = self.senders[Side::Server as usize].nxt;
+            let position = self.senders[Side::Server as usize].space.nxt;
             self.timeline.settle_pauses(self.first_close_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);
         }

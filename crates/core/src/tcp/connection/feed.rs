@@ -54,7 +54,7 @@ impl Connection {
             rtt_server_ns: self.path.known_rtt_ns(Side::Server),
             open_ended: self.timeline.open_ended,
             has_events: false,
-            positions: self.senders.each_ref().map(|sender| sender.nxt),
+            positions: self.senders.each_ref().map(|sender| sender.space.nxt),
             logs_revisions: self.trace().is_some_and(|trace| trace.decided.is_some()),
             client_closed: self
                 .ended()

@@ -8,7 +8,7 @@ use crate::judge::{
     Turn, Unsent,
 };
 use crate::tcp::connection::Connection;
-use crate::tcp::sender::SinceDeparture;
+use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
 
 impl Connection {
@@ -28,17 +28,18 @@ impl Connection {
             _ => ORIGIN,
         };
         let sender = &self.senders[side as usize];
-        let last_sender = if continues { sender } else { &self.senders[side.peer() as usize] };
+        let last_side = if continues { side } else { side.peer() };
+        let last = &self.senders[last_side as usize].last;
         let flight = sender.flight_in_gap(since, continues, opens_from);
         *gap = Gap {
             sender: side,
             turn: if continues { Turn::Continues } else { Turn::Answers },
             start_ns,
             end_ns,
-            last: last_sender.last_seen(),
-            next: last_sender.last_seen(),
-            smss: sender.smss(),
-            last_small: last_sender.last.small,
+            last: last.sighting(last_side),
+            next: last.sighting(last_side),
+            smss: sender.sizes.smss(),
+            last_small: last.small,
             next_len: 0,
             next_pushed: false,
             misses_data: since.misses_data,
@@ -46,7 +47,7 @@ impl Connection {
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,
-            flight: Flight { cut: self.is_cut(sender.nxt - flight.before), ..flight },
+            flight: Flight { cut: self.is_cut(sender.space.nxt - flight.before), ..flight },
             window: sender.window_in_gap(since, end_ns),
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),
@@ -72,10 +73,17 @@ impl Connection {
         let front = self.timeline.front();
         let request_began = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
         let requester = &mut self.senders[last_sender as usize];
-        let (busy_ns, behind_ns, own_ns) = if requester.bulk.is_some() {
-            let behind_ns = requester.latest_delay_ns(self.path.rtt_ns(side));
-            let since = request_began.filter(|_| last_sender == Side::Client);
-            requester.busy_ns((start_ns, end_ns), behind_ns, since)
+        let Sender { bulk, space, last, una_seen_ns, .. } = requester;
+        let (busy_ns, behind_ns, own_ns) = if let Some(bulk) = bulk {
+            // An ACK that has not come has no delay.
+            let acked_ns = if space.is_acked() { *una_seen_ns } else { 0 };
+            let behind_ns = last.ack_delay_ns(acked_ns, self.path.rtt_ns(side));
+            let began = request_began.filter(|_| last_sender == Side::Client);
+            let message = began.map(|(from, at_ns)| {
+                (space.nxt.saturating_sub(from), last.time_ns.saturating_sub(at_ns))
+            });
+            let (busy_ns, own_ns) = bulk.busy_ns((start_ns, end_ns), message);
+            (busy_ns, behind_ns.min(busy_ns), own_ns)
         } else {
             (0, 0, 0)
         };
@@ -84,7 +92,7 @@ impl Connection {
         } else {
             (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
-        Bottleneck { busy_ns, queue_ns: behind_ns + self.senders[side as usize].queued_ns() }
+        Bottleneck { busy_ns, queue_ns: behind_ns + self.senders[side as usize].clock.queued_ns() }
     }
 
     /// Returns the ACKs that took effect in a gap of `side`.
@@ -109,7 +117,7 @@ impl Connection {
         let sender = &self.senders[side as usize];
         let unanswered = since.acks.last.is_none() && continues && self.path.has_sample(side);
         Unsent {
-            drained: sender.drained(),
+            drained: sender.habits.drained(&sender.last),
             more_queued: self.more_queued(side, continues),
             probe_due: unanswered && sender.probe_due(silent_ns, self.path.rtt_ns(side)),
             ran_out: since.probed_tail,
@@ -124,7 +132,8 @@ impl Connection {
         continues: bool,
         since: &SinceDeparture,
     ) -> Losses {
-        let losses = self.senders[side as usize].losses_in_gap(since, self.mid_stream);
+        let sender = &self.senders[side as usize];
+        let losses = sender.history().losses_in_gap(sender.space.una(), since, self.mid_stream);
         // A missing packet may be an ACK of what the peer sent meanwhile.
         let peer_ns = self.senders[side.peer() as usize].last.time_ns;
         let may_be_ack = continues && peer_ns > start_ns;

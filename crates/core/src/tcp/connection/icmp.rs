@@ -37,8 +37,8 @@ impl Connection {
         let about =
             if error.from_high == self.client_is_high { Side::Client } else { Side::Server };
         let sender = &self.senders[about as usize];
-        let Some(seq) = error.seq.filter(|&seq| sender.is_under_way(seq)) else { return };
-        let about_syn = sender.first_number() == Some(seq) && !self.mid_stream;
+        let Some(seq) = error.seq.filter(|&seq| sender.space.is_under_way(seq)) else { return };
+        let about_syn = sender.space.first_number() == Some(seq) && !self.mid_stream;
         let (frame, time_ns) = (error.frame, error.time_ns);
         let seen = Sighting { frame, time_ns, payload_bytes: 0, from: about.peer() };
         let (kind, reporter) = (error.kind, error.reporter);
@@ -50,14 +50,14 @@ impl Connection {
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
             // The sender retransmits the data at once in smaller segments (RFC 1191 §6.5).
-            let nxt = self.senders[about as usize].nxt;
+            let nxt = self.senders[about as usize].space.nxt;
             self.senders[about as usize].history_mut().mtu.report(nxt);
         }
         // RFC 1122 §4.2.3.9 requires that these errors abort a connection; Linux does so only
         // during the handshake.
         let is_hard_error =
             matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
-        let unanswered = !self.senders[about.peer() as usize].started();
+        let unanswered = !self.senders[about.peer() as usize].space.started();
         if is_hard_error && about_syn && about == Side::Client && unanswered {
             self.refused_by(&seen);
         }
@@ -68,7 +68,7 @@ impl Connection {
     /// client tries again until it gives up (RFC 1122 §4.2.3.9).
     pub(super) fn settle_icmp_refusal(&mut self) {
         let Some(report) = self.icmp_report().copied() else { return };
-        let unheard = !self.senders[Side::Server as usize].started();
+        let unheard = !self.senders[Side::Server as usize].space.started();
         let each = report.count >= self.setup.syns.into() && self.setup.syns > 0;
         let of_syn = report.about_syn && report.about == Side::Client;
         if each && unheard && of_syn && !self.sends_probes() {

@@ -115,7 +115,7 @@ impl Connection {
         };
         let opens = segment.flags.has(TcpFlags::SYN) || is_client;
         let answers_syn = !self.setup.is_established() && opens && syn_ns == Some(last_ns);
-        let answers_data = peer.last.time_ns == last_ns && peer.is_first_acked_by(segment);
+        let answers_data = peer.last.time_ns == last_ns && peer.space.is_first_acked_by(segment);
         segment.flags.has(TcpFlags::ACK)
             && last_ns != before.raised_ns
             && (answers_syn || answers_data)
@@ -140,9 +140,9 @@ impl Connection {
         let requester = &self.senders[side.peer() as usize];
         // If the request was repeated, the answer may be to its first copy.
         let once = requester.last.time_ns > 0 && !requester.is_troubled();
-        let answers = once && requester.una_seen() >= requester.nxt;
+        let answers = once && requester.space.una_seen() >= requester.space.nxt;
         let under_way_ns = now_ns.saturating_sub(requester.last.time_ns);
-        if answers && self.senders[side as usize].queued_ns() > under_way_ns {
+        if answers && self.senders[side as usize].clock.queued_ns() > under_way_ns {
             self.senders.iter_mut().for_each(Sender::clock_stepped);
         }
     }
@@ -150,14 +150,14 @@ impl Connection {
     /// Keeps a response whose timestamp shows that it was queued, until later packets show whether
     /// this is right.
     pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
-        let queued_ns = self.senders[gap.sender as usize].queued_ns();
+        let queued_ns = self.senders[gap.sender as usize].clock.queued_ns();
         if gap.turn == Turn::Continues || queued_ns < QUEUE_DELAY_MIN_NS {
             return;
         }
         let slice = slices.iter().find(|slice| slice.owner == Owner::Queueing);
         if let Some(&slice) = slice {
             let (sender, frame, time_ns) = (gap.sender, gap.next.frame, gap.next.time_ns);
-            let heard_before = self.senders[sender.peer() as usize].last_tsval();
+            let heard_before = self.senders[sender.peer() as usize].packets.last.tsval;
             self.cold_mut().queued = Some(Box::new(Queued {
                 sender,
                 frame,
@@ -175,7 +175,7 @@ impl Connection {
     #[cold]
     pub(super) fn settle_queued(&mut self, side: Side, segment: &Segment) {
         let Some(queued) = self.cold(|cold| &cold.queued).copied() else { return };
-        let now_ns = self.senders[side as usize].queued_ns();
+        let now_ns = self.senders[side as usize].clock.queued_ns();
         if segment.time_ns.saturating_sub(queued.time_ns) >= queued.queued_ns {
             self.cold_mut().queued = None;
         }

@@ -80,7 +80,7 @@ impl Connection {
             Side::Server => {
                 !reset
                     && segment.flags.has(TcpFlags::ACK)
-                    && !self.senders[Side::Client as usize].may_have_sent(segment.ack)
+                    && !self.senders[Side::Client as usize].space.may_have_sent(segment.ack)
             }
             Side::Client => reset && self.setup.other_connection_segments() > 0,
         }
@@ -89,7 +89,7 @@ impl Connection {
     /// Returns whether `segment` is a SYN-ACK with another sequence number than the first. A host
     /// repeats its SYN-ACK with the same one, so this is another host's.
     pub(super) fn is_of_another_host(&self, side: Side, segment: &Segment) -> bool {
-        let isn = self.senders[Side::Server as usize].first_number();
+        let isn = self.senders[Side::Server as usize].space.first_number();
         side == Side::Server
             && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
             // A SYN with one of these is damaged, or a probe.
@@ -112,7 +112,7 @@ impl Connection {
     #[inline(never)]
     pub(super) fn adopt_other_answer(&mut self, segment: &Segment) {
         let server = &self.senders[Side::Server as usize];
-        let is_first = server.una_seen_ns() == 0 && server.last.time_ns == 0;
+        let is_first = server.una_seen_ns == 0 && server.last.time_ns == 0;
         let Some(cold) = &mut self.cold else { return };
         let is_acked = |answer: &mut Box<Segment>| answer.seq.wrapping_add(1) == segment.ack;
         let has_ack = segment.flags.has(TcpFlags::ACK) && !segment.flags.has(TcpFlags::RST);
@@ -120,7 +120,7 @@ impl Connection {
         else {
             return;
         };
-        self.senders[Side::Server as usize].restart_at(answer.seq);
+        self.senders[Side::Server as usize].space.restart_at(answer.seq);
         self.streams[Side::Server as usize] = Default::default();
         self.negotiate(Side::Server, &answer);
     }
@@ -143,7 +143,10 @@ impl Connection {
     /// (RFC 7413 §4.2.2): the client sends it again as if for the first time.
     fn refuse_early_data(&mut self, segment: &Segment) {
         let client = &mut self.senders[Side::Client as usize];
-        if self.setup.syns == 1 && self.setup.syn_acks == 1 && client.is_under_way(segment.ack) {
+        if self.setup.syns == 1
+            && self.setup.syn_acks == 1
+            && client.space.is_under_way(segment.ack)
+        {
             client.retract(segment.ack);
         }
     }
@@ -186,12 +189,12 @@ impl Connection {
 
     /// Processes the options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
     pub(super) fn negotiate(&mut self, side: Side, segment: &Segment) {
-        let first = self.senders[side as usize].position(segment.seq) + 1;
+        let first = self.senders[side as usize].space.position(segment.seq) + 1;
         self.senders[side as usize].begin_data(first);
         self.streams[side as usize].start(first);
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
             // The options were truncated, so that the window scale stays unknown.
-            self.senders.iter_mut().for_each(|sender| sender.window_scale = None);
+            self.senders.iter_mut().for_each(|sender| sender.space.set_window_scale(None));
             self.options_cut = true;
             return;
         }
@@ -211,11 +214,11 @@ impl Connection {
         // The scale applies only if both sides offer it. A SYN-ACK offers it only in answer to a
         // SYN that does, whether that SYN was captured before the SYN-ACK, after it or not at all.
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
-        peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
+        peer.space.set_window_scale(Some(if offers { segment.window_scale } else { 0 }));
         self.setup.note_scaling(offers);
         self.setup.note_sack(side, segment.facts.has(SegmentFlags::SACK_PERMITTED));
         if self.setup.is_unscaled() {
-            self.senders.iter_mut().for_each(|sender| sender.window_scale = Some(0));
+            self.senders.iter_mut().for_each(|sender| sender.space.set_window_scale(Some(0)));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::model::{Outcome, Owner};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::owed::{Debt, Rule};
-use crate::tcp::sender::{Sender, Tail};
+use crate::tcp::sender::Tail;
 
 impl Connection {
     /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
@@ -34,7 +34,7 @@ impl Connection {
     /// capture has no packet.
     pub(super) fn lacks_answers(&self) -> bool {
         let has_begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
-        !has_begun && !self.senders[Side::Server as usize].seen()
+        !has_begun && !self.senders[Side::Server as usize].volume.has_packets()
     }
 
     /// Returns what the server owes for the client's last message, when a side closes or the capture
@@ -59,8 +59,8 @@ impl Connection {
         self.closes_behind_message()
             && self.closed_first() == Some(Side::Client)
             && self.ending().fin_ns[Side::Server as usize].is_some()
-            && client.una_seen() >= client.nxt
-            && server.unseen_bytes() == 0
+            && client.space.una_seen() >= client.space.nxt
+            && server.history().holes.bytes() == 0
             && self.timeline.is_unanswered()
     }
 
@@ -87,7 +87,7 @@ impl Connection {
     fn closed_first(&self) -> Option<Side> {
         let ending = self.ending();
         let knew = |side: Side| {
-            let fin = self.senders[side.peer() as usize].fin();
+            let fin = self.senders[side.peer() as usize].space.fin();
             fin.is_some_and(|fin| ending.fin_acks[side as usize] > fin)
         };
         match ending.fin_ns {
@@ -102,8 +102,9 @@ impl Connection {
     pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
         let waits = self.timeline.front().is_some_and(|it| it.asks() && !it.response_seen);
         let has_closed = self.ending().fin_ns[Side::Server as usize].is_some();
-        let is_watched = self.senders[Side::Server as usize].seen();
-        let tail = self.senders[Side::Client as usize].unacknowledged_tail()?;
+        let is_watched = self.senders[Side::Server as usize].volume.has_packets();
+        let client = &self.senders[Side::Client as usize];
+        let tail = client.history().losses.tail_from(client.space.una_seen())?;
         (waits && !has_closed && is_watched).then_some(tail)
     }
 
@@ -111,7 +112,7 @@ impl Connection {
     /// packets of both sides, without holes, and no filter removed the ACKs.
     pub fn shows_silence(&self) -> bool {
         self.faults().missing_bytes == 0
-            && self.senders.iter().all(Sender::seen)
+            && self.senders.iter().all(|sender| sender.volume.has_packets())
             && !self.lacks_acks()
     }
 
@@ -120,9 +121,9 @@ impl Connection {
     pub fn awaits_server_hello(&self, exchange: &Exchange) -> bool {
         let [client, server] = &self.senders;
         self.is_in_handshake(exchange)
-            && server.nxt <= exchange.began_at[Side::Server as usize]
-            && client.nxt > exchange.began_at[Side::Client as usize]
-            && client.una_seen() >= client.nxt
+            && server.space.nxt <= exchange.began_at[Side::Server as usize]
+            && client.space.nxt > exchange.began_at[Side::Client as usize]
+            && client.space.una_seen() >= client.space.nxt
             && self.shows_silence()
     }
 
@@ -151,7 +152,7 @@ impl Connection {
         let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
         let times = [
             Some(self.senders[side as usize].last.time_ns),
-            Some(self.senders[side.peer() as usize].una_seen_ns()),
+            Some(self.senders[side.peer() as usize].una_seen_ns),
             ending.fin_ns[side as usize],
             reset.map(|reset| reset.time_ns),
             set_up,

@@ -11,7 +11,7 @@ impl Connection {
     /// packet shows the queue behind the vantage at the time at which that packet was sent.
     pub(super) fn note_queue_delay(&mut self, side: Side, now_ns: u64) {
         let sender = &self.senders[side as usize];
-        let ahead_ns = sender.queued_ns();
+        let ahead_ns = sender.clock.queued_ns();
         let (acked_ns, rtt_ns) = sender.clocked_ns().unwrap_or_default();
         let behind_ns = rtt_ns.saturating_sub(self.path.rtt_ns(side.peer()));
         let queue_ns = ahead_ns + behind_ns;
@@ -20,7 +20,7 @@ impl Connection {
             return;
         }
         let began = self.timeline.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
-        if sender.nxt.saturating_sub(began) < INITIAL_WINDOW_BYTES {
+        if sender.space.nxt.saturating_sub(began) < INITIAL_WINDOW_BYTES {
             return;
         }
         let at_ns = if behind_ns > ahead_ns { acked_ns.saturating_sub(rtt_ns) } else { now_ns };

@@ -30,7 +30,7 @@ impl Connection {
     /// Processes the first RST, which `side` sends.
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let held = self.doubtful_reset(side, segment);
-        let others = self.senders[side as usize].ttl();
+        let others = self.senders[side as usize].packets.last.ttl;
         let last_data = self.last_data(segment.frame);
         let ending = self.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
@@ -53,15 +53,15 @@ impl Connection {
     /// takes the number from an ACK of its receiver (RFC 9293 §3.10.7.1).
     fn doubtful_reset(&self, side: Side, segment: &Segment) -> Option<HeldReset> {
         let sender = &self.senders[side as usize];
-        if !sender.started() || !(self.setup.is_established() || self.mid_stream) {
+        if !sender.space.started() || !(self.setup.is_established() || self.mid_stream) {
             return None;
         }
-        let start = sender.position_of(segment.seq);
-        let next = sender.nxt.saturating_sub(segment.payload_len.into());
-        let after_fin = sender.fin().map(|fin| fin + 1);
-        let is_exact =
-            [sender.una_seen(), next, sender.nxt].contains(&start) || after_fin == Some(start);
-        let is_strange = sender.ttl() > 0 && sender.ttl() != segment.ttl;
+        let start = sender.space.position_of(segment.seq);
+        let next = sender.space.nxt.saturating_sub(segment.payload_len.into());
+        let after_fin = sender.space.fin().map(|fin| fin + 1);
+        let is_exact = [sender.space.una_seen(), next, sender.space.nxt].contains(&start)
+            || after_fin == Some(start);
+        let is_strange = sender.packets.last.ttl > 0 && sender.packets.last.ttl != segment.ttl;
         let is_awaited = self.timeline.front().is_some();
         let has_data = segment.payload_len > 0;
         let is_doubtful = !is_exact || is_strange || has_data;
@@ -95,9 +95,9 @@ impl Connection {
     /// so late that the RST must have arrived.
     fn ignores(&self, reset: &Sighting, held: &HeldReset, segment: &Segment) -> bool {
         let sender = &self.senders[reset.from as usize];
-        let acked = sender.position_of(segment.ack);
-        let covers = acked > held.next && acked > sender.una_seen();
-        let challenges = !held.is_exact && is_pure_ack(segment) && acked == sender.una_seen();
+        let acked = sender.space.position_of(segment.ack);
+        let covers = acked > held.next && acked > sender.space.una_seen();
+        let challenges = !held.is_exact && is_pure_ack(segment) && acked == sender.space.una_seen();
         let receiver = reset.from.peer();
         let is_late = self.path.has_sample(receiver)
             && segment.payload_len > 0
@@ -139,7 +139,7 @@ impl Connection {
             // A client that has all data of a server that may send no more loses nothing by its
             // RST.
             let server = &self.senders[Side::Server as usize];
-            let has_all = side == Side::Client && server.una_seen() >= server.nxt;
+            let has_all = side == Side::Client && server.space.una_seen() >= server.space.nxt;
             let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
             let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
             // If a client is reset during an upload, it may lose the response, because its host
@@ -161,7 +161,8 @@ impl Connection {
                 self.accrue_unacknowledged();
             } else if !over && !self.server_closed_early {
                 // A side that had closed no longer waits.
-                let left = self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].nxt);
+                let left =
+                    self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].space.nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
                 let waited = side == Side::Client
@@ -169,7 +170,7 @@ impl Connection {
                 let waited_for = if waited { Side::Server } else { side };
                 self.accrue_to(waited_for, left.unwrap_or(reset.time_ns), reset);
             }
-            let position = self.senders[Side::Server as usize].nxt;
+            let position = self.senders[Side::Server as usize].space.nxt;
             let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
             self.timeline.settle_pauses(self.first_close_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
@@ -202,14 +203,15 @@ impl Connection {
         let front = self.timeline.front();
         let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
         is_begun
-            && server.is_awaited_before_hole()
+            && server.history().holes.are_awaited_at(server.space.una_seen())
             && now_ns >= server.last.time_ns + RTO_INITIAL_NS
     }
 
     /// Returns whether the client waits for a part of the server's flight that was lost before the
     /// vantage.
     pub(super) fn awaits_repair_of_handshake(&self, exchange: &Exchange) -> bool {
-        exchange.in_handshake && self.senders[Side::Server as usize].is_awaited_before_hole()
+        let server = &self.senders[Side::Server as usize];
+        exchange.in_handshake && server.history().holes.are_awaited_at(server.space.una_seen())
     }
 
     /// Returns the last data that either side has sent, other than in `frame`.

@@ -6,7 +6,7 @@ use crate::judge::{self, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Change;
-use crate::tcp::sender::{Kind, SinceDeparture};
+use crate::tcp::sender::{Bulk, Kind, Sender, SinceDeparture};
 use crate::tcp::thresholds::{
     DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, HANDSHAKE_WAITED_FOR_NS, KERNEL_SEND_NS,
 };
@@ -33,7 +33,8 @@ impl Connection {
         }
         sender.apply_arrived_acks(ack_ns, rtt_server_ns, rtt_client_ns);
         let unknown_ns = if timed { ack_ns } else { 0 };
-        let first_ns = sender.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
+        let first_ns =
+            sender.since.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
         let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
         if timed && late_ns > DELAYED_ACK_MAX_NS {
             return (late_ns - DELAYED_ACK_NS, ahead_ns);
@@ -53,7 +54,8 @@ impl Connection {
     #[inline]
     pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
         // A response that an ACK overtook is still a response.
-        if kind == Kind::Reordered && self.senders[side as usize].continues_at(start) {
+        let sender = &self.senders[side as usize];
+        if kind == Kind::Reordered && sender.history().holes.continues_at(start, sender.space.nxt) {
             return true;
         }
         if arrived && matches!(kind, Kind::Retransmission(_)) {
@@ -71,7 +73,7 @@ impl Connection {
     /// the response: nothing waits for that.
     fn repairs_after_close(&self, side: Side, kind: Kind, start: u64) -> bool {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
-        let noticed_ns = self.senders[side as usize].noticed_ns(start);
+        let noticed_ns = self.senders[side as usize].history().holes.noticed_ns(start);
         side == Side::Server
             && matches!(kind, Kind::Fill(_))
             && self.timeline.active == Some(Side::Server)
@@ -97,13 +99,16 @@ impl Connection {
     ) -> bool {
         let sender = &self.senders[side as usize];
         let is_due = || {
-            let first = sender.original(start.max(sender.una_seen()));
-            sender.nxt >= sender.una_seen() + 2 * sender.smss()
+            let first = sender.original(start.max(sender.space.una_seen()));
+            sender.space.nxt >= sender.space.una_seen() + 2 * sender.sizes.smss()
                 || first.is_none_or(|it| now_ns.saturating_sub(it.time_ns) >= RTO_MIN_NS)
-                || sender.in_recovery()
+                || sender.history().losses.is_repairing(sender.space.una())
                 || sender.is_loss_known(now_ns, self.path.rtt_ns(side))
         };
-        self.pure_acks && end > sender.una_seen() && !sender.is_sacked(start) && is_due()
+        self.pure_acks
+            && end > sender.space.una_seen()
+            && !sender.history().losses.is_sacked(start, &sender.space)
+            && is_due()
     }
 
     /// Returns whether `side`, at the vantage, repeats data from `start` to `end` at `now_ns` by its
@@ -113,9 +118,10 @@ impl Connection {
         let sender = &self.senders[side as usize];
         let is_here =
             self.setup.confirmed && self.path.ends_here(side) && !self.path.ends_here(side.peer());
-        let is_last = end == sender.nxt && end == sender.una_seen() && start < end;
-        let heard_ns = now_ns.saturating_sub(sender.una_seen_ns());
-        let is_still = sender.history().losses.unheard_from == start && sender.una_seen() == start;
+        let is_last = end == sender.space.nxt && end == sender.space.una_seen() && start < end;
+        let heard_ns = now_ns.saturating_sub(sender.una_seen_ns);
+        let is_still =
+            sender.history().losses.unheard_from == start && sender.space.una_seen() == start;
         is_here && (is_last && heard_ns >= RTO_MIN_NS || is_still)
     }
 
@@ -170,9 +176,8 @@ impl Connection {
         if !self.setup.confirmed && side == Side::Client && repeats {
             self.setup.ignore_data(segment.time_ns);
         }
-        if self.senders[side as usize].bulk.is_some()
-            && self.senders[side as usize].infer_scale(gap)
-        {
+        let Sender { bulk, space, .. } = &mut self.senders[side as usize];
+        if bulk.as_mut().is_some_and(|bulk| bulk.infer_scale(space, gap)) {
             self.timeline.revise(&Change::OfferedWindow { sender: side });
         }
         if continues && gap.bottleneck.busy_ns > 0 && !gap.repair.overtaken {
@@ -180,11 +185,14 @@ impl Connection {
         }
         let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
         let sender = &mut self.senders[side as usize];
-        if sender.bulk.is_some() {
-            sender.follow_pace(gap, start, began.map(|(position, _)| position));
+        let Sender { bulk, space, volume, .. } = sender;
+        if let Some(bulk) = bulk {
+            let after_small = volume.small.unacknowledged_before(start, space.una()).is_some();
+            let from = began.map(|(position, _)| position);
+            bulk.pacer.follow(gap, (start, space.nxt), from, after_small);
         }
         if continues {
-            sender.follow_pieces(gap, start, began);
+            Bulk::follow_pieces(bulk, gap, (start, space.flight()), began);
         }
         true
     }
@@ -222,18 +230,20 @@ impl Connection {
     /// timestamps, that behind the vantage from the delay of ACKs if the flight is large enough.
     pub(super) fn queued_ns(&self, side: Side) -> u64 {
         let sender = &self.senders[side as usize];
-        let behind_ns = sender.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
+        let behind_ns = sender.rtts.recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
         // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
-        let clocked = sender.flight() > CLOCKED_SEGMENTS * sender.smss()
-            && !sender.is_spaced_by_sender()
-            && !sender.reader_is_behind();
-        sender.queued_ns().max(if clocked { behind_ns } else { 0 })
+        let clocked = sender.space.flight() > CLOCKED_SEGMENTS * sender.sizes.smss()
+            && !sender
+                .bulk
+                .as_ref()
+                .is_some_and(|bulk| bulk.is_spaced_by_sender() || bulk.reader_is_behind);
+        sender.clock.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
     /// Judges a gap and attributes its slices. If the gap ended with a retransmission, that repairs
     /// data before `end`.
     pub(super) fn attribute(&mut self, gap: &Gap, end: u64) {
-        let one_way = !self.senders[gap.sender.peer() as usize].seen();
+        let one_way = !self.senders[gap.sender.peer() as usize].volume.has_packets();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
             self.timeline.attribute_plain(Owner::Unknown, gap.len_ns());
@@ -250,7 +260,10 @@ impl Connection {
         if owes_reply {
             slices.make_unknown(Cause::ServerThink);
         }
-        self.senders[gap.sender as usize].attribute_to_restart(gap, &mut slices);
+        let sender = &mut self.senders[gap.sender as usize];
+        if sender.history().restarted.is_some() {
+            sender.history_mut().attribute_to_restart(gap, &mut slices);
+        }
         if self.trace().is_some() {
             let waiting = self.timeline.waiting(gap);
             if let Some(trace) = self.trace_mut() {
@@ -271,11 +284,11 @@ impl Connection {
         let apart = gap.len_ns() > self.path.known_base_rtt_ns();
         if gap.sender == Side::Server && gap.turn == Turn::Continues && apart && !owes_reply {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-            let position = self.senders[Side::Server as usize].nxt - gap.next_len;
+            let position = self.senders[Side::Server as usize].space.nxt - gap.next_len;
             let own_ns = own.map(|slice| slice.ns).sum();
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
-        let sent = self.senders[Side::Client as usize].nxt;
+        let sent = self.senders[Side::Client as usize].space.nxt;
         let is_known = self.framer.protocol() != Protocol::Turns;
         self.timeline.settle_client_pause(gap, &slices, sent, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
@@ -286,12 +299,16 @@ impl Connection {
         self.timeline.attribute(&slices, gap, repaired);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
-            for from in self.senders[gap.sender as usize].take_unread() {
+            let bulk = self.senders[gap.sender as usize].bulk.as_mut();
+            for from in bulk.map(|bulk| bulk.unread.take()).unwrap_or_default() {
                 let (sender, frame, to) = (gap.sender, gap.next.frame, reader(from.ns));
                 self.timeline.revise(&Change::Slice { sender, frame, from, to });
             }
         } else {
-            self.senders[gap.sender as usize].note_unread(gap, &slices);
+            let Sender { bulk, space, sizes, .. } = &mut self.senders[gap.sender as usize];
+            if let Some(bulk) = bulk {
+                bulk.unread.note(gap, &slices, space, sizes.smss());
+            }
         }
     }
 
@@ -300,7 +317,7 @@ impl Connection {
     fn has_received_request(&self) -> bool {
         let client = &self.senders[Side::Client as usize];
         let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
-        client.una_seen() > began || client.nxt <= began
+        client.space.una_seen() > began || client.space.nxt <= began
     }
 
     /// Records what a gap shows of its sender, for later gaps.
@@ -308,7 +325,7 @@ impl Connection {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight.before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.senders[gap.sender as usize].note_waits_per_segment();
+            self.senders[gap.sender as usize].habits.note_waits_per_segment();
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.revise(&Change::SendBuffer);
@@ -343,7 +360,10 @@ impl Connection {
         if judge::after_late_ack(gap) {
             sender.history_mut().nagle.late_acks.note(gap.ack_triggered());
         }
-        sender.follow_waits(gap, owned_by(Cause::DelayedAck));
+        let waited = owned_by(Cause::DelayedAck);
+        if waited || sender.is_troubled() {
+            sender.history_mut().nagle.waits.follow(gap, waited);
+        }
         if owned_by(Cause::ReceiveWindow) {
             self.senders[gap.sender as usize].note_limiting_window(gap.window.bytes.unwrap_or(0));
         }
@@ -364,7 +384,8 @@ impl Connection {
     /// Attributes the time up to an end without data (a RST or the last probe).
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         // Data that has all been sent and is being retransmitted has not arrived.
-        let in_recovery = self.senders[Side::Server as usize].in_recovery();
+        let server = &self.senders[Side::Server as usize];
+        let in_recovery = server.history().losses.is_repairing(server.space.una());
         let open =
             self.timeline.front().is_some_and(|exchange| in_recovery || !exchange.is_complete());
         let over = self.timeline.may_be_over() || self.timeline.is_ready();
@@ -373,12 +394,12 @@ impl Connection {
         }
         // A side was held up if it has unacknowledged data, or unsent data before a closed window.
         let side = match self.timeline.active {
-            Some(active) if self.senders[active as usize].closed() => active,
+            Some(active) if self.senders[active as usize].history().window.is_closed() => active,
             _ => side,
         };
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
-        self.senders[side as usize].take_since(&mut since);
+        self.senders[side as usize].since.take(&mut since);
         self.senders[side as usize].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
@@ -388,14 +409,18 @@ impl Connection {
         // Nothing continues a handshake that ends here.
         gap.protocol.in_handshake = false;
         let sender = &mut self.senders[side as usize];
-        sender.keep_since(since);
-        let unseen = sender.unseen_bytes().div_ceil(sender.smss()).min(u64::from(u32::MAX)) as u32;
+        sender.since.store(since);
+        let unseen =
+            sender.history().holes.bytes().div_ceil(sender.sizes.smss()).min(u64::from(u32::MAX))
+                as u32;
         gap.losses.missing.count = gap.losses.missing.count.max(unseen);
         gap.repair.unseen |= unseen > 0;
+        let is_repairing = sender.history().losses.is_repairing(sender.space.una())
+            || sender.history().holes.are_awaited_at(sender.space.una_seen());
         if forgotten {
             // A host that no longer knows the connection does not wait.
             gap.acks.last = None;
-        } else if continues && (sender.in_recovery() || sender.is_awaited_before_hole()) {
+        } else if continues && is_repairing {
             gap.repair.trigger = Some(Recovery::Timer);
         }
         gap.next = next;

@@ -96,19 +96,23 @@ impl Connection {
             && !self.framer.is_open_ended();
         let [client, server] = &self.senders;
         let settled = calm
-            && self.timeline.is_answered_up_to(server.nxt)
+            && self.timeline.is_answered_up_to(server.space.nxt)
             && server.has_sent_alone(segment)
             && client.is_cleared_by(segment)
-            && self.senders.iter().zip(&self.streams).all(|(sender, it)| it.is_next(sender.nxt));
+            && self
+                .senders
+                .iter()
+                .zip(&self.streams)
+                .all(|(sender, it)| it.is_next(sender.space.nxt));
         if settled {
             self.steady = Some(Box::new(Steady {
                 phase: Phase::Idle,
-                before: LoneSegment::of(segment, server.nxt),
-                asked: LoneSegment { end: client.nxt, ..LoneSegment::default() },
+                before: LoneSegment::of(segment, server.space.nxt),
+                asked: LoneSegment { end: client.space.nxt, ..LoneSegment::default() },
                 answer: LoneSegment::default(),
                 doubted: self.take_doubted(),
                 kind: Label::default(),
-                edges: self.senders.each_ref().map(Sender::right_edge),
+                edges: self.senders.each_ref().map(|sender| sender.space.right_edge()),
                 next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
                 noted: [false; 2],
             }));
@@ -170,13 +174,14 @@ impl Connection {
     fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
-            && !self.senders[Side::Server as usize].has_queued(segment)
+            && !self.senders[Side::Server as usize].clock.is_queued(segment)
     }
 
     /// Records that the expected `segment` of `side` has passed.
     #[inline(always)]
     fn pass(&mut self, side: Side, segment: &Segment) {
-        self.senders[side as usize].pass(segment);
+        let Sender { packets, volume, .. } = &mut self.senders[side as usize];
+        packets.pass(segment, &mut volume.packets);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
             self.take_timestamps(side, segment, TimestampCarrier::Other);
@@ -207,20 +212,20 @@ impl Connection {
         let [client_edge, server_edge] = &mut steady.edges;
         if steady.phase == Phase::Answered {
             let una = steady.before.end;
-            *server_edge = server.right_edge_after(*server_edge, una, &steady.asked);
-            if !steady.noted[Side::Server as usize] {
-                server.note_rtt_sample(steady.asked.time_ns - steady.before.time_ns);
+            *server_edge = server.space.edge_after(*server_edge, una, steady.asked.window);
+            if !steady.noted[Side::Server as usize] && server.habits.shows_arrival(false) {
+                server.rtts.take(steady.asked.time_ns - steady.before.time_ns);
             }
-            if !steady.noted[Side::Client as usize] {
-                client.note_rtt_sample(answer.time_ns - steady.asked.time_ns);
+            if !steady.noted[Side::Client as usize] && client.habits.shows_arrival(false) {
+                client.rtts.take(answer.time_ns - steady.asked.time_ns);
             }
             (steady.before, steady.noted) = (answer, [false; 2]);
         }
-        *client_edge = client.right_edge_after(*client_edge, start, &answer);
+        *client_edge = client.space.edge_after(*client_edge, start, answer.window);
         steady.asked = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Asked;
         steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
-        self.senders[Side::Client as usize].observe(segment);
+        self.senders[Side::Client as usize].clock.observe_packet(segment);
         self.pass(Side::Client, segment);
         let Some(steady) = &mut self.steady else { return };
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {
@@ -341,7 +346,7 @@ impl Connection {
         self.restore_doubt(doubted.filter(|_| !is_answered));
         let [client, server] = &mut self.senders;
         client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
-        client.note_peer_segment(&before);
+        (client.una_seen_ns, client.space.window_field) = (before.time_ns, before.window);
         server.set_in_flight(&before, edges[Side::Server as usize], noted[Side::Server as usize]);
         server.take_full_ack(&asked.segment());
         let has_asked = is_recognised || is_answered;

@@ -112,7 +112,7 @@ impl Connection {
             return;
         }
         let sender = &mut self.senders[held.gap.sender as usize];
-        if sender.una_seen() < held.end {
+        if sender.space.una_seen() < held.end {
             cold.fast = Some(held);
             return;
         }
@@ -133,7 +133,7 @@ impl Connection {
         let waited_ns = ack.time_ns.saturating_sub(held.gap.end_ns);
         let server = &self.senders[Side::Server as usize];
         waited_ns > answer_ns
-            && server.una_seen() >= held.end.max(server.nxt)
+            && server.space.una_seen() >= held.end.max(server.space.nxt)
             && !self.owes(Side::Server)
     }
 
@@ -179,7 +179,7 @@ impl Connection {
     fn count_acks(&mut self, side: Side) {
         let Some(cold) = &mut self.cold else { return };
         let sender = &self.senders[side.peer() as usize];
-        let all_acked = sender.una_seen() >= sender.nxt;
+        let all_acked = sender.space.una_seen() >= sender.space.nxt;
         let once = |held: &Suspended| {
             held.gap.repair.original.is_some()
                 && !held.gap.losses.in_recovery
@@ -204,7 +204,7 @@ impl Connection {
     #[cold]
     #[inline(never)]
     pub(super) fn settle_by_second_ack(&mut self, side: Side, acked_ns: u64) {
-        let first_ns = self.senders[side.peer() as usize].una_seen_ns();
+        let first_ns = self.senders[side.peer() as usize].una_seen_ns;
         if acked_ns < first_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
         }
@@ -265,7 +265,7 @@ impl Connection {
     fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
         let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
         let of_first = held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns);
-        let acked = self.senders[sender as usize].una_seen() >= held.end;
+        let acked = self.senders[sender as usize].space.una_seen() >= held.end;
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
@@ -289,7 +289,7 @@ impl Connection {
         let Some(held) = held else { return };
         let Suspended { mut gap, end, .. } = *held;
         if let Some(fin_ns) = self.ending().fin_ns[gap.sender as usize]
-            && !self.senders[gap.sender.peer() as usize].seen()
+            && !self.senders[gap.sender.peer() as usize].volume.has_packets()
         {
             // In the only direction that was captured, the sender has closed.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));

@@ -12,14 +12,14 @@ impl Connection {
     /// Returns whether data of `side` may continue a message whose beginning was not captured.
     #[inline]
     pub(super) fn may_be_under_way(&self, side: Side) -> bool {
-        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].started()
+        self.mid_stream && !self.timeline.has_begun() && self.senders[side as usize].space.started()
     }
 
     /// Returns whether `segment` is part of a response whose request was not captured: a full
     /// segment is; a single small one may be unsolicited.
     pub(super) fn may_continue_response(&self, side: Side, segment: &Segment) -> bool {
         side == Side::Server
-            && u64::from(segment.payload_len) >= self.senders[side as usize].smss()
+            && u64::from(segment.payload_len) >= self.senders[side as usize].sizes.smss()
             && self.may_be_under_way(side)
     }
 
@@ -31,7 +31,7 @@ impl Connection {
         !self.timeline.accrues()
             && !ends
             && self.may_be_under_way(side)
-            && self.senders[side as usize].timer_doubles()
+            && self.senders[side as usize].history().losses.repeating.doubles
     }
 
     /// Begins an exchange with `side` in the middle of a message, at `since_ns`.

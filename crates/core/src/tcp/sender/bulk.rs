@@ -2,16 +2,17 @@
 
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap};
-use crate::model::Slice;
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::ceiling::Rounds;
 use crate::tcp::pipe::Pipe;
 
-use super::Sender;
 use super::pacer::Pacer;
 use super::pieces::Pieces;
 use super::scale::Unscaled;
+use super::space::SendSpace;
 use super::spacing::Spacing;
+use super::unread::Unread;
+use super::volume::Volume;
 
 /// The end of a direction at which the vantage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub struct Bulk {
     /// The rounds before the last retransmission.
     pub(super) rounds_before: Rounds,
     /// Position acknowledged last, with SND.NXT and the time at that moment, for rate samples.
-    pub(super) rate_mark: Option<(u64, u64, u64)>,
+    rate_mark: Option<(u64, u64, u64)>,
     /// Time at which the last ACK passed, and time at which the last data that it covers was sent,
     /// ns.
     acked_ns: (u64, u64),
@@ -57,13 +58,10 @@ pub struct Bulk {
     /// Time at which the sender last acknowledged data of its peer, and time at which that data had
     /// passed, ns.
     pub peer_acked_ns: (u64, u64),
-    /// Right edge of the offered window when it last moved by more than a little, and the position
-    /// acknowledged at that time.
-    pub(super) unread_since: (u64, u64),
     /// Greatest window offered, bytes, or the header's field if the scale is unknown.
     window_max: u64,
     /// The receiving application has not read most of its buffer.
-    pub(super) reader_is_behind: bool,
+    pub reader_is_behind: bool,
     /// State of the offered window while its scale is unknown.
     pub(super) unscaled: Unscaled,
     /// Distances between arriving packets.
@@ -71,40 +69,68 @@ pub struct Bulk {
     /// The last silences of the sender and its pace.
     pub pacer: Pacer,
     /// Sizes of the application's writes.
-    pub(super) pieces: Pieces,
-    /// Slices of silences since `unread_since`.
-    pub(super) unread: Vec<Slice>,
+    pub pieces: Pieces,
+    /// Waits that may be those for a reader.
+    pub unread: Unread,
 }
 
-impl Sender {
-    /// Returns three times, ns: the time for which sent data kept the bottleneck busy between two
-    /// times; the part of it for which a request waited there, whose ACK was `late_ns` late; and
-    /// the time for which a message that began at the position and time of `began` has kept the
-    /// bottleneck busy itself.
-    #[inline(never)]
-    pub fn busy_ns(
-        &mut self,
-        (start_ns, end_ns): (u64, u64),
-        late_ns: u64,
-        began: Option<(u64, u64)>,
-    ) -> (u64, u64, u64) {
-        let (nxt, last_ns) = (self.nxt, self.last.time_ns);
-        let Some(bulk) = &mut self.bulk else { return (0, 0, 0) };
-        let busy_ns = bulk.pipe.busy_ns(start_ns, end_ns);
-        let rate = bulk.pipe.rate();
-        let own_ns = began.map_or(0, |(from, at_ns)| {
-            judge::own_ns(nxt.saturating_sub(from), last_ns.saturating_sub(at_ns), rate)
-        });
-        (busy_ns, late_ns.min(busy_ns), own_ns)
+impl Near {
+    /// Returns whether the time of an ACK, captured at this end of the path at `now_ns`, does not
+    /// show the pace of the path. The ACK covers data sent last at `sent_ns`; `bulk` is the state of
+    /// the sender of that data.
+    #[inline]
+    pub(super) fn is_paced(self, bulk: Option<&mut Bulk>, now_ns: u64, sent_ns: u64) -> bool {
+        match self {
+            Self::Sender { rtt_ns } => {
+                bulk.is_some_and(|bulk| bulk.is_paced(now_ns, sent_ns, rtt_ns))
+            }
+            // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
+            // the path.
+            Self::Receiver if sent_ns > 0 => now_ns.saturating_sub(sent_ns) >= HOST_DELAY_MAX_NS,
+            _ => false,
+        }
     }
 }
 
 impl Bulk {
+    /// Returns two times, ns: that for which sent data kept the bottleneck busy between two times,
+    /// and that for which a `message`, of which so many bytes were sent in so many ns, has kept it
+    /// busy itself.
+    #[inline(never)]
+    pub fn busy_ns(&mut self, within: (u64, u64), message: Option<(u64, u64)>) -> (u64, u64) {
+        let busy_ns = self.pipe.busy_ns(within.0, within.1);
+        let rate = self.pipe.rate();
+        let own_ns = message.map_or(0, |(bytes, sent_ns)| judge::own_ns(bytes, sent_ns, rate));
+        (busy_ns, own_ns)
+    }
+
+    /// Processes an ACK that took effect, after data was sent up to `nxt`: it is a sample of the
+    /// path's rate if it `shows_path` and is no exception.
+    pub(super) fn sample_rate(&mut self, ack: &Ack, nxt: u64, shows_path: bool) {
+        self.note_reader(ack);
+        if let Some((una, nxt, seen_ns)) = self.rate_mark
+            // The last data in flight does not count, since its ACK may be delayed.
+            && ack.una < nxt
+            && shows_path
+            && !ack.paced
+            && !self.reader_is_behind
+            && !self.is_spaced_by_sender()
+        {
+            self.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
+        }
+        self.rate_mark = Some((ack.una, nxt, ack.seen_ns));
+    }
+
+    /// Updates the rounds after the silence before the last departure has been judged.
+    pub fn follow_rounds(&mut self, space: &SendSpace, smss: u64) {
+        self.rounds.depart(space.una(), space.nxt, space.flight(), smss);
+    }
+
     /// Returns whether the sender, and not the path, set the distance of an ACK from the previous
     /// one: it is no more than the distance between the departures that the two ACKs cover, and the
     /// path was not full. The ACK covers data sent last at `sent_ns`, with a round trip of `rtt_ns`
     /// to the receiver.
-    pub(super) fn is_paced(&mut self, seen_ns: u64, sent_ns: u64, rtt_ns: u64) -> bool {
+    fn is_paced(&mut self, seen_ns: u64, sent_ns: u64, rtt_ns: u64) -> bool {
         let (seen_before_ns, sent_before_ns) =
             std::mem::replace(&mut self.acked_ns, (seen_ns, sent_ns));
         if sent_ns == 0 || sent_before_ns == 0 {
@@ -118,7 +144,7 @@ impl Bulk {
 
     /// Records the window that an ACK offers. While most of a buffer is unread, ACKs come at the
     /// pace of the reader, not the path's.
-    pub(super) fn note_reader(&mut self, ack: &Ack) {
+    fn note_reader(&mut self, ack: &Ack) {
         let window = match ack.offer {
             Offer::Edge(edge) => edge.saturating_sub(ack.una),
             Offer::Field(field) => field.into(),
@@ -151,9 +177,86 @@ impl Bulk {
         self.note_ceiling(self.ceiling, gap);
     }
 
+    /// Returns whether the flight stood at its ceiling; `volume` is what was sent.
+    pub fn stood_at_ceiling(&self, volume: &Volume) -> bool {
+        volume.stood_at(self.ceiling)
+    }
+
     /// Returns whether the sender mostly continued some time after an ACK rather than at once: a
     /// clock of its own drives it.
     pub fn has_own_clock(&self) -> bool {
         self.late_continuations > self.prompt_continuations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::FrameId;
+
+    const MS: u64 = 1_000_000;
+
+    fn ack(una: u64, at_ms: u64, window: u16) -> Ack {
+        Ack {
+            seen_ns: at_ms * MS,
+            frame: FrameId::new(0, 0),
+            una,
+            offer: Offer::Field(window),
+            payload_bytes: 0,
+            duplicate: false,
+            paced: false,
+            tsval: 0,
+        }
+    }
+
+    #[test]
+    fn acks_as_far_apart_as_their_data_show_no_pace_of_the_path() {
+        let mut bulk = Bulk::default();
+        let near = Near::Sender { rtt_ns: 20 * MS };
+        let mut is_paced = |now, sent| near.is_paced(Some(&mut bulk), now * MS, sent * MS);
+        assert!(!is_paced(30, 10), "there is no ACK before it");
+        assert!(is_paced(35, 15) && !is_paced(45, 16));
+    }
+
+    #[test]
+    fn a_receiver_that_delays_its_ack_shows_no_pace_of_the_path() {
+        let is_paced = |ns| Near::Receiver.is_paced(None, MS + ns, MS);
+        assert!(is_paced(HOST_DELAY_MAX_NS) && !is_paced(HOST_DELAY_MAX_NS - 1));
+        assert!(!Near::Neither.is_paced(None, u64::MAX, MS));
+    }
+
+    #[test]
+    fn a_window_below_half_of_the_widest_shows_unread_data() {
+        let mut bulk = Bulk::default();
+        let mut is_behind = |window| {
+            bulk.sample_rate(&ack(0, 1, window), 1_000, true);
+            bulk.reader_is_behind
+        };
+        assert_eq!([10_000, 5_000, 4_999, 9_000].map(&mut is_behind), [false, false, true, false]);
+    }
+
+    #[test]
+    fn acks_of_a_full_pipe_show_its_rate() {
+        let rate = |shows_path| {
+            let mut bulk = Bulk::default();
+            for number in 0..50 {
+                let una = 10_000 * number;
+                bulk.sample_rate(&ack(una, 10 * number, 60_000), una + 50_000, shows_path);
+            }
+            bulk.pipe.rate()
+        };
+        let rate_of_path = rate(true).expect("a rate");
+        assert!((800_000..=1_250_000).contains(&rate_of_path), "{rate_of_path}");
+        assert_eq!(rate(false), None);
+    }
+
+    #[test]
+    fn a_sender_that_continues_long_after_its_acks_has_a_clock_of_its_own() {
+        let mut bulk = Bulk::default();
+        let late = Gap { end_ns: 2 * HOST_DELAY_MAX_NS, ..Gap::default() };
+        bulk.note_ceiling(9_000, &late);
+        bulk.note_ceiling(8_000, &late);
+        assert_eq!(bulk.ceiling, 8_000);
+        assert_eq!(bulk.has_own_clock(), late.after_ack_ns() > HOST_DELAY_MAX_NS);
     }
 }

@@ -1,6 +1,9 @@
 //! Ranges of a stream that were not seen at the vantage.
 
-use crate::judge::thresholds::HABIT_MIN;
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
+use crate::tcp::sender::packet_count::PacketCount;
+use crate::tcp::thresholds::{IDENTIFICATION_JUMP_MAX, TIMER_MIN_NS};
+use crate::wire::{Segment, SegmentFlags};
 
 /// A range of the stream that was not seen although later data was seen.
 #[derive(Clone, Copy, Debug)]
@@ -15,9 +18,44 @@ pub struct Hole {
 }
 
 impl Hole {
+    /// Creates the hole between `start` and `end` that `segment` reveals.
+    pub fn revealed_by(segment: &Segment, start: u64, end: u64) -> Self {
+        let &Segment { ip_id, time_ns: noticed_ns, .. } = segment;
+        let tsval = segment.facts.has(SegmentFlags::TIMESTAMPS).then_some(segment.tsval);
+        Self { start, end, noticed_ns, ip_id, tsval }
+    }
+
     /// Length of the hole, bytes.
     pub fn len(&self) -> u64 {
         self.end - self.start
+    }
+
+    /// Returns whether later data has overtaken `segment`, which fills the hole: otherwise it is a
+    /// repair. `ids` counts the packets of the sender, and the round trip between both ends is
+    /// `rtt_base_ns`.
+    pub fn has_overtaken(&self, segment: &Segment, ids: PacketCount, rtt_base_ns: u64) -> bool {
+        let waited_ns = segment.time_ns.saturating_sub(self.noticed_ns);
+        // A repair follows the vantage's ACK by a whole round trip; an overtaken packet comes
+        // sooner.
+        let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / ALIKE_PART).max(TIMER_MIN_NS);
+        self.is_revealed_after(segment, ids).unwrap_or_else(at_once)
+    }
+
+    /// Returns whether the sender sent `segment` before the packet that revealed the hole; `None`
+    /// if neither timestamps (RFC 7323 §5.4) nor IP identifications show that.
+    fn is_revealed_after(&self, segment: &Segment, ids: PacketCount) -> Option<bool> {
+        let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let age =
+            self.tsval.filter(|_| has_timestamp).map(|at| segment.tsval.wrapping_sub(at) as i32);
+        if let Some(age) = age.filter(|&age| age != 0) {
+            return Some(age < 0);
+        }
+        let number = segment.ip_id.wrapping_sub(self.ip_id) as i16;
+        let is_numbered = segment.facts.has(SegmentFlags::IPV4)
+            && number != 0
+            && ids.distinguishes()
+            && (ids.is_proven() || number.unsigned_abs() <= IDENTIFICATION_JUMP_MAX);
+        is_numbered.then_some(number < 0)
     }
 }
 
@@ -69,9 +107,33 @@ impl Holes {
         self.ranges.iter().find(|hole| hole.start <= start && start < hole.end)
     }
 
-    /// Returns the first hole.
-    pub fn first(&self) -> Option<&Hole> {
-        self.ranges.first()
+    /// Returns whether the stream, sent up to `nxt`, continues at `start`, and only segments
+    /// without data have overtaken that data.
+    pub fn continues_at(&self, start: u64, nxt: u64) -> bool {
+        self.ranges.first().is_some_and(|hole| start == self.in_order && hole.end == nxt)
+    }
+
+    /// Returns whether the receiver acknowledges no data behind a hole, as its ACK of `una_seen`
+    /// shows, and so waits for the data that is missing there.
+    pub fn are_awaited_at(&self, una_seen: u64) -> bool {
+        self.in_order().is_some_and(|in_order| una_seen <= in_order)
+    }
+
+    /// Time at which the data at `start` was found to be missing, ns, if it is.
+    pub fn noticed_ns(&self, start: u64) -> Option<u64> {
+        self.at(start).map(|hole| hole.noticed_ns)
+    }
+
+    /// Time from the first packet that overtook the data at `start` to `now_ns`, ns.
+    pub fn overtaken_ns(&self, start: u64, now_ns: u64) -> u64 {
+        self.noticed_ns(start).map_or(0, |at_ns| now_ns.saturating_sub(at_ns))
+    }
+
+    /// Returns whether `segment` fills the hole at `start` and has a later timestamp than the
+    /// packet that revealed it: the first transmission, which did not pass, had an earlier one.
+    pub fn is_stamped_later(&self, start: u64, segment: &Segment) -> bool {
+        let at = self.at(start).and_then(|hole| hole.tsval);
+        at.is_some_and(|at| segment.tsval.wrapping_sub(at) as i32 > 0)
     }
 
     /// Returns whether a hole of several whole segments of `full` bytes begins at `start`.
@@ -217,6 +279,29 @@ mod tests {
         assert_eq!(holes.ranges[0].end, 98_000, "what is left of the beginning");
         holes.fill(0, 200_000);
         assert!(holes.ranges.is_empty());
+    }
+
+    #[test]
+    fn a_segment_that_fills_a_hole_was_overtaken_if_it_is_older_or_comes_at_once() {
+        const MS: u64 = 1_000_000;
+        let facts = SegmentFlags(SegmentFlags::TIMESTAMPS);
+        let segment =
+            |tsval, at_ms| Segment { tsval, time_ns: at_ms * MS, facts, ..Segment::default() };
+        let hole = Hole::revealed_by(&segment(50, 100), 0, 1_000);
+        let has_overtaken = |tsval, at_ms| {
+            hole.has_overtaken(&segment(tsval, at_ms), PacketCount::default(), 40 * MS)
+        };
+        assert!(has_overtaken(49, 900) && !has_overtaken(51, 101));
+        assert!(has_overtaken(50, 110) && !has_overtaken(50, 150), "only the time decides");
+    }
+
+    #[test]
+    fn the_receiver_waits_for_a_hole_until_it_acknowledges_more() {
+        let holes = with_hole(1_000, 2_000);
+        assert!(holes.are_awaited_at(1_000) && !holes.are_awaited_at(1_001));
+        assert!(!Holes::NONE.are_awaited_at(0));
+        assert!(holes.continues_at(1_000, 2_000) && !holes.continues_at(1_000, 3_000));
+        assert_eq!([holes.overtaken_ns(1_500, 8), holes.overtaken_ns(2_000, 8)], [7, 0]);
     }
 
     #[test]

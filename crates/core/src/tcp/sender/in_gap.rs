@@ -1,15 +1,11 @@
 //! Fills the groups of a [`Gap`](crate::judge::Gap) that state the knowledge of the sender.
 
+use super::restart::window_opened_by;
 use super::{Kind, Sender, SinceDeparture};
-use crate::judge::{Flight, Losses, OfferedWindow, Repair, Shape};
+use crate::judge::{Flight, OfferedWindow, Repair, Shape};
 use crate::wire::Segment;
 
 impl Sender {
-    /// Flight just before the last ACK of `since`, or now if there was none, bytes.
-    pub fn flight_before(&self, since: &SinceDeparture) -> u64 {
-        if since.acks.last.is_none() { self.flight() } else { since.flight_before }
-    }
-
     /// Returns the sender's flight in the gap. If `continues`, the sender ends the gap itself. The
     /// congestion window has opened since position `opens_from`.
     pub fn flight_in_gap(
@@ -18,19 +14,27 @@ impl Sender {
         continues: bool,
         opens_from: u64,
     ) -> Flight {
-        let before = self.flight_before(since);
+        let before = since.flight_before(self.space.flight());
         let shape = self.bulk.as_ref().map_or(Shape::Opening, |bulk| {
-            bulk.rounds.shape_with(before, self.drained(), self.una(), self.smss())
+            bulk.rounds.shape_with(
+                before,
+                self.habits.drained(&self.last),
+                self.space.una(),
+                self.sizes.smss(),
+            )
         });
         Flight {
             first: if since.acks.last.is_none() { before } else { since.flight_first },
             before,
             cut: false,
-            reached: self.flight_reached(),
+            reached: self.history().losses.flight_reached(self.volume.flight_max),
             apart_ns: if continues { self.last.apart_ns() } else { 0 },
-            small_acked: self.small_acked_of(before),
-            cwnd_opened: self.window_opened_by((self.nxt - before).saturating_sub(opens_from)),
-            waits_per_segment: self.waits_per_segment(),
+            small_acked: self.volume.small.was_acked_of(before, self.space.nxt, self.space.una()),
+            cwnd_opened: window_opened_by(
+                self.sizes.smss(),
+                (self.space.nxt - before).saturating_sub(opens_from),
+            ),
+            waits_per_segment: self.habits.waits_per_segment(),
             shape,
         }
     }
@@ -38,10 +42,11 @@ impl Sender {
     /// Returns the window offered to the sender, up to `end_ns`.
     pub fn window_in_gap(&self, since: &SinceDeparture, end_ns: u64) -> OfferedWindow {
         let (bytes, room) = match since.acks.last {
-            None => (self.window(), self.room()),
+            None => (self.space.window(), self.space.room()),
             Some(_) => (since.window_before, since.room_before),
         };
-        let closed_ns = since.closed_ns + self.closed_for_ns(end_ns);
+        let closed_ns =
+            since.closed_ns + self.history().window.closed_for_ns(self.last.time_ns, end_ns);
         OfferedWindow {
             bytes,
             room,
@@ -50,20 +55,6 @@ impl Sender {
             closed_ns,
             closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
             probes: since.probes,
-        }
-    }
-
-    /// Returns the losses of the sender. `may_have_occurred`: the capture began in the middle of
-    /// the connection.
-    pub fn losses_in_gap(&self, since: &SinceDeparture, may_have_occurred: bool) -> Losses {
-        let history = self.history();
-        Losses {
-            occurred: history.losses.occurred,
-            may_have_occurred: may_have_occurred || history.losses.occurred,
-            in_recovery: self.in_recovery(),
-            missing: since.missing,
-            repeated_ns: since.repeated_ns,
-            pmtu_reported: history.mtu.reported,
         }
     }
 
@@ -80,11 +71,11 @@ impl Sender {
                 trigger: Some(recovery),
                 original: self.original(start),
                 unseen: matches!(kind, Kind::Fill(_)),
-                tail: start + u64::from(segment.payload_len) >= self.nxt,
+                tail: start + u64::from(segment.payload_len) >= self.space.nxt,
                 ..Repair::default()
             },
             Kind::Reordered => {
-                let late_ns = self.overtaken_ns(start, end_ns);
+                let late_ns = self.history().holes.overtaken_ns(start, end_ns);
                 Repair { overtaken: true, late_ns, ..Repair::default() }
             }
             Kind::New | Kind::Late | Kind::Probe => Repair::default(),

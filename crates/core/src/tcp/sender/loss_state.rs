@@ -1,11 +1,12 @@
 //! Losses of a sender, as it knows them (RFC 5681, RFC 6298).
 
+use super::space::SendSpace;
 use super::stamp::Stamp;
-use crate::judge::thresholds::ALIKE_PART;
+use crate::judge::thresholds::{ALIKE_PART, RTO_MIN_NS};
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::{Cause, Sighting};
-use crate::tcp::thresholds::TAIL_REPEATS_MIN;
-use crate::wire::SackBlock;
+use crate::tcp::thresholds::{TAIL_REPEATS_MIN, TIMER_MIN_NS};
+use crate::wire::{SackBlock, Segment, SegmentFlags};
 
 /// The last retransmission, until it is known whether it was spurious, and the state before it.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +135,31 @@ impl LossState {
         cause: None,
     };
 
+    /// Returns whether the receiver's last report of missing data (RFC 2018) says that it has what
+    /// begins at position `start`.
+    pub fn is_sacked(&self, start: u64, space: &SendSpace) -> bool {
+        let position = |seq: u32| space.position_of(seq);
+        let holds =
+            |block: &SackBlock| (position(block.left)..position(block.right)).contains(&start);
+        self.sacked.iter().any(|block| block.left != block.right && holds(block))
+    }
+
+    /// Greatest flight since the last loss, or ever (`flight_max`) if there was none, bytes.
+    /// Neither the congestion window nor the sender's buffer was smaller.
+    pub(super) fn flight_reached(&self, flight_max: u32) -> u64 {
+        if self.occurred { self.flight_since } else { flight_max.into() }
+    }
+
+    /// Returns whether the sender sent `segment` before its last retransmission: its timestamps
+    /// (RFC 7323 §5.4) and packet count (if `has_counter`) never go backward.
+    pub(super) fn is_repair_after(&self, segment: &Segment, has_counter: bool) -> bool {
+        let Some((tsval, ip_id)) = self.repair else { return false };
+        let has_timestamp = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let has_counter = has_counter && segment.facts.has(SegmentFlags::IPV4);
+        has_timestamp && (segment.tsval.wrapping_sub(tsval) as i32) < 0
+            || has_counter && (segment.ip_id.wrapping_sub(ip_id) as i16) < 0
+    }
+
     /// Records that the sender reduced its congestion window (RFC 5681 §3.1).
     pub fn reduce_window(&mut self) {
         self.occurred = true;
@@ -149,10 +175,39 @@ impl LossState {
         }
     }
 
+    /// Returns what triggered a retransmission after a silence of `silent_ns`, while data from `una`
+    /// on is unacknowledged: duplicate ACKs or an ICMP error if the sender got any (`reported`), or
+    /// is still in such a recovery; otherwise the timer. The round trip between both ends is at
+    /// least `rtt_base_ns`; 0 if unknown.
+    pub(super) fn trigger(
+        &self,
+        una: u64,
+        silent_ns: u64,
+        reported: bool,
+        rtt_base_ns: u64,
+    ) -> Recovery {
+        let rto_ns = RTO_MIN_NS + rtt_base_ns;
+        match self.recovery_at(una) {
+            // A lost retransmission is repeated only by the timer.
+            Some(Recovery::Fast) if silent_ns > rto_ns => Recovery::Timer,
+            Some(recovery) => recovery,
+            _ if reported && silent_ns < rto_ns => Recovery::Fast,
+            _ if silent_ns < TIMER_MIN_NS => Recovery::Fast,
+            // If no round trip is known, no timer is shorter than the least RTO.
+            _ if rtt_base_ns == 0 && silent_ns < RTO_MIN_NS => Recovery::Fast,
+            _ => Recovery::Timer,
+        }
+    }
+
     /// Returns the trigger of the recovery that is in progress while data from `una` on is
     /// unacknowledged.
     pub fn recovery_at(&self, una: u64) -> Option<Recovery> {
         self.recovery.filter(|_| !self.has_recovered(una))
+    }
+
+    /// Returns whether the sender is repairing a loss while data from `una` on is unacknowledged.
+    pub fn is_repairing(&self, una: u64) -> bool {
+        self.recovery_at(una).is_some()
     }
 
     /// Returns whether all data that was in flight at the last loss is acknowledged, up to `una`.
@@ -250,5 +305,49 @@ mod tests {
         assert!(!repeating.doubles);
         repeating.repeat(0, 200, 610);
         assert!(repeating.doubles && repeating.first_ns == 0);
+    }
+
+    #[test]
+    fn a_retransmission_is_fast_if_a_loss_was_reported_within_the_timer() {
+        const MS: u64 = 1_000_000;
+        let mut losses = LossState::NONE;
+        let rto_ns = RTO_MIN_NS + 40 * MS;
+        assert_eq!(losses.trigger(0, rto_ns - 1, true, 40 * MS), Recovery::Fast);
+        assert_eq!(losses.trigger(0, rto_ns, true, 40 * MS), Recovery::Timer);
+        assert_eq!(losses.trigger(0, RTO_MIN_NS - 1, false, 40 * MS), Recovery::Timer);
+        assert_eq!(losses.trigger(0, RTO_MIN_NS - 1, false, 0), Recovery::Fast);
+        losses.recover(Recovery::Fast, 0, 9_000);
+        assert_eq!(losses.trigger(0, rto_ns, false, 40 * MS), Recovery::Fast);
+        assert_eq!(losses.trigger(0, rto_ns + 1, false, 40 * MS), Recovery::Timer);
+    }
+
+    #[test]
+    fn the_last_report_names_the_data_that_arrived() {
+        let mut space = SendSpace::default();
+        space.position(100);
+        let block = SackBlock { left: 200, right: 300 };
+        let sacked = [block, SackBlock::NONE, SackBlock::NONE];
+        let losses = LossState { sacked, ..LossState::NONE };
+        let is_sacked = |seq| losses.is_sacked(space.position_of(seq), &space);
+        assert_eq!([199, 200, 299, 300].map(is_sacked), [false, true, true, false]);
+    }
+
+    #[test]
+    fn an_earlier_number_or_timestamp_shows_that_a_segment_preceded_the_repair() {
+        let losses = LossState { repair: Some((50, 7)), ..LossState::NONE };
+        let facts = SegmentFlags(SegmentFlags::TIMESTAMPS | SegmentFlags::IPV4);
+        let segment = |tsval, ip_id| Segment { tsval, ip_id, facts, ..Segment::default() };
+        assert!(losses.is_repair_after(&segment(49, 8), false));
+        assert!(losses.is_repair_after(&segment(50, 6), true));
+        assert!(!losses.is_repair_after(&segment(50, 6), false), "other packets are counted too");
+        assert!(!LossState::NONE.is_repair_after(&segment(0, 0), true));
+    }
+
+    #[test]
+    fn after_a_loss_only_later_flights_show_what_fits() {
+        let mut losses = LossState { flight_since: 4_000, ..LossState::NONE };
+        assert_eq!(losses.flight_reached(9_000), 9_000);
+        losses.occurred = true;
+        assert_eq!(losses.flight_reached(9_000), 4_000);
     }
 }

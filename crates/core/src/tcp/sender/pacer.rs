@@ -6,8 +6,7 @@
 
 use crate::judge::thresholds::HOST_DELAY_NS;
 use crate::judge::{Gap, Shape, Turn};
-use crate::tcp::sender::Sender;
-use crate::tcp::sequence::widen;
+use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::thresholds::{
     BURST_PART, PACE_QUANTUM_MAX_NS, PACE_QUANTUM_SEGMENTS, PACE_SEGMENTS_MIN, TRAIN_PART,
 };
@@ -79,7 +78,7 @@ impl Pacer {
 
     /// Adds `bytes` that the silence `gap` spaced, if the silence is similar to the previous step:
     /// a busy host pauses occasionally.
-    fn follow(&mut self, bytes: u64, gap: &Gap) {
+    fn follow_step(&mut self, bytes: u64, gap: &Gap) {
         if gap.losses.occurred && !self.after_loss {
             (self.after_loss, self.pace) = (true, Pace::default());
         }
@@ -118,55 +117,58 @@ impl Pacer {
     }
 }
 
-impl Sender {
+impl Pacer {
     /// Follows the silence `gap`, which ends at `position` in a message that began at the position
-    /// `began`.
-    pub fn follow_pace(&mut self, gap: &mut Gap, position: u64, began: Option<u64>) {
-        let (held, nxt) = (self.may_hold(gap, position), self.nxt);
-        let Some(bulk) = &mut self.bulk else { return };
-        let pacer = &mut bulk.pacer;
-        if let Some(began) = began.filter(|&began| began > pacer.silences[0].0) {
-            pacer.note(began, BEFORE_NS);
+    /// `began`; the stream was sent up to `nxt`. If `after_small`, a small segment before `position`
+    /// is unacknowledged, so that Nagle's algorithm may hold back the small end of a write there.
+    pub fn follow(
+        &mut self,
+        gap: &mut Gap,
+        (position, nxt): (u64, u64),
+        began: Option<u64>,
+        after_small: bool,
+    ) {
+        if let Some(began) = began.filter(|&began| began > self.silences[0].0) {
+            self.note(began, BEFORE_NS);
         }
-        let at_once = pacer.sent_at_once(position, gap.len_ns());
+        let at_once = self.sent_at_once(position, gap.len_ns());
         gap.pace.in_pairs = at_once == Some(PACE_QUANTUM_SEGMENTS * gap.smss);
         let is_little = at_once.is_some_and(|bytes| bytes <= PACE_QUANTUM_SEGMENTS * gap.smss);
-        let known = pacer.pace.is_known(gap.smss);
+        let may_be_held = after_small && gap.nagle.refuted == 0;
         gap.pace.is_step = may_be_step(gap)
             && (is_little || gap.len_ns() <= PACE_QUANTUM_MAX_NS)
-            && (!held || known);
+            && (!may_be_held || self.pace.is_known(gap.smss));
         // The path may space single segments, or segments sent while it is busy; a kernel sends a
         // millisecond's worth at once.
         let own = gap.spaced() && gap.len_ns() >= HOST_DELAY_NS.max(2 * gap.bottleneck.busy_ns);
         if let Some(bytes) = at_once.filter(|&it| own && it >= PACE_QUANTUM_SEGMENTS * gap.smss) {
-            pacer.follow(bytes, gap);
+            self.follow_step(bytes, gap);
         }
         if gap.pace.is_step && gap.losses.occurred {
-            gap.pace.before_loss_ns = pacer.own_ns(gap);
+            gap.pace.before_loss_ns = self.own_ns(gap);
         }
         // Retransmitted data does not begin the data sent after it.
-        pacer.note(position.max(nxt), gap.len_ns());
+        self.note(position.max(nxt), gap.len_ns());
     }
+}
 
-    /// Returns whether Nagle's algorithm may hold back the small end of a write at `position`,
-    /// until the small segment before it is acknowledged.
-    fn may_hold(&self, gap: &Gap, position: u64) -> bool {
-        let small_end = self.small_end.map_or(0, |end| widen(end.get(), position));
-        small_end > self.una() && small_end <= position && gap.nagle.refuted == 0
-    }
-
-    /// Returns whether the measured rate is not the path's, but that of a sender limited by the
-    /// receiver's window or its own buffer, whose data is spread over the round trip by earlier
-    /// ACKs. The path has been shown to take less time for two segments than at that rate: by the
-    /// round trip of the second one beyond that of an empty path, and by their distance on arrival.
-    /// If `known`, the round trip was measured in the handshake.
-    pub fn paced_by_limit(&mut self, gap: &Gap, position: u64, rtt_ns: u64, known: bool) -> bool {
-        let (smss, recent_ns) = (self.smss(), self.rtt_recent_ns());
-        let Some(bulk) = &mut self.bulk else { return false };
-        let rate = bulk.pipe.rate();
-        let Some(at_once) = bulk.pacer.sent_at_once(position, gap.len_ns()) else { return false };
+impl Bulk {
+    /// Returns whether the rate measured before `gap`, which ends at `position`, is not the path's,
+    /// but that of a sender limited by the receiver's window or its own buffer, whose data is spread
+    /// over the round trip by earlier ACKs. The path has been shown to take less time for two
+    /// segments than at that rate: by the round trip of the second one (`recent_ns`) beyond that of
+    /// an empty path (`rtt_ns`), and by their distance on arrival.
+    pub fn is_paced_by_limit(
+        &mut self,
+        gap: &Gap,
+        position: u64,
+        recent_ns: u64,
+        rtt_ns: u64,
+    ) -> bool {
+        let rate = self.pipe.rate();
+        let Some(at_once) = self.pacer.sent_at_once(position, gap.len_ns()) else { return false };
         // Without a measured rate there is nothing to refute.
-        let pair_ns = rate.map_or(u64::MAX, |rate| 2 * smss * 1_000_000_000 / rate);
+        let pair_ns = rate.map_or(u64::MAX, |rate| 2 * gap.smss * 1_000_000_000 / rate);
         let near = gap.rtt.sender_ns < gap.rtt.base_ns / TRAIN_PART;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
         let shows = recent_ns > 0 && pair_ns >= HOST_DELAY_NS;
@@ -178,7 +180,7 @@ impl Sender {
             _ => false,
         };
         let limited = gap.window.limits(gap.next_segment()) || gap.window.limited_before || ceiling;
-        known && limited && at_once == PACE_QUANTUM_SEGMENTS * smss && arrives_so && passes
+        limited && at_once == PACE_QUANTUM_SEGMENTS * gap.smss && arrives_so && passes
     }
 }
 
@@ -193,4 +195,69 @@ fn may_be_step(gap: &Gap) -> bool {
         && !gap.last_small
         && gap.flight.before > 0
         && gap.len_ns() < gap.rtt.base_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const SMSS: u64 = 1_000;
+
+    /// A silence of `ns` in the middle of a message, within a round trip of 100 ms.
+    fn silence(ns: u64) -> Gap {
+        let turn = Turn::Continues;
+        let mut gap = Gap { turn, smss: SMSS, end_ns: ns, next_len: SMSS, ..Gap::default() };
+        gap.flight.before = 20 * SMSS;
+        gap.rtt.base_ns = 100 * MS;
+        gap
+    }
+
+    /// Follows `count` silences of `ns` with two segments between them, from `position` on.
+    fn pairs(pacer: &mut Pacer, position: u64, count: u64, ns: u64) -> Gap {
+        let mut gap = silence(ns);
+        for number in 1..=count {
+            gap = silence(ns);
+            let at = position + 2 * number * SMSS;
+            pacer.follow(&mut gap, (at, at), None, false);
+        }
+        gap
+    }
+
+    #[test]
+    fn silences_between_pairs_are_steps_of_a_pace() {
+        let mut pacer = Pacer::default();
+        let gap = pairs(&mut pacer, 0, 8, 3 * MS);
+        assert!(gap.pace.in_pairs && gap.pace.is_step && pacer.is_pacing());
+    }
+
+    #[test]
+    fn after_a_small_segment_a_silence_may_be_nagles() {
+        let is_step = |after_small| {
+            let mut pacer = Pacer::default();
+            let mut gap = silence(3 * MS);
+            pacer.follow(&mut gap, (2 * SMSS, 2 * SMSS), Some(1), after_small);
+            gap.pace.is_step
+        };
+        assert_eq!([false, true].map(is_step), [true, false]);
+    }
+
+    #[test]
+    fn a_silence_as_long_as_a_round_trip_is_no_step() {
+        let mut pacer = Pacer::default();
+        assert!(!pairs(&mut pacer, 0, 8, 100 * MS).pace.is_step);
+    }
+
+    #[test]
+    fn a_pace_that_a_loss_halved_is_not_the_senders_own() {
+        let mut pacer = Pacer::default();
+        pairs(&mut pacer, 0, 60, 3 * MS);
+        let mut gap = silence(9 * MS);
+        for number in 61..=120 {
+            gap = silence(9 * MS);
+            gap.losses.occurred = true;
+            pacer.follow(&mut gap, (2 * number * SMSS, 2 * number * SMSS), None, false);
+        }
+        assert!((2 * MS..=4 * MS).contains(&gap.pace.before_loss_ns), "{:?}", gap.pace);
+    }
 }

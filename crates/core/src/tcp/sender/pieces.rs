@@ -6,7 +6,7 @@
 
 use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN, HOST_DELAY_MAX_NS, INITIAL_WINDOW_SEGMENTS};
 use crate::judge::{Gap, Turn};
-use crate::tcp::sender::Sender;
+use crate::tcp::sender::bulk::Bulk;
 
 /// Record of the writes of one sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,39 +107,111 @@ impl Pieces {
     }
 }
 
-impl Sender {
-    /// Follows the silence `gap`, which ends at position `start`, in a message that `began` at that
-    /// position and time.
-    pub fn follow_pieces(&mut self, gap: &mut Gap, start: u64, began: Option<(u64, u64)>) {
-        let flight = self.flight();
-        let ends = gap.turn == Turn::Continues
-            && gap.last_small
-            && gap.len_ns() >= HOST_DELAY_MAX_NS + gap.bottleneck.busy_ns;
-        let has_room_in_window =
-            gap.window.room.is_some_and(|room| room >= gap.flight.first as i64);
-        let bulk = match &mut self.bulk {
-            Some(bulk) if ends || flight == 0 => bulk,
-            // The first pause may be the only evidence.
-            none @ None if ends && has_room_in_window && gap.flight.first > gap.smss => {
-                none.get_or_insert_default()
-            }
-            _ => return,
-        };
-        let pieces = &mut bulk.pieces;
-        if let Some((position, time_ns)) = began.filter(|began| began.0 > pieces.resumed.0) {
-            (pieces.resumed, pieces.filling_since_ns) = ((position, 0), time_ns);
+/// Returns whether `gap` lies between two writes, the first of which ended in a small segment.
+fn is_between_writes(gap: &Gap) -> bool {
+    gap.turn == Turn::Continues
+        && gap.last_small
+        && gap.len_ns() >= HOST_DELAY_MAX_NS + gap.bottleneck.busy_ns
+}
+
+impl Pieces {
+    /// Follows the silence `gap`, which ends at position `start` with `flight` bytes in flight, in a
+    /// message that `began` at that position and time.
+    fn follow(&mut self, gap: &mut Gap, start: u64, flight: u64, began: Option<(u64, u64)>) {
+        if let Some((position, time_ns)) = began.filter(|began| began.0 > self.resumed.0) {
+            (self.resumed, self.filling_since_ns) = ((position, 0), time_ns);
         }
         let whole = !gap.repair.is_retransmission()
             && !gap.losses.missing.any()
             && !gap.misses_data
             && !gap.losses.in_recovery;
         let end_bytes = (u64::from(gap.last.payload_bytes) % gap.smss.max(1)) as u32;
-        if ends && whole && pieces.follows(end_bytes) {
-            gap.pace.own_pause_ns = pieces.pause(gap, start, flight);
+        if is_between_writes(gap) && whole && self.follows(end_bytes) {
+            gap.pace.own_pause_ns = self.pause(gap, start, flight);
         }
-        pieces.resumed = (start, flight);
+        self.resumed = (start, flight);
         if flight == 0 {
-            pieces.filling_since_ns = gap.end_ns;
+            self.filling_since_ns = gap.end_ns;
         }
+    }
+}
+
+impl Bulk {
+    /// Follows the silence `gap` of a sender with this state, if it has any, which ends at position
+    /// `start` with `flight` bytes in flight, in a message that `began` at that position and time.
+    pub fn follow_pieces(
+        bulk: &mut Option<Box<Self>>,
+        gap: &mut Gap,
+        (start, flight): (u64, u64),
+        began: Option<(u64, u64)>,
+    ) {
+        let ends = is_between_writes(gap);
+        let has_room = gap.window.room.is_some_and(|room| room >= gap.flight.first as i64);
+        let bulk = match bulk {
+            Some(bulk) if ends || flight == 0 => bulk,
+            // The first pause may be the only evidence.
+            none @ None if ends && has_room && gap.flight.first > gap.smss => {
+                none.get_or_insert_default()
+            }
+            _ => return,
+        };
+        bulk.pieces.follow(gap, start, flight, began);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A pause of 20 ms at `at_ms` after a write that ended in a segment of `last` bytes.
+    fn pause(at_ms: u64, last: u32) -> Gap {
+        let (start_ns, end_ns) = ((at_ms - 20) * MS, at_ms * MS);
+        let turn = Turn::Continues;
+        let mut gap =
+            Gap { turn, start_ns, end_ns, smss: 1_000, last_small: true, ..Gap::default() };
+        gap.last.payload_bytes = last;
+        gap.rtt.base_ns = 100 * MS;
+        gap
+    }
+
+    #[test]
+    fn a_pause_before_the_first_data_can_be_acknowledged_is_the_writers_own() {
+        let mut pieces = Pieces::default();
+        let mut gap = pause(50, 300);
+        pieces.follow(&mut gap, 2_300, 2_300, Some((1, 10 * MS)));
+        assert_eq!(gap.pace.own_pause_ns, 20 * MS);
+        let mut later = pause(150, 300);
+        pieces.follow(&mut later, 4_600, 2_300, None);
+        assert_eq!(later.pace.own_pause_ns, 20 * MS, "as long as the known one");
+    }
+
+    #[test]
+    fn writes_of_another_size_are_not_followed() {
+        let mut pieces = Pieces::default();
+        pieces.follow(&mut pause(50, 300), 2_300, 2_300, Some((1, 10 * MS)));
+        let mut other = pause(60, 301);
+        pieces.follow(&mut other, 4_601, 2_300, None);
+        assert_eq!(other.pace.own_pause_ns, 0);
+    }
+
+    #[test]
+    fn the_first_pause_with_room_in_the_window_makes_a_bulk_sender() {
+        let is_made = |room| {
+            let (mut bulk, mut gap) = (None, pause(50, 300));
+            (gap.flight.first, gap.window.room) = (2_300, Some(room));
+            Bulk::follow_pieces(&mut bulk, &mut gap, (2_300, 2_300), None);
+            bulk.is_some()
+        };
+        assert_eq!([2_300, 2_299].map(is_made), [true, false]);
+    }
+
+    #[test]
+    fn a_message_of_twice_the_last_write_takes_several() {
+        let mut pieces = Pieces::default();
+        pieces.end(1_000);
+        pieces.end(3_000);
+        assert!(pieces.are_many_in(4_000) && !pieces.are_many_in(3_999));
     }
 }

@@ -1,6 +1,7 @@
 //! Counts of segments that were sent or arrived more than once or out of order.
 
 use crate::judge::Recovery;
+use crate::wire::Segment;
 
 /// Segments of a direction that were repeated or out of order, and reports of them.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,23 @@ impl RepeatCounts {
         }
     }
 
+    /// Number of segments sent, computed from the payload (`unique_bytes`, each counted once) and
+    /// the SMSS.
+    pub fn segments_sent(&self, unique_bytes: u64, smss: u64) -> u64 {
+        let by_size = (unique_bytes + self.repeated_bytes).div_ceil(smss);
+        by_size.max(self.rexmt_data_packets)
+    }
+
+    /// Returns whether the D-SACK in `segment` names only the byte of a keep-alive (RFC 9293
+    /// §3.8.4), which is no data.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_keep_alive_reported(&self, segment: &Segment) -> bool {
+        let [first, ..] = segment.sack;
+        let is_byte = first.right.wrapping_sub(first.left) == 1;
+        self.keep_alives > 0 && first.right == segment.ack && is_byte
+    }
+
     /// Number of retransmissions that the receiver's D-SACKs or second ACKs show to be spurious.
     pub fn reported_spurious(&self) -> u32 {
         self.dsacks.saturating_add(self.acked_twice)
@@ -86,6 +104,25 @@ impl RepeatCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_are_counted_by_their_size_or_by_their_repetitions() {
+        let mut counts = RepeatCounts { repeated_bytes: 1_000, ..RepeatCounts::NONE };
+        assert_eq!(counts.segments_sent(1_001, 1_000), 3);
+        counts.rexmt_data_packets = 9;
+        assert_eq!(counts.segments_sent(1_001, 1_000), 9);
+    }
+
+    #[test]
+    fn a_report_of_the_byte_of_a_keep_alive_is_no_report_of_data() {
+        let mut segment = Segment { ack: 500, ..Segment::default() };
+        (segment.sack[0].left, segment.sack[0].right) = (499, 500);
+        let counts = RepeatCounts { keep_alives: 1, ..RepeatCounts::NONE };
+        assert!(counts.is_keep_alive_reported(&segment));
+        assert!(!RepeatCounts::NONE.is_keep_alive_reported(&segment), "none was sent");
+        segment.sack[0].left = 400;
+        assert!(!counts.is_keep_alive_reported(&segment));
+    }
 
     #[test]
     fn a_retransmission_of_data_that_had_arrived_is_spurious_whatever_its_trigger() {

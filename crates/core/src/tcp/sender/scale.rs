@@ -4,13 +4,13 @@
 use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{Gap, Turn};
 use crate::tcp::acks::SCALE_MAX;
-use crate::tcp::sender::Sender;
-use crate::tcp::sender::marks::Marks;
+use crate::tcp::sender::bulk::Bulk;
+use crate::tcp::sender::space::SendSpace;
 use crate::tcp::thresholds::{ROUND_NUMBER_MAX, SCALE_MET_MIN, SCALED_FIELD_MIN};
 
 /// Returns whether `bytes` is no round number: a flight does not fill such a window exactly by
 /// chance.
-fn is_odd(bytes: u64) -> bool {
+fn is_not_round(bytes: u64) -> bool {
     bytes > 0 && bytes >> bytes.trailing_zeros() >= ROUND_NUMBER_MAX
 }
 
@@ -31,49 +31,32 @@ pub(super) struct Unscaled {
     is_inferred: bool,
 }
 
-impl Sender {
-    /// Records an offered window of unknown scale.
-    pub(super) fn offer_field(&mut self, field: u16) {
-        self.marks.clear(Marks::HAS_WINDOW);
-        if let Some(bulk) = &mut self.bulk {
-            bulk.unscaled.field = field;
-        }
-    }
-
-    /// Saves the window field at the start of a train of ACKs.
-    pub(super) fn save_field(&mut self) {
-        if self.window_scale.is_none()
-            && let Some(bulk) = &mut self.bulk
-        {
-            bulk.unscaled.field_before = bulk.unscaled.field;
-        }
-    }
-
-    /// Infers the scale from a gap in which a sender with more to send waited for an ACK. If its
-    /// flight is repeatedly at the edge of the window, at the least scale that allows such a
-    /// flight, that is the scale, and the window was the limit. Returns whether this gap completed
-    /// the inference.
-    pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
-        let Some(bulk) = &mut self.bulk else { return false };
+impl Bulk {
+    /// Infers the scale of the windows in `space` from a gap in which a sender with more to send
+    /// waited for an ACK. If its flight is repeatedly at the edge of the window, at the least scale
+    /// that allows such a flight, that is the scale, and the window was the limit. Returns whether
+    /// this gap completed the inference.
+    pub fn infer_scale(&mut self, space: &mut SendSpace, gap: &mut Gap) -> bool {
         if !gap.ack_triggered() || gap.repair.is_retransmission() {
             return false;
         }
-        if self.window_scale.is_some() && !bulk.unscaled.is_inferred {
+        let is_known = space.window_scale().is_some();
+        if is_known && !self.unscaled.is_inferred {
             return false;
         }
-        let unscaled = &mut bulk.unscaled;
         let flight = gap.flight.before;
         // The longer the path to the sender, the less exactly its flight is known.
         let far_ns = gap.rtt.sender_ns.min(gap.rtt.base_ns);
         let loose = u128::from(flight) * u128::from(far_ns)
             / (u128::from(ALIKE_PART) * u128::from(gap.rtt.base_ns)).max(1);
         let loose = loose as u64;
-        if self.window_scale.is_some() {
+        if is_known {
             // A sender does not exceed the window: the window was greater than with the inferred
             // scale.
-            let beyond = gap.window.room.is_some_and(|room| -room > (gap.smss + loose) as i64);
-            if beyond {
-                self.discard_scale();
+            if gap.window.room.is_some_and(|room| -room > (gap.smss + loose) as i64) {
+                space.set_window_scale(None);
+                space.forget_edge();
+                self.unscaled.discard();
             }
             return false;
         }
@@ -82,14 +65,14 @@ impl Sender {
         if gap.turn == Turn::Answers || gap.unsent.drained {
             return false;
         }
-        let Some((least, height)) = unscaled.fit(flight, loose, gap.next_segment()) else {
+        let Some((least, height)) = self.unscaled.fit(flight, loose, gap.next_segment()) else {
             return false;
         };
-        if !unscaled.is_inferred {
+        if !self.unscaled.is_inferred {
             return false;
         }
-        bulk.ceiling = 0;
-        self.window_scale = Some(least);
+        self.ceiling = 0;
+        space.set_window_scale(Some(least));
         let room = height as i64 - flight as i64;
         (gap.window.bytes, gap.window.room) = (Some(height), Some(room));
         if let Some(ack) = &mut gap.acks.last {
@@ -97,18 +80,24 @@ impl Sender {
         }
         true
     }
-
-    /// Discards the inferred scale.
-    fn discard_scale(&mut self) {
-        self.window_scale = None;
-        self.marks.clear(Marks::HAS_WINDOW);
-        if let Some(bulk) = &mut self.bulk {
-            bulk.unscaled = Unscaled { scale: bulk.unscaled.scale, ..Unscaled::default() };
-        }
-    }
 }
 
 impl Unscaled {
+    /// Records an offered window of unknown scale.
+    pub fn offer(&mut self, field: u16) {
+        self.field = field;
+    }
+
+    /// Saves the window field at the start of a train of ACKs.
+    pub fn save(&mut self) {
+        self.field_before = self.field;
+    }
+
+    /// Discards the inferred scale.
+    fn discard(&mut self) {
+        *self = Self { scale: self.scale, ..Self::default() };
+    }
+
     /// Processes a flight that waited for an ACK before a `segment` more could be sent: counts it
     /// if it fills the window at the least scale that allows it. The flight is known to within
     /// `loose` bytes. Returns that scale and the height of the window.
@@ -123,7 +112,7 @@ impl Unscaled {
         // smaller than its scale suggests.
         let is_evidence = least == 0
             || field >= SCALED_FIELD_MIN
-            || room == 0 && is_odd(flight)
+            || room == 0 && is_not_round(flight)
             || self.met_count == 0
             || field.abs_diff(self.field_met) > field / 8;
         if !fills || least != self.scale {
@@ -145,18 +134,18 @@ mod tests {
     /// Returns the scale that is inferred when a sender has 939 bytes in flight before each of four
     /// silences that an ACK ends, while its peer's windows vary.
     fn inferred_scale(turn: Turn, drained: bool) -> Option<u8> {
-        let mut sender = Sender { bulk: Some(Box::default()), ..Sender::default() };
-        for field_before in [470, 560, 470, 560] {
-            let bulk = sender.bulk.as_mut().expect("a sender of bulk");
-            bulk.unscaled.field_before = field_before;
+        let (mut bulk, mut space) = (Bulk::default(), SendSpace::default());
+        for field in [470, 560, 470, 560] {
+            bulk.unscaled.offer(field);
+            bulk.unscaled.save();
             let mut gap =
                 Gap { turn, next_len: 939, smss: 939, end_ns: 1_000_000, ..Gap::default() };
             gap.acks.last = Some(AckTrigger { effect_ns: 1_000_000, ..AckTrigger::default() });
             gap.flight.before = 939;
             gap.unsent.drained = drained;
-            sender.infer_scale(&mut gap);
+            bulk.infer_scale(&mut space, &mut gap);
         }
-        sender.window_scale
+        space.window_scale()
     }
 
     #[test]
@@ -185,7 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn a_flight_beyond_the_window_refutes_an_inferred_scale() {
+        let mut space = SendSpace::default();
+        space.set_window_scale(Some(1));
+        let mut bulk = Bulk::default();
+        bulk.unscaled = Unscaled { scale: 1, is_inferred: true, ..Unscaled::default() };
+        let mut gap = Gap { smss: 1_000, end_ns: 1_000_000, ..Gap::default() };
+        gap.acks.last = Some(AckTrigger { effect_ns: 1_000_000, ..AckTrigger::default() });
+        gap.window.room = Some(-1_000);
+        bulk.infer_scale(&mut space, &mut gap);
+        assert_eq!(space.window_scale(), Some(1));
+        gap.window.room = Some(-1_001);
+        bulk.infer_scale(&mut space, &mut gap);
+        assert_eq!(space.window_scale(), None);
+    }
+
+    #[test]
     fn a_window_of_a_few_powers_of_two_is_round() {
-        assert!(!is_odd(29 << 10) && is_odd(45 << 10));
+        assert!(!is_not_round(29 << 10) && is_not_round(45 << 10));
     }
 }

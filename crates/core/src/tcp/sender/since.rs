@@ -1,9 +1,68 @@
 //! State of a sender since its last data segment.
 
 use crate::app::Side;
-use crate::judge::{Acks, MissingPackets, WindowProbes};
+use crate::judge::thresholds::ACK_TRAIN_NS;
+use crate::judge::{AckTrigger, Acks, MissingPackets, WindowProbes};
 use crate::model::Sighting;
+use crate::tcp::sender::space::SendSpace;
 use crate::wire::Segment;
+
+/// The state since the last departure, if it is needed beyond the current segment. ACKs are applied
+/// when the sender does something, which is mostly a departure.
+#[derive(Clone, Debug, Default)]
+pub struct StoredSince(Option<Box<SinceDeparture>>);
+
+impl StoredSince {
+    /// Returns the stored state, which is created on demand.
+    #[cold]
+    #[inline(never)]
+    pub fn stored_mut(&mut self) -> &mut SinceDeparture {
+        self.0.get_or_insert_default()
+    }
+
+    /// Moves the stored state, if there is any, into `since`.
+    #[inline]
+    pub fn take(&mut self, since: &mut SinceDeparture) {
+        if let Some(stored) = self.0.take() {
+            *since = *stored;
+        }
+    }
+
+    /// Stores the state.
+    pub fn store(&mut self, since: SinceDeparture) {
+        self.0 = Some(Box::new(since));
+    }
+
+    /// Returns whether no state is stored.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Time at which the first ACK since the last departure took effect, ns.
+    pub fn first_ack_ns(&self) -> Option<u64> {
+        self.0.as_ref().and_then(|since| since.acks.first_effect_ns)
+    }
+
+    /// Returns whether the offered window was (almost) closed at some time since the last
+    /// departure, and has opened.
+    pub fn was_window_closed(&self) -> bool {
+        self.0.as_ref().is_some_and(|since| since.closed_ns > 0)
+    }
+
+    /// Records that the packet with the IP identification `number` has arrived, which may have been
+    /// missing.
+    pub(super) fn arrived(&mut self, number: u16) {
+        if let Some(since) = &mut self.0 {
+            since.missing.arrived(number);
+        }
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
+    }
+}
 
 /// Effects of ACKs, and other events, since the sender's last departure.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +96,34 @@ pub struct SinceDeparture {
 }
 
 impl SinceDeparture {
+    /// Flight just before the last ACK, bytes; `flight`, that of now, if there was none.
+    pub(super) fn flight_before(&self, flight: u64) -> u64 {
+        if self.acks.last.is_none() { flight } else { self.flight_before }
+    }
+
+    /// Returns whether an ACK that passed at `seen_ns` belongs to the same train as the last one.
+    #[inline]
+    pub(super) fn is_in_train(&self, seen_ns: u64) -> bool {
+        let last = self.acks.last;
+        last.is_some_and(|last| seen_ns.saturating_sub(last.seen_ns) < ACK_TRAIN_NS)
+    }
+
+    /// Adds the ACK `trigger`, before which the positions of the sender were `space`.
+    #[inline]
+    pub(super) fn add_ack(&mut self, trigger: AckTrigger, begins_train: bool, space: &SendSpace) {
+        if begins_train {
+            self.flight_before = space.flight();
+            self.room_before = space.room();
+            self.window_before = space.window();
+        }
+        if self.acks.count == 0 {
+            self.flight_first = space.flight();
+        }
+        self.acks.count += 1;
+        self.acks.first_effect_ns.get_or_insert(trigger.effect_ns);
+        self.acks.last = Some(trigger);
+    }
+
     /// Discards missing packets: data is missing in the capture itself, so that they show nothing
     /// about the path.
     pub fn excuse_missing(&mut self) {
@@ -48,5 +135,59 @@ impl SinceDeparture {
     pub fn probed(&mut self, from: Side, segment: &Segment) {
         self.probes.sent += 1;
         self.probes.first.get_or_insert(Sighting::of(from, segment));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::sequence::ORIGIN;
+
+    #[test]
+    fn what_is_stored_is_taken_once() {
+        let mut stored = StoredSince::default();
+        assert!(stored.is_empty() && stored.first_ack_ns().is_none());
+        let acks = Acks { first_effect_ns: Some(7), ..Acks::default() };
+        stored.store(SinceDeparture { acks, closed_ns: 5, ..SinceDeparture::default() });
+        assert!(stored.was_window_closed() && stored.first_ack_ns() == Some(7));
+        let mut since = SinceDeparture::default();
+        stored.take(&mut since);
+        assert_eq!((since.closed_ns, stored.heap_bytes()), (5, 0));
+        stored.take(&mut since);
+        assert_eq!(since.closed_ns, 5, "nothing was stored");
+    }
+
+    #[test]
+    fn acks_of_one_train_count_from_its_first() {
+        let mut space = SendSpace::default();
+        space.position(0);
+        space.extend_to(ORIGIN + 3_000);
+        let mut since = SinceDeparture::default();
+        let ack = |seen_ns| AckTrigger { seen_ns, effect_ns: seen_ns, ..AckTrigger::default() };
+        for (seen_ns, una) in [(1, 1_000), (ACK_TRAIN_NS, 2_000), (3 * ACK_TRAIN_NS, 3_000)] {
+            let begins = !since.is_in_train(seen_ns);
+            since.add_ack(ack(seen_ns), begins, &space);
+            space.acknowledge(ORIGIN + una);
+        }
+        assert_eq!((since.flight_first, since.flight_before), (3_000, 1_000));
+        assert_eq!((since.acks.count, since.acks.first_effect_ns), (3, Some(1)));
+    }
+
+    #[test]
+    fn the_flight_before_an_ack_is_what_the_ack_found() {
+        let mut since = SinceDeparture { flight_before: 900, ..SinceDeparture::default() };
+        assert_eq!(since.flight_before(400), 400);
+        since.acks.last = Some(AckTrigger::default());
+        assert_eq!(since.flight_before(400), 900);
+    }
+
+    #[test]
+    fn missing_packets_show_no_loss_where_the_capture_misses_data() {
+        let mut stored = StoredSince::default();
+        stored.stored_mut().missing.add(3, 10);
+        stored.arrived(9);
+        assert_eq!(stored.stored_mut().missing.count, 2);
+        stored.stored_mut().excuse_missing();
+        assert!(!stored.stored_mut().missing.any() && stored.stored_mut().misses_data);
     }
 }

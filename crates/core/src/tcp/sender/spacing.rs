@@ -5,8 +5,9 @@
 //! segments sent at once show how long the path takes for a segment.
 
 use crate::judge::thresholds::ACK_TRAIN_NS;
-use crate::tcp::sender::Sender;
+use crate::tcp::clock::SenderClock;
 use crate::tcp::sender::bulk::Bulk;
+use crate::tcp::sender::departure::Departure;
 use crate::tcp::thresholds::{
     BURST_PART, SPACING_MIN_NS, SPACING_REMEMBERED_NS, TIMESTAMP_TICK_NS, TRAIN_PART,
 };
@@ -63,28 +64,33 @@ impl Spacing {
     }
 }
 
-impl Sender {
+impl Bulk {
     /// Returns whether the sender is known, with the vantage at the receiver, to have set the
     /// distances between its packets.
     pub fn is_spaced_by_sender(&self) -> bool {
-        self.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender())
+        self.spacing.is_senders() && self.pipe.knows_at_once()
     }
 
-    /// Records the distance of `segment` from the previous packet of a bulk sender, with the vantage
-    /// at its receiver and a round trip of `rtt_ns`.
-    pub fn note_distance(&mut self, segment: &Segment, rtt_ns: u64) {
-        let apart_ns = segment.time_ns.saturating_sub(self.last.time_ns);
-        let smss = self.smss();
-        let last_len = u64::from(self.last.len);
+    /// Records the distance of `segment` from the departure `last` of a sender with this `clock` and
+    /// SMSS, with the vantage at the receiver and a round trip of `rtt_ns`.
+    pub fn note_distance(
+        &mut self,
+        segment: &Segment,
+        last: &Departure,
+        clock: &SenderClock,
+        smss: u64,
+        rtt_ns: u64,
+    ) {
+        let apart_ns = segment.time_ns.saturating_sub(last.time_ns);
+        let last_len = u64::from(last.len);
         let full = last_len == smss;
         let joined = (last_len / smss.max(1)).saturating_sub(1);
-        let Some(bulk) = &mut self.bulk else { return };
-        let spacing = &mut bulk.spacing;
+        let spacing = &mut self.spacing;
         let stamped = apart_ns < rtt_ns / TRAIN_PART && segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let sent_apart_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
+        let sent_apart_ns = clock.between_ns(spacing.last_tsval, segment.tsval);
         if let Some(sent_apart_ns) = sent_apart_ns.filter(|_| stamped) {
             // Packets that leave a queue one by one are spaced by that queue.
-            let queued = self.clock.queued_ns() > 0;
+            let queued = clock.queued_ns() > 0;
             spacing.note(
                 apart_ns,
                 if queued { 0 } else { sent_apart_ns.min(apart_ns + TIMESTAMP_TICK_NS) },
@@ -96,43 +102,35 @@ impl Sender {
         let alone = joined > 0 && apart_ns >= BURST_PART * ACK_TRAIN_NS;
         let at_once = single.or(alone.then_some(in_one)).filter(|_| spacing.is_senders());
         if let Some((count, ns)) = at_once {
-            let knew = bulk.pipe.knows_at_once();
-            bulk.pipe.sample_at_once(count * smss, ns);
-            if !knew && bulk.pipe.knows_at_once() && !spacing.is_spread_by_queue {
-                bulk.pipe.forget();
+            let knew = self.pipe.knows_at_once();
+            self.pipe.sample_at_once(count * smss, ns);
+            if !knew && self.pipe.knows_at_once() && !spacing.is_spread_by_queue {
+                self.pipe.forget();
             }
         }
-    }
-}
-
-impl Bulk {
-    /// See [`Sender::is_spaced_by_sender`].
-    pub(super) fn is_spaced_by_sender(&self) -> bool {
-        self.spacing.is_senders() && self.pipe.knows_at_once()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::sender::{Kind, SinceDeparture};
 
     /// Returns whether a sender is known to space its packets, if they arrive `apart_ns` apart,
     /// again and again, with timestamps that `tsval` computes from the time of arrival.
     fn is_spaced(apart_ns: &[u64], tsval: impl Fn(u64) -> u32) -> bool {
-        let mut sender = Sender { bulk: Some(Box::default()), ..Sender::default() };
+        let (mut bulk, mut clock) = (Bulk::default(), SenderClock::default());
+        let mut last = Departure::default();
         let mut time_ns = 1_000_000_000;
-        for (number, apart_ns) in apart_ns.iter().cycle().take(200).enumerate() {
+        for apart_ns in apart_ns.iter().cycle().take(200) {
             time_ns += apart_ns;
-            let (facts, seq) = (SegmentFlags(SegmentFlags::TIMESTAMPS), 1_448 * number as u32);
-            let (payload_len, tsval) = (1_448, tsval(time_ns));
-            let segment = Segment { seq, payload_len, time_ns, tsval, facts, ..Segment::default() };
-            sender.packet(&segment, 0);
-            let start = sender.position(seq);
-            sender.note_distance(&segment, 40_000_000);
-            sender.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
+            let (facts, tsval) = (SegmentFlags(SegmentFlags::TIMESTAMPS), tsval(time_ns));
+            let segment =
+                Segment { payload_len: 1_448, time_ns, tsval, facts, ..Segment::default() };
+            clock.observe_packet(&segment);
+            bulk.note_distance(&segment, &last, &clock, 1_448, 40_000_000);
+            last = Departure { time_ns, len: 1_448, ..Departure::default() };
         }
-        sender.is_spaced_by_sender()
+        bulk.is_spaced_by_sender()
     }
 
     const PAIRS: [u64; 2] = [1_480_000, 120_000];

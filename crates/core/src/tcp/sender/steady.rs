@@ -6,10 +6,8 @@
 use crate::capture::FrameId;
 use crate::tcp::acks::{Ack, Offer, PendingAcks, scaled};
 use crate::tcp::sender::departure::Departure;
-use crate::tcp::sender::marks::Marks;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-use std::num::NonZeroU32;
 
 /// Record of a segment with nothing else in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,23 +48,21 @@ impl LoneSegment {
 impl Sender {
     /// Returns whether the sender has only the state that the fast path covers.
     fn is_plain(&self) -> bool {
-        let simple = self.history.is_none() && self.bulk.is_none() && self.since.is_none();
-        let knows_window = self.marks.has(Marks::HAS_WINDOW) == self.window_scale.is_some();
-        simple && self.last.pushed && knows_window
+        let knows_window = self.space.right_edge().is_some() == self.space.window_scale().is_some();
+        self.is_calm() && self.last.pushed && knows_window
     }
 
     /// Returns whether all data but `segment`, a single small segment, is acknowledged, and the
     /// sender's window is known.
     pub(in crate::tcp) fn has_sent_alone(&self, segment: &Segment) -> bool {
-        let start = self.nxt - u64::from(segment.payload_len);
-        let end = self.nxt as u32;
+        let start = self.space.nxt - u64::from(segment.payload_len);
         self.is_plain()
-            && self.sequence.position(segment.seq, self.nxt) == start
+            && self.space.position_of(segment.seq) == start
             && self.last.frame == segment.frame
             && (self.last.small, self.last.apart) == (true, 0)
-            && (self.una(), self.una_seen()) == (start, start)
-            && self.rtts.is_timing(self.nxt, segment.time_ns)
-            && self.small_end.is_some_and(|small_end| small_end.get() == end)
+            && (self.space.una(), self.space.una_seen()) == (start, start)
+            && self.rtts.is_timing(self.space.nxt, segment.time_ns)
+            && self.volume.small.ends_at(self.space.nxt)
             && self.sent.is_one()
             && self.pending.is_unused()
     }
@@ -74,14 +70,14 @@ impl Sender {
     /// Returns whether `segment` acknowledges all data in flight, and this ACK has not yet taken
     /// effect at the sender.
     pub(in crate::tcp) fn is_cleared_by(&self, segment: &Segment) -> bool {
-        let acks_all = |ack: Ack| ack.frame == segment.frame && ack.una == self.nxt;
+        let acks_all = |ack: Ack| ack.frame == segment.frame && ack.una == self.space.nxt;
         let plain = |ack: &Ack| !(ack.duplicate || ack.paced);
         self.is_plain()
-            && self.una() < self.nxt
-            && self.una_seen() == self.nxt
+            && self.space.una() < self.space.nxt
+            && self.space.una_seen() == self.space.nxt
             && self.rtts.is_idle()
             && self.sent.is_unused()
-            && self.pending.only(self.nxt).filter(plain).is_some_and(acks_all)
+            && self.pending.only(self.space.nxt).filter(plain).is_some_and(acks_all)
     }
 
     /// Returns whether `segment` is one more small segment of this sender, in answer to `last`, and
@@ -95,67 +91,21 @@ impl Sender {
         (last, right_edge): (&LoneSegment, Option<u64>),
     ) -> bool {
         let len = segment.payload_len;
-        let has_room = match (self.window_scale, right_edge) {
+        let has_room = match (self.space.window_scale(), right_edge) {
             (Some(scale), Some(edge)) => {
                 let offered = scaled(last.window, scale);
                 edge >= start + u64::from(len)
-                    && offered >= self.smss()
+                    && offered >= self.sizes.smss()
                     && self.sizes.knows_window(offered)
             }
             (None, None) => true,
             _ => false,
         };
         has_room
-            && u64::from(len) < self.smss()
-            && u64::from(len) <= u64::from(self.flight_max).min(self.sizes.acked_max().into())
-            && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.is_expected(segment))
-    }
-
-    /// Returns the right edge of the window as this sender knows it after the ACK of `una` in
-    /// `last`.
-    #[inline]
-    pub(in crate::tcp) fn right_edge_after(
-        &self,
-        right_edge: Option<u64>,
-        una: u64,
-        last: &LoneSegment,
-    ) -> Option<u64> {
-        let scale = self.window_scale.unwrap_or(0);
-        right_edge.map(|edge| edge.max(una + scaled(last.window, scale)))
-    }
-
-    /// Returns whether the timestamp of `segment`, which carries new data, shows that it was
-    /// queued. Records the timestamp; to record it twice makes no difference.
-    #[inline]
-    pub(in crate::tcp) fn has_queued(&mut self, segment: &Segment) -> bool {
-        self.observe(segment);
-        self.clock.queued_ns() > 0
-    }
-
-    /// Records the timestamp of `segment`.
-    #[inline]
-    pub(in crate::tcp) fn observe(&mut self, segment: &Segment) {
-        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.clock.observe(segment.tsval, segment.time_ns);
-        }
-    }
-
-    /// Counts the packet that [`expects`](Self::expects) recognised, except for its timestamp.
-    #[inline]
-    pub(in crate::tcp) fn pass(&mut self, segment: &Segment) {
-        self.packets += 1;
-        if segment.facts.has(SegmentFlags::IPV4) && !self.packet_count.take_next(segment) {
-            self.packet_count.follow(segment, 1, self.packets, false);
-        }
-        self.last_packet = self.last_packet.after(segment);
-    }
-
-    /// Records a round-trip sample of this sender's data.
-    #[inline]
-    pub(in crate::tcp) fn note_rtt_sample(&mut self, rtt_ns: u64) {
-        if self.shows_arrival(false) {
-            self.rtts.take(rtt_ns);
-        }
+            && u64::from(len) < self.sizes.smss()
+            && u64::from(len)
+                <= u64::from(self.volume.flight_max).min(self.sizes.acked_max().into())
+            && (!segment.facts.has(SegmentFlags::IPV4) || self.packets.ids.is_expected(segment))
     }
 
     /// Sets the state in which `alone` is in flight and the window is known up to `right_edge`. If
@@ -167,22 +117,14 @@ impl Sender {
         noted: bool,
     ) {
         let &LoneSegment { time_ns, frame, end, len, .. } = alone;
-        self.unique_bytes += end - self.nxt;
-        self.nxt = end;
-        (self.una, self.una_seen) = (alone.start() as u32, alone.start() as u32);
-        self.right_edge = right_edge.map_or(self.right_edge, |edge| edge as u32);
+        self.volume.unique_bytes += end - self.space.nxt;
+        self.space.set_in_flight(alone.start(), end, right_edge);
         self.rtts.time_only(end, (!noted).then_some(time_ns));
-        self.small_end = NonZeroU32::new(end as u32);
+        self.volume.small.note(end);
         self.pending = PendingAcks::default();
         self.sent.clear();
         self.sent.push(end, &alone.segment(), true);
         self.last = Departure { time_ns, frame, len, small: true, pushed: true, apart: 0 };
-    }
-
-    /// Records `before` as the last segment of the receiver.
-    pub(in crate::tcp) fn note_peer_segment(&mut self, before: &LoneSegment) {
-        self.una_seen_ns = before.time_ns;
-        self.acked_window = before.window;
     }
 
     /// Processes the ACK in `segment` that [`is_cleared_by`](Self::is_cleared_by) recognised. It
@@ -190,21 +132,21 @@ impl Sender {
     /// the path.
     #[inline]
     pub(in crate::tcp) fn take_full_ack(&mut self, segment: &Segment) {
-        let una = self.nxt;
+        let una = self.space.nxt;
         let (longest, _) = self.sent.arrived(una);
         self.sizes.acknowledge(longest);
         self.pending.push(&Ack {
             seen_ns: segment.time_ns,
             frame: segment.frame,
             una,
-            offer: Offer::of(una, segment.window, self.window_scale),
+            offer: Offer::of(una, segment.window, self.space.window_scale()),
             payload_bytes: segment.payload_len,
             duplicate: false,
             paced: false,
             tsval: 0,
         });
-        self.acked_window = segment.window;
-        self.advance_una_seen(segment.time_ns, una, self.shows_arrival(false));
+        self.space.window_field = segment.window;
+        self.advance_una_seen(segment.time_ns, una, self.habits.shows_arrival(false));
     }
 
     /// Applies the ACK of [`take_full_ack`](Self::take_full_ack) at the sender.
@@ -214,7 +156,7 @@ impl Sender {
         rtt_sender_ns: u64,
         rtt_peer_ns: u64,
     ) {
-        if let Some(ack) = self.pending.pop_until(u64::MAX, self.nxt) {
+        if let Some(ack) = self.pending.pop_until(u64::MAX, self.space.nxt) {
             self.take_effect(since, ack, rtt_sender_ns, rtt_peer_ns);
         }
     }
@@ -224,11 +166,11 @@ impl Sender {
     #[inline]
     pub(in crate::tcp) fn depart_alone(&mut self, segment: &Segment) {
         let len = u64::from(segment.payload_len);
-        let end = self.nxt + len;
-        self.send(len, len);
-        self.nxt = end;
+        let end = self.space.nxt + len;
+        self.volume.send(len, len);
+        self.space.nxt = end;
         self.rtts.time(end, segment.time_ns);
-        self.small_end = NonZeroU32::new(end as u32);
+        self.volume.small.note(end);
         self.sent.push(end, segment, true);
         self.last = Departure {
             time_ns: segment.time_ns,

@@ -4,37 +4,55 @@
 use crate::judge::thresholds::ALIKE_PART;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Slice, Slices};
-use crate::tcp::sender::Sender;
-use crate::tcp::sender::bulk::Bulk;
+use crate::tcp::sender::space::SendSpace;
 
-impl Sender {
-    /// Keeps the slices of gaps while the right edge of the window does not move. Until it moves,
-    /// the receiving application may have read nothing.
-    pub fn note_unread(&mut self, gap: &Gap, slices: &Slices) {
-        if self.bulk.is_none() {
-            return;
-        }
-        let (edge, una, smss) = (self.right_edge(), self.una(), self.smss());
-        let Some(bulk) = &mut self.bulk else { return };
+/// Slices of gaps that may turn out to be a wait for the reader.
+#[derive(Clone, Debug, Default)]
+pub struct Unread {
+    /// Right edge of the offered window when it last moved by more than a little, and the position
+    /// acknowledged at that time.
+    since: (u64, u64),
+    /// Slices of silences since then.
+    slices: Vec<Slice>,
+}
+
+impl Unread {
+    /// Keeps the slices of gaps while the right edge of the window in `space` does not move. Until
+    /// it moves, the receiving application may have read nothing.
+    pub fn note(&mut self, gap: &Gap, slices: &Slices, space: &SendSpace, smss: u64) {
+        let (edge, una) = (space.right_edge(), space.una());
         // The edge moves a little even if nothing is read: windows are offered in units (RFC 7323
         // §2.2), and a kernel that merges segments finds room for more.
-        let (edge_then, una_then) = bulk.unread_since;
+        let (edge_then, una_then) = self.since;
         let little = (una - una_then) / ALIKE_PART + 2 * smss;
         let moved = edge.is_none_or(|edge| edge > edge_then + little);
         if moved || gap.turn == Turn::Answers || gap.repair.is_retransmission() {
-            bulk.unread_since = (edge.unwrap_or(0), una);
-            bulk.unread.clear();
+            self.since = (edge.unwrap_or(0), una);
+            self.slices.clear();
         } else if gap.flight.before >= 2 * smss {
             for slice in slices.iter().filter(|slice| slice.cause.is_some_and(may_be_a_reader)) {
-                bulk.add_unread(slice);
+                self.add(slice);
             }
+        }
+    }
+
+    fn add(&mut self, slice: &Slice) {
+        if slice.cause == Some(Cause::SendBuffer) {
+            // A ceiling also takes the time that was attributed to an opening window.
+            for earlier in self.slices.iter_mut().filter(|it| it.cause == Some(Cause::SlowStart)) {
+                (earlier.owner, earlier.cause) = (slice.owner, slice.cause);
+            }
+        }
+        match self.slices.iter_mut().find(|earlier| earlier.cause == slice.cause) {
+            Some(earlier) => earlier.ns += slice.ns,
+            None => self.slices.push(*slice),
         }
     }
 
     /// Removes and returns the slices that were kept. They belong to the reader, since the window
     /// has closed.
-    pub fn take_unread(&mut self) -> Vec<Slice> {
-        self.bulk.as_mut().map(|bulk| std::mem::take(&mut bulk.unread)).unwrap_or_default()
+    pub fn take(&mut self) -> Vec<Slice> {
+        std::mem::take(&mut self.slices)
     }
 }
 
@@ -53,17 +71,53 @@ fn may_be_a_reader(cause: Cause) -> bool {
     )
 }
 
-impl Bulk {
-    fn add_unread(&mut self, slice: &Slice) {
-        if slice.cause == Some(Cause::SendBuffer) {
-            // A ceiling also takes the time that was attributed to an opening window.
-            for earlier in self.unread.iter_mut().filter(|it| it.cause == Some(Cause::SlowStart)) {
-                (earlier.owner, earlier.cause) = (slice.owner, slice.cause);
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Owner;
+    use crate::tcp::sequence::ORIGIN;
+
+    const SMSS: u64 = 1_000;
+
+    /// Notes a gap of 5 ns owned by `cause` while the window is offered up to `edge`.
+    fn note(unread: &mut Unread, edge: u64, owner: Owner, cause: Cause) {
+        let mut space = SendSpace::default();
+        space.position(0);
+        space.offer(ORIGIN + edge);
+        let mut gap = Gap { turn: Turn::Continues, ..Gap::default() };
+        gap.flight.before = 2 * SMSS;
+        let mut slices = Slices::new(5);
+        slices.take(Slice::of(owner, cause, 5));
+        unread.note(&gap, &slices, &space, SMSS);
+    }
+
+    #[test]
+    fn waits_are_the_readers_while_the_edge_of_the_window_stands_still() {
+        let mut unread = Unread::default();
+        note(&mut unread, 50_000, Owner::CongestionWindow, Cause::SlowStart);
+        note(&mut unread, 50_000 + 2 * SMSS, Owner::CongestionWindow, Cause::SlowStart);
+        note(&mut unread, 50_000, Owner::CongestionWindow, Cause::SlowStart);
+        let taken = unread.take();
+        assert_eq!(taken.iter().map(|slice| slice.ns).collect::<Vec<_>>(), [10]);
+        assert!(unread.take().is_empty());
+    }
+
+    #[test]
+    fn a_window_that_moves_shows_that_the_reader_reads() {
+        let mut unread = Unread::default();
+        for edge in [50_000, 50_000, 53_000] {
+            note(&mut unread, edge, Owner::Server, Cause::ServerThink);
         }
-        match self.unread.iter_mut().find(|earlier| earlier.cause == slice.cause) {
-            Some(earlier) => earlier.ns += slice.ns,
-            None => self.unread.push(*slice),
-        }
+        assert!(unread.take().is_empty());
+    }
+
+    #[test]
+    fn a_full_buffer_takes_the_time_of_an_opening_window() {
+        let mut unread = Unread::default();
+        note(&mut unread, 50_000, Owner::CongestionWindow, Cause::SlowStart);
+        note(&mut unread, 50_000, Owner::CongestionWindow, Cause::SlowStart);
+        note(&mut unread, 50_000, Owner::SendBuffer, Cause::SendBuffer);
+        let taken = unread.take();
+        assert_eq!((taken.len(), taken[0].cause), (1, Some(Cause::SendBuffer)));
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Turn};
-use crate::tcp::sender::Sender;
 
 /// Behaviour of a sender that seemed to wait for late ACKs.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +17,15 @@ pub struct Waits {
 
 impl Waits {
     pub(super) const NONE: Self = Self { least_bytes: 0, wait_count: 0, continuations: 0 };
+
+    /// Processes an explained gap. If `waited`, the sender waited for a late ACK.
+    pub fn follow(&mut self, gap: &Gap, waited: bool) {
+        if waited {
+            self.note_wait(gap);
+        } else if gap.acks.last.is_none() && self.wait_count > 0 {
+            self.note_continuation(gap);
+        }
+    }
 
     /// Counts `gap` as an apparent wait. Waits that an offered window or an earlier loss explains
     /// are certain, and are not counted.
@@ -51,16 +59,37 @@ impl Waits {
     }
 }
 
-impl Sender {
-    /// Processes an explained gap. If `waited`, the sender waited for a late ACK.
-    pub fn follow_waits(&mut self, gap: &Gap, waited: bool) {
-        if waited {
-            self.history_mut().nagle.waits.note_wait(gap);
-        } else if gap.acks.last.is_none()
-            && let Some(history) = &mut self.history
-            && history.nagle.waits.wait_count > 0
-        {
-            history.nagle.waits.note_continuation(gap);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::AckTrigger;
+
+    /// A gap of 5 ms in which a sender with 2,000 bytes in flight waits for an ACK, or does not.
+    fn gap(waited: bool) -> Gap {
+        let mut gap = Gap { turn: Turn::Continues, end_ns: 5_000_000, ..Gap::default() };
+        (gap.flight.before, gap.smss) = (2_000, 1_000);
+        gap.acks.last = waited.then(AckTrigger::default);
+        gap
+    }
+
+    #[test]
+    fn waits_are_chance_if_the_sender_continues_without_the_ack_as_often() {
+        let mut waits = Waits::NONE;
+        waits.follow(&gap(false), false);
+        waits.follow(&gap(true), true);
+        waits.follow(&gap(true), false);
+        assert!(!waits.are_chance(), "it never continued by itself after the first wait");
+        waits.follow(&gap(false), false);
+        assert!(waits.are_chance());
+    }
+
+    #[test]
+    fn a_wait_after_a_loss_is_certain() {
+        let mut waits = Waits::NONE;
+        let mut after_loss = gap(true);
+        after_loss.losses.occurred = true;
+        waits.follow(&after_loss, true);
+        waits.follow(&gap(false), false);
+        assert!(!waits.are_chance());
     }
 }

@@ -1,24 +1,53 @@
 //! The window that the receiver offers (RFC 9293 §3.8.6), as known to the sender.
 
-use crate::tcp::acks::scaled;
-use crate::tcp::sender::Sender;
-use crate::tcp::sender::marks::Marks;
+use crate::tcp::acks::{PendingAcks, scaled};
+use crate::tcp::sender::space::{HAS_EDGE, SCALE_UNKNOWN, SendSpace};
 use crate::tcp::sequence::widen;
 
-impl Sender {
+impl SendSpace {
+    /// Scale of the windows that the receiver offers (RFC 7323 §2.2); `None` if unknown.
+    #[inline]
+    pub fn window_scale(&self) -> Option<u8> {
+        (self.scale != SCALE_UNKNOWN).then_some(self.scale)
+    }
+
+    /// Sets the scale of the windows that the receiver offers; `None` means that it is unknown.
+    pub fn set_window_scale(&mut self, scale: Option<u8>) {
+        self.scale = scale.unwrap_or(SCALE_UNKNOWN);
+    }
+
     /// Right edge of the offered window as the sender knows it; `None` if unknown.
     #[inline]
-    pub(in crate::tcp) fn right_edge(&self) -> Option<u64> {
-        self.marks.has(Marks::HAS_WINDOW).then(|| widen(self.right_edge, self.nxt))
+    pub fn right_edge(&self) -> Option<u64> {
+        (self.known & HAS_EDGE != 0).then(|| widen(self.right_edge, self.nxt))
+    }
+
+    /// Records a window that was offered up to `edge`. A receiver does not take back what it has
+    /// offered.
+    pub(super) fn offer(&mut self, edge: u64) {
+        let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
+        self.known |= HAS_EDGE;
+        self.right_edge = furthest as u32;
+    }
+
+    /// Discards the right edge: the scale of the offered window is unknown.
+    pub(super) fn forget_edge(&mut self) {
+        self.known &= !HAS_EDGE;
     }
 
     /// Right edge of the window that the receiver has offered as seen at the vantage, and a segment
-    /// more, which hosts accept into a window that has just closed; `None` if unknown.
-    pub fn edge_seen(&self) -> Option<u64> {
-        let scale = self.window_scale.filter(|_| self.una_seen_ns() > 0)?;
-        let offered = self.una_seen() + scaled(self.acked_window, scale);
-        let edge = offered.max(self.right_edge().unwrap_or(0)).max(self.nxt);
-        Some(edge + self.smss())
+    /// more, which hosts accept into a window that has just closed; `None` if the scale is unknown.
+    pub fn edge_seen(&self, smss: u64) -> Option<u64> {
+        let offered = self.una_seen() + scaled(self.window_field, self.window_scale()?);
+        Some(offered.max(self.right_edge().unwrap_or(0)).max(self.nxt) + smss)
+    }
+
+    /// Returns the right edge of the window as this sender knows it, after `edge` and an ACK of
+    /// `una` with this window field.
+    #[inline]
+    pub fn edge_after(&self, edge: Option<u64>, una: u64, window_field: u16) -> Option<u64> {
+        let scale = self.window_scale().unwrap_or(0);
+        edge.map(|edge| edge.max(una + scaled(window_field, scale)))
     }
 
     /// Room in the offered window as the sender knows it, bytes.
@@ -31,48 +60,65 @@ impl Sender {
         self.right_edge().map(|edge| edge.saturating_sub(self.una()))
     }
 
-    /// Returns whether the offered window, as the sender knows it, is (almost) closed.
-    pub fn closed(&self) -> bool {
-        self.history().window.is_closed()
-    }
-
-    /// Returns whether the last ACK at the vantage offered a window of zero.
-    pub fn offered_nothing(&self) -> bool {
-        self.acked_window == 0 && self.history().window.zero_advertisements > 0
-    }
-
-    /// Returns whether the offered window was (almost) closed at some time since the last
-    /// departure.
-    pub fn was_window_closed(&self) -> bool {
-        self.closed() || self.since.as_ref().is_some_and(|since| since.closed_ns > 0)
-    }
-
-    /// Returns how long ago the offer passed the vantage that allows data up to `end`, ns, if the
-    /// sender uses it sooner than the estimated round trip allows. (No sender exceeds the right
-    /// edge that it knows, RFC 9293 §3.8.6.)
-    pub fn offered_ago_ns(&self, end: u64, now_ns: u64) -> Option<u64> {
+    /// Returns how long ago the offer among `pending` passed the vantage that allows data up to
+    /// `end`, ns, if the sender uses it sooner than the estimated round trip allows. (No sender
+    /// exceeds the right edge that it knows, RFC 9293 §3.8.6.)
+    pub fn offered_ago_ns(&self, pending: &PendingAcks, end: u64, now_ns: u64) -> Option<u64> {
         let beyond = self.right_edge().is_some_and(|edge| edge < end);
-        let offered_ns = if beyond { self.pending.offers_at(end)? } else { return None };
+        let offered_ns = if beyond { pending.offers_at(end)? } else { return None };
         Some(now_ns.saturating_sub(offered_ns))
     }
+}
 
-    /// Records that an offered window of `bytes` limited the sender.
-    pub fn note_limiting_window(&mut self, bytes: u64) {
-        // Data that was in flight at one time had been offered at one time.
-        let had_room = 2 * bytes < u64::from(self.flight_max);
-        let unread = had_room || self.bulk.as_ref().is_some_and(|bulk| bulk.is_unread(bytes));
-        self.history_mut().window.limit(bytes, unread);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::FrameId;
+    use crate::tcp::acks::{Ack, Offer};
+    use crate::tcp::sequence::ORIGIN;
+
+    fn offered(edge: u64) -> SendSpace {
+        let mut space = SendSpace::default();
+        space.position(0);
+        space.extend_to(ORIGIN + 1_000);
+        space.offer(ORIGIN + edge);
+        space
     }
 
-    /// Returns whether the window mostly limited the sender because received data was not read.
-    pub fn is_read_slowly(&self) -> bool {
-        self.history().window.is_read_slowly()
+    #[test]
+    fn a_receiver_does_not_take_back_a_window() {
+        let mut space = offered(5_000);
+        space.offer(ORIGIN + 4_000);
+        assert_eq!((space.room(), space.window()), (Some(4_000), Some(5_000)));
+        space.forget_edge();
+        assert_eq!((space.room(), space.window()), (None, None));
     }
 
-    /// Number of times that the offered window limited the sender without opening meanwhile: at one
-    /// height, and at any height.
-    pub fn window_limits(&self) -> [u32; 2] {
-        let end = self.window().unwrap_or(0);
-        self.history().window.limits(end, u64::from(self.flight_max), self.smss())
+    #[test]
+    fn a_window_of_unknown_scale_has_no_edge() {
+        let mut space = offered(5_000);
+        space.window_field = 2_000;
+        assert_eq!((space.window_scale(), space.edge_seen(1_460)), (None, None));
+        space.set_window_scale(Some(2));
+        assert_eq!(space.edge_seen(1_460), Some(ORIGIN + 8_000 + 1_460));
+        assert_eq!(space.edge_after(Some(7), ORIGIN, 10), Some(ORIGIN + 40));
+    }
+
+    #[test]
+    fn data_beyond_the_known_edge_was_allowed_by_a_pending_offer() {
+        let space = offered(5_000);
+        let mut pending = PendingAcks::default();
+        pending.push(&Ack {
+            seen_ns: 10,
+            frame: FrameId::new(0, 0),
+            una: ORIGIN,
+            offer: Offer::Edge(ORIGIN + 9_000),
+            payload_bytes: 0,
+            duplicate: false,
+            paced: false,
+            tsval: 0,
+        });
+        let ago_ns = |end| space.offered_ago_ns(&pending, ORIGIN + end, 25);
+        assert_eq!([5_000, 9_000, 9_001].map(ago_ns), [None, Some(15), None]);
     }
 }

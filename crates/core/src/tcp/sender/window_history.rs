@@ -2,6 +2,7 @@
 //! and heights at which the window limited the sender.
 
 use crate::model::Sighting;
+use crate::tcp::sender::space::SendSpace;
 use crate::tcp::thresholds::WINDOW_ALIKE_PART;
 
 /// A height of the window, and the number of times that it limited the sender.
@@ -65,6 +66,22 @@ impl WindowHistory {
         self.closed_since_ns.is_some()
     }
 
+    /// Returns whether the last ACK at the vantage offered a window of zero.
+    fn is_zero_seen(&self, space: &SendSpace) -> bool {
+        space.window_field == 0 && self.zero_advertisements > 0
+    }
+
+    /// Returns whether the window is (almost) closed, or was zero when last offered.
+    pub fn is_closed_or_zero(&self, space: &SendSpace) -> bool {
+        self.is_closed() || self.is_zero_seen(space)
+    }
+
+    /// Returns whether data from `start` is sent although the receiver has closed the window: a
+    /// window probe (RFC 9293 §3.8.6.1). BSD, Solaris and Windows send data in it, Linux does not.
+    pub(super) fn is_beyond_zero(&self, space: &SendSpace, start: u64) -> bool {
+        self.is_closed() && self.is_zero_seen(space) && start >= space.una()
+    }
+
     /// The ACK that closed the window last.
     pub fn closed_by(&self) -> Option<Sighting> {
         self.closed_by
@@ -85,6 +102,18 @@ impl WindowHistory {
     /// Records that the window is open.
     pub fn open(&mut self) {
         self.closed_since_ns = None;
+    }
+
+    /// Records that the window is (almost) `closed` by `ack`, or open with it. Returns the time for
+    /// which it had been closed since `from_ns` if it opens, ns; otherwise 0.
+    pub(super) fn follow(&mut self, ack: Sighting, closed: bool, from_ns: u64) -> u64 {
+        if closed {
+            self.close(ack);
+            return 0;
+        }
+        let closed_ns = self.closed_for_ns(from_ns, ack.time_ns);
+        self.open();
+        closed_ns
     }
 
     /// Records data from `start` to `end` that may be a window probe.
@@ -157,12 +186,23 @@ mod tests {
     fn a_window_is_closed_from_the_first_ack_that_closes_it() {
         let ack = |time_ns| Sighting { time_ns, ..Sighting::default() };
         let mut window = WindowHistory::NONE;
-        window.close(ack(10));
-        window.close(ack(20));
+        assert_eq!([10, 20].map(|ns| window.follow(ack(ns), true, 0)), [0, 0]);
         assert_eq!(window.closed_by(), Some(ack(10)));
         assert_eq!([window.closed_for_ns(0, 50), window.closed_for_ns(30, 50)], [40, 20]);
-        window.open();
+        assert_eq!(window.follow(ack(35), false, 30), 5);
         assert_eq!(window.closed_for_ns(0, 50), 0);
+    }
+
+    #[test]
+    fn data_into_a_window_of_zero_is_a_probe() {
+        let space = SendSpace::default();
+        let mut window = WindowHistory { zero_advertisements: 1, ..WindowHistory::NONE };
+        assert!(window.is_closed_or_zero(&space) && !window.is_beyond_zero(&space, 0));
+        window.close(Sighting::default());
+        assert!(window.is_beyond_zero(&space, 0));
+        let mut almost = space;
+        almost.window_field = 9;
+        assert!(window.is_closed_or_zero(&almost) && !window.is_beyond_zero(&almost, 0));
     }
 
     #[test]

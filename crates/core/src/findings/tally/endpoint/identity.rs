@@ -16,7 +16,7 @@ pub struct Identity {
 
 impl Identity {
     pub(super) fn connection(&mut self, connection: &Connection) {
-        let ttl = connection.senders[Side::Server as usize].ttl();
+        let ttl = connection.senders[Side::Server as usize].packets.last.ttl;
         self.add(ttl, connection.protocol(), connection.software(Side::Server));
     }
 

@@ -48,11 +48,15 @@ impl SenderTally {
         }
         self.nagle.add(&connection.nagle(side), history.nagle.held.nagle_ns());
         self.late_acks_refuted += u64::from(history.nagle.waits.are_chance());
-        if sender.stood_at_ceiling() {
-            let has_own_clock = bulk.is_some_and(|bulk| bulk.has_own_clock());
-            self.ceilings.add(has_own_clock, history.nagle.own_pauses);
+        if let Some(bulk) = bulk.filter(|bulk| bulk.stood_at_ceiling(&sender.volume)) {
+            self.ceilings.add(bulk.has_own_clock(), history.nagle.own_pauses);
         }
-        self.window.add(sender.window_limits());
+        let end = sender.space.window().unwrap_or(0);
+        self.window.add(history.window.limits(
+            end,
+            sender.volume.flight_max.into(),
+            sender.sizes.smss(),
+        ));
         self.retransmissions.add(history.retransmissions());
         self.continuations.add(bulk.map_or([0; 2], |bulk| bulk.continuations));
         self.noticed.merge(&Noticed::of(connection, side));

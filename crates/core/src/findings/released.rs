@@ -1,0 +1,149 @@
+//! Requests that wait for another client of the same server.
+//!
+//! A client that holds a lock, a transaction, a connection of a pool or the only worker, and does nothing
+//! with it, makes the requests of others wait. The packets show it so: on the other connection nothing
+//! passes for as long as the requests wait, then its client goes on (a `COMMIT`, the end of the
+//! connection), and within the time that the server's host takes to react (and the round trip, if the
+//! capture is not at the server) the requests are answered.
+//!
+//! That may be chance. Each of the clients that were idle for as long goes on once in the time in which
+//! the requests waited, so the chance that one did so just before the answer is the sum of these short
+//! times, as a part of the whole time. It has to be less than that of three coincidences of one in eight
+//! (`AT_ONCE_PART`, `HABIT_MIN`).
+
+use crate::findings::nested::Nested;
+use crate::findings::tally::{Act, EndpointTally, Tally, Wait};
+use crate::findings::thresholds::COST_MIN_NS;
+use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN, HOST_DELAY_MAX_NS};
+use crate::model::{Cause, Fact, Finding};
+
+/// The client that others wait for.
+struct Holder {
+    act: Act,
+    /// Number of waits that ended when it went on.
+    released: u64,
+}
+
+impl Wait {
+    /// Returns whether `act` of another client may have ended this wait: its connection was idle from
+    /// before the request on, and the answer came `reach_ns` or less after it.
+    fn is_ended_by(&self, act: &Act, reach_ns: u64) -> bool {
+        let is_other = act.client.address != self.client || act.client.port != self.client_port;
+        is_other
+            && act.time_ns.saturating_sub(act.idle_ns) <= self.asked_ns
+            && act.time_ns > self.asked_ns
+            && (act.time_ns..=act.time_ns + reach_ns).contains(&self.answered_ns)
+    }
+}
+
+impl Holder {
+    /// Finds the client that most of the time in the waits of `endpoint` was for.
+    fn of(endpoint: &EndpointTally) -> Option<Self> {
+        let waits = || endpoint.waits.all().iter().filter(|it| it.wait_ns() >= COST_MIN_NS);
+        let all_ns: u64 = waits().map(Wait::wait_ns).sum();
+        let begun_ns = waits().map(|it| it.asked_ns).min()?;
+        let span_ns = waits().map(|it| it.answered_ns).max()?.saturating_sub(begun_ns);
+        let reach_ns = |wait: &Wait| {
+            let way_ns = if wait.at_server { 0 } else { endpoint.round_trips.needed_ns() };
+            HOST_DELAY_MAX_NS + way_ns
+        };
+        let ended = |wait: &Wait| {
+            let acts = endpoint.acts.after(wait.wait_ns())?;
+            let act = acts.iter().find(|act| wait.is_ended_by(act, reach_ns(wait)))?;
+            let lucky_ns = (acts.len() as u64).saturating_mul(reach_ns(wait));
+            Some((*act, wait.wait_ns(), lucky_ns))
+        };
+        let ended: Vec<_> = waits().filter_map(ended).collect();
+        let ended_ns: u64 = ended.iter().map(|(_, ns, _)| ns).sum();
+        let lucky_ns = ended.iter().map(|(.., lucky_ns)| *lucky_ns).max()?;
+        let one_in = u128::from(AT_ONCE_PART.pow(HABIT_MIN));
+        let is_chance = u128::from(lucky_ns) * one_in > u128::from(span_ns);
+        if is_chance || 2 * ended_ns <= all_ns {
+            return None;
+        }
+        let (act, ..) = *ended.iter().max_by_key(|(act, ns, _)| (*ns, act.idle_ns))?;
+        Some(Self { act, released: ended.len() as u64 })
+    }
+}
+
+/// Adds to the findings about a server's own work for which client its requests waited. A proxy that
+/// waits for another server is explained by that.
+pub(super) fn settle(findings: &mut [Finding], tally: &Tally, nested: &[Nested]) {
+    for finding in findings.iter_mut().filter(|it| it.cause == Cause::ServerThink) {
+        let server = finding.culprit.endpoint;
+        let waits_for_other = nested.iter().any(|it| it.server == server)
+            || finding.facts.iter().any(|(name, _)| *name == "behind");
+        let endpoint = tally.endpoints.get(&server).filter(|_| !waits_for_other);
+        let Some(Holder { act, released }) = endpoint.and_then(|it| Holder::of(it)) else {
+            continue;
+        };
+        let what = match act.kind {
+            Some(kind) if !kind.is_empty() => format!("sent {kind}"),
+            Some(_) => "sent data".into(),
+            None => "closed its connection".into(),
+        };
+        finding.facts.push(("holder", Fact::Text(act.client.to_string())));
+        finding.facts.push(("went_on", Fact::Text(what)));
+        finding.facts.push(("held_ns", Fact::Ns(act.idle_ns)));
+        finding.facts.push(("released", Fact::Count(released)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::tally::Acts;
+    use crate::wire::Endpoint;
+
+    const MS: u64 = 1_000_000;
+
+    fn client(port: u16) -> Endpoint {
+        Endpoint { address: [1; 16], port }
+    }
+
+    /// Returns a server with waits of these clients from and to these times, ms.
+    fn server(times_ms: impl IntoIterator<Item = (u16, u64, u64)>) -> EndpointTally {
+        let mut endpoint = EndpointTally::default();
+        for (port, from_ms, to_ms) in times_ms {
+            endpoint.waits.insert(Wait {
+                began_ns: from_ms * MS,
+                asked_ns: from_ms * MS,
+                answered_ns: to_ms * MS,
+                ended_ns: to_ms * MS,
+                client: client(port).address,
+                client_port: port,
+                at_server: true,
+                at_client: false,
+            });
+        }
+        endpoint
+    }
+
+    /// Returns how many waits an act of client 9 released at this time, after so much idleness, ms.
+    fn released(mut endpoint: EndpointTally, time_ms: u64, idle_ms: u64) -> u64 {
+        let mut acts = Acts::default();
+        let (time_ns, idle_ns) = (time_ms * MS, idle_ms * MS);
+        acts.insert(Act { time_ns, idle_ns, client: client(9), kind: None });
+        endpoint.acts = acts;
+        Holder::of(&endpoint).map_or(0, |it| it.released)
+    }
+
+    const WAITS: [(u16, u64, u64); 3] = [(1, 1_000, 6_001), (2, 1_300, 6_001), (3, 4_000, 6_000)];
+
+    #[test]
+    fn requests_wait_for_a_client_that_held_something_all_the_time() {
+        assert_eq!(released(server(WAITS), 6_000, 5_500), 3);
+    }
+
+    /// Negative twins.
+    #[test]
+    fn requests_that_a_client_s_act_does_not_explain() {
+        assert_eq!(released(server(WAITS), 5_990, 5_500), 0, "the answers came later");
+        assert_eq!(released(server(WAITS), 6_000, 3_000), 0, "it was busy when most waits began");
+        assert_eq!(released(server([(9, 1_000, 6_001)]), 6_000, 5_500), 0, "its own request");
+        let short = [(1, 1_000, 1_300), (2, 1_100, 1_300)];
+        assert_eq!(released(server(short), 1_299, 1_000), 0, "one in 300 is chance");
+        let others = (0..10).map(|at| (1, 10_000 * at + 10_000, 10_000 * at + 15_000));
+        assert_eq!(released(server(WAITS.into_iter().chain(others)), 6_000, 5_500), 0);
+    }
+}

@@ -1,0 +1,82 @@
+//! What clients did after they had been idle: one of them may have held what requests of others waited
+//! for.
+
+use crate::app::{Label, Side};
+use crate::findings::thresholds::COST_MIN_NS;
+use crate::tcp::{Connection, Exchange};
+use crate::wire::Endpoint;
+use std::cmp::Reverse;
+
+/// Number of acts kept per server. These are the ones after the longest idleness.
+const ACTS_MAX: usize = 16;
+
+/// A request after idleness, or the end of an idle connection by its client.
+#[derive(Clone, Copy, Debug)]
+pub struct Act {
+    /// Time at which it passed the vantage, ns.
+    pub time_ns: u64,
+    /// Time without data on its connection before that, ns.
+    pub idle_ns: u64,
+    /// The client's end of its connection.
+    pub client: Endpoint,
+    /// Kind of the request; `None` if the client ended the connection.
+    pub kind: Option<Label>,
+}
+
+/// Acts of the clients of one server, those after the longest idleness first.
+#[derive(Clone, Debug, Default)]
+pub struct Acts(Vec<Act>);
+
+impl Acts {
+    /// Returns whether the request of `exchange` came after idleness.
+    #[inline]
+    pub fn has_rested(exchange: &Exchange) -> bool {
+        exchange.request_seen && exchange.idle_ns >= COST_MIN_NS
+    }
+
+    /// Records the request of `exchange`.
+    pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.insert(Act {
+            time_ns: exchange.first.time_ns,
+            idle_ns: exchange.idle_ns,
+            client: connection.client(),
+            kind: Some(exchange.kind),
+        });
+    }
+
+    /// Records the end of `connection`, if its client ended it while it was idle.
+    pub fn connection(&mut self, connection: &Connection) {
+        let Some((Side::Client, idle_ns)) = connection.ended_first() else { return };
+        let ends = connection.ending();
+        let ended = ends.fin[Side::Client as usize].or(ends.reset);
+        let Some(ended) = ended.filter(|_| connection.setup.is_established()) else { return };
+        let idle_ns = idle_ns.min(ended.time_ns.saturating_sub(connection.first_ns));
+        if idle_ns >= COST_MIN_NS {
+            let client = connection.client();
+            self.insert(Act { time_ns: ended.time_ns, idle_ns, client, kind: None });
+        }
+    }
+
+    /// Records `act`, if its client was idle for long enough.
+    pub fn insert(&mut self, act: Act) {
+        let place = self.0.partition_point(|other| rank(other) <= rank(&act));
+        self.0.insert(place, act);
+        self.0.truncate(ACTS_MAX);
+    }
+
+    /// Returns the acts after at least `idle_ns` without data; `None` if there may have been more than
+    /// are kept.
+    pub fn after(&self, idle_ns: u64) -> Option<&[Act]> {
+        let count = self.0.partition_point(|act| act.idle_ns >= idle_ns);
+        (count < ACTS_MAX).then(|| &self.0[..count])
+    }
+
+    /// Adds all acts of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|&act| self.insert(act));
+    }
+}
+
+fn rank(act: &Act) -> impl Ord + use<> {
+    (Reverse(act.idle_ns), act.time_ns, act.client)
+}
