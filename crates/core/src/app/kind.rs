@@ -139,9 +139,11 @@ impl Hash for Label {
 pub(super) const OTHER: &[u8] = b"{other}";
 /// Shown in place of a part of a path that is a value.
 const VALUE: &[u8] = b"{id}";
+/// Shown in place of the host in a request target that names one.
+const HOST: &[u8] = b"{host}";
 
-/// Returns the label `GET /items/{id}` for a method and a request target (RFC 9112 §3.2); the
-/// complete target if `values` is set.
+/// Returns the label `GET /items/{id}` for a method and a request target (RFC 9112 §3.2), with
+/// `{host}` before the path if the target names a host; the complete target if `values` is set.
 pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
     let mut kind = Label::default();
     kind.push(if values || METHODS.has(method) { method } else { OTHER });
@@ -150,13 +152,23 @@ pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
         kind.push(target);
         return kind;
     }
+    kind.push(b" ");
     // A target in authority form names a host, which is a value.
     if method == b"CONNECT" {
+        kind.push(HOST);
         return kind;
     }
-    kind.push(b" ");
+    if is_absolute(target) {
+        kind.push(HOST);
+    }
     push_path(&mut kind, path_of(target));
     kind
+}
+
+/// Returns whether a target has the absolute form, with scheme and host (RFC 9112 §3.2.2).
+fn is_absolute(target: &[u8]) -> bool {
+    let end = memchr::memchr3(b'/', b'?', b'#', target).unwrap_or(target.len());
+    target[..end].ends_with(b":") && target[end..].starts_with(b"//")
 }
 
 /// Returns the target from its path on, including what follows the path, without scheme and

@@ -74,6 +74,18 @@ impl Protocol {
         Self::Mqtt,
         Self::Amqp,
     ];
+
+    /// Returns whether a connection carries a session: it begins with a login or an agreement, and what
+    /// is set up lasts as long as it does. A program that keeps such a connection expects it to be
+    /// there. In the other protocols each request stands by itself, and a server closes an idle
+    /// connection at any time (RFC 9112 §9.5, RFC 9113 §5.4, RFC 7766 §6.2.3); what TLS and unknown
+    /// protocols carry cannot be read.
+    pub fn has_sessions(self) -> bool {
+        match self {
+            Self::Redis | Self::Postgres | Self::Mysql | Self::Mqtt | Self::Amqp => true,
+            Self::Turns | Self::Http1 | Self::Tls | Self::Dns | Self::Http2 => false,
+        }
+    }
 }
 
 /// The ends of the parts of a message, in bytes from its first byte.

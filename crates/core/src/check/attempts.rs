@@ -77,6 +77,14 @@ impl Attempts {
         }
     }
 
+    /// Returns whether a host with `address` tried to connect to the server with this name; `None` if
+    /// no attempts to it are kept.
+    pub fn has_tried(&self, address: [u8; 16], server: &str) -> Option<bool> {
+        let mut servers = self.servers.iter().filter(|_| !self.is_cut);
+        let (_, clients) = servers.find(|(it, _)| it.to_string() == server)?;
+        Some(clients.keys().any(|it| it.address == address))
+    }
+
     /// Returns the attempts to connect to `server`; `None` if not all are kept.
     pub fn to(&self, server: Endpoint) -> Option<impl Iterator<Item = &Attempt> + Clone> {
         let clients = self.servers.get(&server).filter(|_| !self.is_cut)?;
@@ -96,4 +104,35 @@ pub(super) fn late_answer(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
     };
     let ns = answer.time_ns.saturating_sub(last.time_ns);
     holds(matches!(fact, Fact::Ns(stated) if *stated == ns), format!("it took {ns} ns"))
+}
+
+/// So many attempts to the server, or SYNs of them, had no SYN-ACK.
+pub(super) fn unanswered(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
+    let (_, server) = case.finding.evidence_flow.unwrap_or_default();
+    let is_other = case.finding.culprit.endpoint != server;
+    let Some(attempts) = case.packets.attempts.to(server).filter(|_| !is_other) else {
+        return undecided("the attempts to other servers count as well");
+    };
+    let silent = attempts.filter(|it| it.syn_ack_ns.is_none() && it.syns > 0);
+    let seen: u64 = silent.map(|it| if name == "silent_syns" { it.syns } else { 1 }).sum();
+    let Fact::Count(stated) = fact else { return holds(false, format!("{name} is no count")) };
+    holds(*stated <= seen, format!("{seen} of them have no SYN-ACK"))
+}
+
+/// So many attempts to the server were accepted.
+pub(super) fn accepted(case: &Case<'_>, name: &str, fact: &Fact) -> Answer {
+    let Some(attempts) = case.attempts() else { return undecided("too many attempts to keep") };
+    let seen = attempts.filter(|it| it.is_established()).count() as u64;
+    let Fact::Count(stated) = fact else { return holds(false, format!("{name} is no count")) };
+    holds(*stated <= seen, format!("{seen} attempts were accepted"))
+}
+
+/// The host of the finding's culprit tried to connect to the server.
+pub(super) fn tried(case: &Case<'_>, _: &str, fact: &Fact) -> Answer {
+    let Fact::Text(server) = fact else { return holds(false, "it is no server") };
+    let address = case.finding.culprit.endpoint.address;
+    match case.packets.attempts.has_tried(address, server) {
+        Some(has) => holds(has, format!("it did not try {server}")),
+        None => undecided("attempts to that server are not kept"),
+    }
 }

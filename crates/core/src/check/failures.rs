@@ -7,6 +7,9 @@ use crate::app::Side;
 use crate::model::Cause;
 use crate::wire::TcpFlags;
 
+/// A connection that nobody used for that long was idle, ns.
+const IDLE_NS: u64 = 1_000_000_000;
+
 /// Returns the checker of the reason `why` in a finding of a failure; `None` for other causes.
 pub(super) fn of(cause: Cause, why: &str) -> Option<Checker> {
     Some(match (cause, why) {
@@ -22,6 +25,16 @@ pub(super) fn of(cause: Cause, why: &str) -> Option<Checker> {
         (Cause::NoAnswer, "no_response") => {
             |case, chain| holds(answers(case, chain).all(|it| it.len == 0), "the server sent data")
         }
+        (Cause::NoAnswer, "accepted") => |case, chain| {
+            let is_ack = |it: &&Seg| it.has(TcpFlags::ACK) && !it.has(TcpFlags::SYN);
+            let mut by_client = case.flow.by(Side::Client, chain.end);
+            holds(by_client.any(|it| is_ack(&it)), "the client did not acknowledge the SYN-ACK")
+        },
+        (Cause::NoAnswer, "at_once") => |case, chain| {
+            let spoke = case.flow.segs.iter().take(chain.end + 1).any(|it| it.len > 0);
+            let long_ns = case.fact_ns("open_ns").is_some_and(|ns| ns >= IDLE_NS);
+            holds(!spoke && !long_ns, "it had been used, or was open for long")
+        },
         (Cause::NoAnswer, "received") => |case, chain| {
             let asked = case.seg(chain.first)?.at;
             let acked = answers(case, chain).find(|it| it.has(TcpFlags::FIN));

@@ -17,6 +17,7 @@ mod lookups;
 mod message;
 mod packets;
 mod parts;
+mod quoted;
 mod reasons;
 mod sums;
 mod syns;

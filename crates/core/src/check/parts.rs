@@ -39,17 +39,25 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
             let before = case.flow.by(seg.from, index).any(is_syn_ack);
             holds(is_syn_ack(seg) && before, "is no SYN-ACK that was sent before")
         },
+        (_, "opened") => |case, _, index| {
+            let seg = case.seg(index)?;
+            let is_bare = seg.len == 0 && seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::SYN);
+            let is_first = case.flow.by(seg.from, index).all(|it| it.len == 0);
+            holds(is_bare && is_first, "is not the ACK that ends the handshake")
+        },
         (_, "fin") => |case, _, index| holds(case.seg(index)?.has(TcpFlags::FIN), "is no FIN"),
         (_, "reset" | "gave_up") => {
             |case, _, index| holds(case.seg(index)?.has(TcpFlags::RST), "is no RST")
         }
-        (C::SynRetransmit | C::AcceptQueueOverflow | C::PathRtt, "ack") => |case, _, index| {
-            let seg = case.seg(index)?;
-            let mut answers = case.flow.by(seg.from.peer(), index);
-            let covers = answers.any(|it| is_syn_ack(it) && seg.ack >= Some(it.end()));
-            let is_bare = !seg.has(TcpFlags::SYN);
-            holds(covers && is_bare, "does not acknowledge a SYN-ACK")
-        },
+        (C::SynRetransmit | C::AcceptQueueOverflow | C::PathRtt | C::NoAnswer, "ack") => {
+            |case, _, index| {
+                let seg = case.seg(index)?;
+                let mut answers = case.flow.by(seg.from.peer(), index);
+                let covers = answers.any(|it| is_syn_ack(it) && seg.ack >= Some(it.end()));
+                let is_bare = !seg.has(TcpFlags::SYN);
+                holds(covers && is_bare, "does not acknowledge a SYN-ACK")
+            }
+        }
         (C::ZeroWindow, "ack") => {
             |case, _, index| holds(opens(&case.flow, index), "does not open the window")
         }

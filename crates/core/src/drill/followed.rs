@@ -121,7 +121,7 @@ impl Followed {
         if self.sites.place(segment.frame) != self.sites.place(self.at) {
             return;
         }
-        if self.connection.as_ref().is_some_and(|it| it.reused_by(segment)) {
+        if self.connection.as_ref().is_some_and(|it| it.view().reused_by(segment)) {
             if self.first_frame.is_some() || segment.frame > self.at {
                 self.over = true;
                 return;
@@ -131,14 +131,14 @@ impl Followed {
         let connection = self.connection.get_or_insert_with(|| {
             let mut connection = Box::new(Connection::new(segment));
             match self.decides {
-                true => connection.note_decisions(),
-                false => connection.note_trace(),
+                true => connection.cold.note_decisions(),
+                false => connection.cold.note_trace(),
             }
             connection
         });
         connection.segment(segment, payload, &mut self.shared, &mut self.exchanges);
         let from = sender(self.client, segment);
-        let kind = connection.trace_mut().and_then(|trace| trace.take_kind());
+        let kind = connection.cold.trace_mut().and_then(|trace| trace.take_kind());
         if self.rungs.len() < RUNGS_MAX {
             self.rungs.push(Rung::of(connection, segment, from, kind));
         }
@@ -150,7 +150,7 @@ impl Followed {
     /// Processes an ICMP error about a packet of the flow.
     pub(crate) fn icmp_error(&mut self, error: &IcmpError) {
         let is_elsewhere = self.sites.place(error.frame) != self.sites.place(self.at);
-        if let Some(connection) = self.connection.as_mut().filter(|it| !it.is_over())
+        if let Some(connection) = self.connection.as_mut().filter(|it| !it.cold.is_over())
             && !self.over
             && !is_elsewhere
         {

@@ -251,7 +251,7 @@ impl Drawing<'_> {
     /// ledgers.
     fn gaps(&self) -> HashMap<FrameId, Vec<Drawn>> {
         let mut traced: Vec<_> =
-            self.connection.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
+            self.connection.cold.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
         traced.sort_by_key(|gap| gap.next_frame);
         let before = |frame| traced.partition_point(|gap| gap.next_frame < frame);
         let mut silences = Vec::new();

@@ -71,7 +71,7 @@ fn nth(exchanges: &[Exchange], wanted: u64) -> Result<&Exchange, DrillError> {
 
 /// Returns the silences between frames for which `takes` is true, with explanations.
 fn decided(whole: &Whole, takes: impl Fn(FrameId, FrameId) -> bool) -> Vec<Decided> {
-    let Some(trace) = whole.connection.trace() else { return Vec::new() };
+    let Some(trace) = whole.connection.cold.trace() else { return Vec::new() };
     let gaps = trace.decided.iter().flatten().zip(&trace.gaps);
     gaps.filter(|(gap, _)| takes(gap.last.frame, gap.next.frame))
         .map(|(gap, traced)| {

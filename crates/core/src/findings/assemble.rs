@@ -12,8 +12,9 @@ use crate::findings::notes::Noticed;
 use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
-    client_isolated, confidence, costs, endpoints, facts, harmless_waits, held_by_attempt, nested,
-    prediction, refusals, released, scans, serial, settling, upstream_wait,
+    announced, client_isolated, confidence, costs, endpoints, facts, failed_upstream,
+    forward_proxies, harmless_waits, held_by_attempt, nested, prediction, refusals, released,
+    scans, serial, settling, upstream_wait,
 };
 use crate::model::{
     Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
@@ -36,6 +37,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults.major));
+    failed_upstream::settle(&mut findings, &tally);
     let mut nested = upstream_wait::settle(&mut findings, &tally, floors);
     serial::settle(&mut findings, &tally, &nested);
     released::settle(&mut findings, &tally, &nested);
@@ -45,6 +47,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     let blamed: Vec<_> = faults.all().collect();
     report.observations.extend(harmless_waits::observe(&tally, floors, wall_ns, &blamed));
     nested::count_once(&nested, &mut findings, &mut tally, report);
+    forward_proxies::settle(&mut findings, &tally, report);
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
@@ -280,6 +283,7 @@ fn facts_of(
     let mut facts = facts::facts(key, cause, endpoint);
     facts.extend(refusals::facts(parts));
     facts.extend(client_isolated::facts(culprit, parts));
+    facts.extend(announced::facts(culprit, parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {
         let target = match parts.len() {
             1 => key.server.to_string(),

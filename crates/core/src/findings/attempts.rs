@@ -82,7 +82,7 @@ impl Syns {
     /// Keeps the SYNs of `connection`.
     pub(super) fn connection(&mut self, connection: &Connection) {
         let setup = &connection.setup;
-        if setup.syns == 0 || connection.sends_probes() {
+        if setup.syns == 0 || connection.view().sends_probes() {
             return;
         }
         let seen = |syn: Syn, until_ns: u64| SeenSyn {
@@ -91,7 +91,7 @@ impl Syns {
             attempt: connection.first_frame,
             syn,
             until_ns,
-            vantage: connection.vantage(),
+            vantage: connection.path.vantage(),
         };
         match setup.answered_syn(&connection.path) {
             Some(answered) => {
@@ -181,12 +181,13 @@ fn keep_earliest(kept: &mut Vec<SeenSyn>, room: usize) {
 /// Returns whether something other than a SYN-ACK answered a SYN of `connection`.
 fn has_other_answers(connection: &Connection) -> bool {
     let setup = &connection.setup;
-    connection.icmp_report().is_some()
+    connection.cold.icmp_report().is_some()
         || setup.other_connection_segments() > 0
         || setup.has_rejected()
 }
 
-fn is_heard(connection: &Connection) -> bool {
+/// Returns whether anything answered a SYN of `connection`.
+pub(super) fn is_heard(connection: &Connection) -> bool {
     let server = &connection.senders[Side::Server as usize];
     server.space.started() || connection.setup.refused || has_other_answers(connection)
 }
@@ -291,7 +292,7 @@ fn arrived(tally: &Tally, key: &Key) -> u64 {
 }
 
 /// Moves the sums of `key` to another culprit.
-fn blame(tally: &mut Tally, key: &Key, culprit: Culprit) {
+pub(super) fn blame(tally: &mut Tally, key: &Key, culprit: Culprit) {
     if key.culprit == culprit {
         return;
     }

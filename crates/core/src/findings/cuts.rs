@@ -1,7 +1,7 @@
 //! Connections that one side ended, or fell silent on, while the other still expected something, though
 //! no exchange waited for it: programs report them as errors.
 
-use crate::app::{Protocol, Side};
+use crate::app::Side;
 use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
 use crate::model::{Fact, units};
@@ -35,24 +35,18 @@ type Noted = (&'static str, Vec<(&'static str, Fact)>);
 impl Cuts {
     /// Adds a connection that is over.
     pub fn connection(&mut self, connection: &Connection) {
-        if let Some(idle_ns) = connection.silent_amid_request_ns()
+        if let Some(idle_ns) = connection.view().silent_amid_request_ns()
             && idle_ns >= APPLICATION_TIMEOUT_MIN_NS
         {
             self.bodies.add(idle_ns);
         }
-        let Some((Side::Server, idle_ns)) = connection.ended_first() else { return };
-        let is_session = matches!(
-            connection.protocol(),
-            Protocol::Mysql
-                | Protocol::Postgres
-                | Protocol::Redis
-                | Protocol::Amqp
-                | Protocol::Mqtt
-        );
+        let Some((Side::Server, idle_ns)) = connection.view().ended_first() else { return };
         let window = &connection.senders[Side::Server as usize].history().window;
-        if connection.lacks_close_frame() {
+        if connection.framer.lacks_close_frame() {
             self.websockets.add(idle_ns);
-        } else if is_session && connection.has_answered_last() {
+        } else if connection.framer.protocol().has_sessions()
+            && connection.view().has_answered_last()
+        {
             let is_behind = window.zero_advertisements > 0;
             let cut = if is_behind { &mut self.readers } else { &mut self.sessions };
             cut.add(idle_ns);

@@ -35,7 +35,7 @@ impl Unanswered {
     /// Returns the attempt of `connection`, if it was never answered.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
         let setup = &connection.setup;
-        if setup.syn_acks != 0 || setup.refused || connection.sends_probes() {
+        if setup.syn_acks != 0 || setup.refused || connection.view().sends_probes() {
             return None;
         }
         let silent = !connection.senders[Side::Server as usize].space.started();

@@ -4,6 +4,7 @@
 //! [`Tally`] adds up exchanges, [`assemble()`] makes findings of the sums. The rules and the proof
 //! of each cause are in its row and its file in `causes`, with its manual beside it.
 
+mod announced;
 mod app_flow_control;
 mod asked;
 mod assemble;
@@ -18,9 +19,11 @@ mod cuts;
 mod distance;
 mod endpoints;
 mod facts;
+mod failed_upstream;
 mod fallback;
 mod first_requests;
 mod floors;
+mod forward_proxies;
 mod forwarded;
 mod harmless_waits;
 mod held_by_attempt;

@@ -77,12 +77,14 @@ impl Noticed {
     /// Returns the events at the sender of `side`.
     pub fn of(connection: &Connection, side: Side) -> Self {
         let history = connection.senders[side as usize].history();
-        let repeated = history.counts.rexmt_data_packets;
+        // What a D-SACK shows to be spurious is counted as that only.
+        let spurious = u64::from(history.counts.dsacks);
+        let repeated = history.counts.rexmt_data_packets.saturating_sub(spurious);
         let has_exchanges = connection.totals.exchanges > 0;
         Self {
             retransmissions: if has_exchanges { repeated } else { 0 },
             uncounted: if has_exchanges { 0 } else { repeated },
-            spurious: history.counts.dsacks.into(),
+            spurious,
             reordered: history.counts.out_of_order_packets,
             zero_windows: history.window.zero_advertisements,
         }
@@ -106,8 +108,8 @@ fn is_left_half_open(connection: &Connection) -> bool {
         && setup.syns == 1
         && setup.syn_acks > 1
         && !setup.confirmed
-        && !connection.sends_probes()
-        && connection.ending().reset.is_none()
+        && !connection.view().sends_probes()
+        && connection.cold.ending().reset.is_none()
 }
 
 impl Notes {
@@ -139,7 +141,7 @@ impl Notes {
 
     /// Adds the counts of a connection that is over.
     pub fn connection(&mut self, connection: &Connection) {
-        let faults = connection.faults();
+        let faults = connection.cold.faults();
         self.missing_bytes += faults.missing_bytes;
         self.holed_connections += u64::from(faults.missing_bytes > 0);
         self.duplicates += faults.duplicates;
@@ -148,30 +150,31 @@ impl Notes {
         self.reversed_stamps += faults.reversed;
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
-        self.unsolicited += connection.unsolicited();
+        self.unsolicited += u64::from(connection.timeline.pattern.unsolicited);
         // A finding reports the errors about a SYN, and those about data that only a timer
         // repaired.
         let timed_out = |side: Side| {
             let causes = connection.totals.causes[side as usize];
             causes & 1 << Cause::RetransmissionTimeout as u64 != 0
         };
-        let reported = connection.icmp_report().filter(|reported| !reported.about_syn);
+        let reported = connection.cold.icmp_report().filter(|reported| !reported.about_syn);
         let reported = reported.filter(|reported| {
-            connection.rejects(reported.about).is_none() || !timed_out(reported.about)
+            connection.cold.icmp_report().filter(|it| it.rejects(reported.about)).is_none()
+                || !timed_out(reported.about)
         });
         self.icmp_errors += reported.map_or(0, |reported| reported.count);
         self.unanswered += u64::from(connection.left_unanswered);
-        self.probes += u64::from(connection.sends_probes());
+        self.probes += u64::from(connection.view().sends_probes());
         self.other_answers += u64::from(connection.setup.other_syn_acks() > 0);
         self.unacknowledged_syn_acks += u64::from(is_left_half_open(connection));
-        self.ignored_resets += connection.ignored_resets();
+        self.ignored_resets += connection.cold.ignored_resets();
         self.cuts.connection(connection);
-        self.tunnelled += u64::from(connection.is_tunnelled());
+        self.tunnelled += u64::from(connection.is_tunnelled);
         let senders = &connection.senders;
         let seen = senders.iter().all(|sender| sender.volume.has_packets());
         self.one_sided +=
             u64::from(!seen && senders.iter().any(|sender| sender.volume.unique_bytes > 0));
-        self.without_acks += u64::from(connection.lacks_acks());
+        self.without_acks += u64::from(connection.view().lacks_acks());
         let unscaled = senders.iter().all(|sender| sender.space.window_scale().is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for sender in senders.iter().filter(|sender| sender.is_troubled()) {

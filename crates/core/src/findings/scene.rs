@@ -76,7 +76,9 @@ impl Scene<'_> {
     pub fn proof(&self) -> Proof {
         let mut proof = Proof::default();
         proof.add_fact("mss_bytes", Fact::Bytes(self.gap().smss));
-        proof.add_fact("rtt_ns", Fact::Ns(self.gap().rtt.base_ns));
+        // Nothing may have shown the round trip.
+        let rtt_ns = Some(self.gap().rtt.base_ns).filter(|ns| *ns > 0);
+        proof.facts.extend(rtt_ns.map(|ns| ("rtt_ns", Fact::Ns(ns))));
         let ack = self.gap().acks.last.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
         if ack.is_some() && self.gap().rtt.sender_ns >= HOST_DELAY_MAX_NS {
             let side = match self.gap().sender {

@@ -3,10 +3,12 @@
 
 use crate::app::Side;
 use crate::findings::causes::set_up::TAKEN_AT_ONCE;
-use crate::findings::causes::{delayed_ack, nagle_delayed_ack, reset, send_buffer};
+use crate::findings::causes::{
+    delayed_ack, error_responses, nagle_delayed_ack, reset, send_buffer,
+};
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::{
-    app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
+    announced, app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
     route_change, shared_link, unheard,
 };
 use crate::model::{Cause, Class, Owner, Role, Settled};
@@ -44,12 +46,14 @@ const PASSES: &[Pass] = &[
     Pass { decides: "what fails differs from what succeeds", run: attempts::settle },
     Pass { decides: "the listener's queue overflows", run: set_up },
     Pass { decides: "one of the hosts has the packets, and ignores them", run: attempts::place },
+    Pass { decides: "the address had been announced for FTP", run: announced::settle },
     Pass { decides: "the refusal does not come from the host", run: refusals::settle },
     Pass { decides: "most retransmissions were needless", run: spurious_losses },
     Pass {
         decides: "with room in the queue, SYNs would be answered at once",
         run: overflow::compare,
     },
+    Pass { decides: "refused logins are delayed", run: error_responses::settle },
 ];
 
 /// Runs all passes. If there is a `log`, adds to it what each pass changed.

@@ -38,8 +38,10 @@ pub use waits::{Wait, Waits};
 use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::{DNS_PORT, Lookup};
+use crate::findings::announced::{self, Announcement};
 use crate::findings::attempts::Syns;
 use crate::findings::causes::{error_responses, rules};
+use crate::findings::failed_upstream::{self, GatewayError};
 use crate::findings::fallback::Unanswered;
 use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
@@ -151,7 +153,7 @@ const HEARD_MAX: usize = 1 << 10;
 /// Returns whether `connection` carries name look-ups.
 #[inline]
 fn is_lookup(connection: &Connection) -> bool {
-    connection.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
+    connection.framer.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
 }
 
 /// All sums of one shard.
@@ -183,6 +185,10 @@ pub struct Tally {
     pub(super) unheard: Vec<Unheard>,
     /// Requests whose client waited in vain.
     pub(super) left_waiting: Vec<LeftWaiting>,
+    /// Addresses that were announced for data connections.
+    pub(super) announcements: Vec<Announcement>,
+    /// Errors of proxies about the servers behind them.
+    pub(super) gateway_errors: Vec<GatewayError>,
     /// Time at which a server's host was last heard, ns.
     pub(super) heard: HashMap<[u8; 16], u64>,
     /// Exchanges that are look-ups.
@@ -212,6 +218,7 @@ impl Sink for Tally {
         let taken = !is_lookup(connection)
             && !Legs::is_open(connection)
             && !Queues::may_be_queued(plain)
+            && !announced::announces(connection, plain.kind)
             && self.runs.take_simple(connection, plain);
         if taken {
             self.slowest.simple_exchange(connection, plain);
@@ -233,7 +240,10 @@ impl Sink for Tally {
             self.tcp_lookups(connection, exchange);
             return;
         }
-        if connection.answers_half_closed(exchange) {
+        if announced::announces(connection, &exchange.kind) {
+            announced::keep(&mut self.announcements, connection, exchange);
+        }
+        if connection.at_end().answers_half_closed(exchange) {
             self.at(connection.server()).half_closed += 1;
         }
         if exchange.wall_ns() >= COST_MIN_NS {
@@ -303,7 +313,7 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        self.vantages[connection.vantage() as usize] += 1;
+        self.vantages[connection.path.vantage() as usize] += 1;
         if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
         {
             self.hosts.add([connection.client().address, connection.server().address]);
@@ -327,7 +337,7 @@ impl Sink for Tally {
                 let tally = self.causes.at(&key);
                 tally.connections += 1;
                 if cause == Cause::ErrorResponses
-                    && let Some(refused) = connection.refused()
+                    && let Some(refused) = connection.framer.refused()
                 {
                     error_responses::add_refused(refused, &mut tally.shown);
                 }
@@ -341,7 +351,7 @@ impl Tally {
     /// Records when the server of `connection` was last heard on it.
     fn hear(&mut self, connection: &Connection) {
         let heard_ns = self.heard.entry(connection.server().address).or_default();
-        *heard_ns = connection.heard_ns(Side::Server).max(*heard_ns);
+        *heard_ns = connection.at_end().heard_ns(Side::Server).max(*heard_ns);
         self.bound_heard();
     }
 
@@ -387,7 +397,7 @@ impl Tally {
             rested_ns: exchange.rested_ns,
             rtt_base_ns: connection.path.base_rtt_ns(),
             rtt_server_ns: connection.path.rtt_ns(Side::Server),
-            vantage: connection.vantage(),
+            vantage: connection.path.vantage(),
             set_up_again_ns: exchange.set_up_again_ns(),
             ignored_ns: match connection.setup.ignored_data() {
                 0 => 0,
@@ -564,6 +574,10 @@ impl Tally {
         unheard::bound(&mut self.unheard, unheard::KEPT_MAX);
         self.left_waiting.extend(other.left_waiting);
         left_waiting::bound(&mut self.left_waiting, left_waiting::KEPT_MAX);
+        self.announcements.extend(other.announcements);
+        announced::bound(&mut self.announcements, announced::KEPT_MAX);
+        self.gateway_errors.extend(other.gateway_errors);
+        failed_upstream::bound(&mut self.gateway_errors, failed_upstream::KEPT_MAX);
         for (host, heard_ns) in other.heard {
             let mine = self.heard.entry(host).or_default();
             *mine = heard_ns.max(*mine);

@@ -64,7 +64,7 @@ impl Unheard {
 pub(super) fn provisional(connection: &Connection, exchange: &Exchange) -> Option<Cause> {
     let was_idle = exchange.idle_ns >= APPLICATION_TIMEOUT_MIN_NS;
     let cause = if was_idle { Cause::IdleFlowDropped } else { Cause::NoAnswer };
-    connection.rejects(Side::Client).is_none().then_some(cause)
+    connection.cold.icmp_report().filter(|it| it.rejects(Side::Client)).is_none().then_some(cause)
 }
 
 /// Drops the latest requests beyond `room`, once they exceed it by a quarter.

@@ -176,11 +176,11 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
     ConnectionReport {
         client: connection.client(),
         server: connection.server(),
-        protocol: connection.protocol(),
+        protocol: connection.framer.protocol(),
         first_frame: connection.first_frame,
         first_ns: connection.first_ns,
         last_ns: connection.last.time_ns,
-        vantage: connection.vantage(),
+        vantage: connection.path.vantage(),
         rtt_min_ns: connection.path.known_base_rtt_ns(),
         exchanges: connection.totals.exchanges,
         ledger: connection.totals.ledger.ledger(),

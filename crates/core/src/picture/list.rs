@@ -83,7 +83,7 @@ pub(crate) fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
     ExchangeRow {
         client: connection.client(),
         server: connection.server(),
-        protocol: connection.protocol(),
+        protocol: connection.framer.protocol(),
         number: connection.totals.exchanges,
         kind: exchange.kind.to_string(),
         first: exchange.first.frame,

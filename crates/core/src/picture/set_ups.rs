@@ -54,7 +54,7 @@ impl SetUps {
         answer_ns.into_iter().for_each(|ns| count(&mut self.answered, ns));
         match setup.established_ns() {
             Some(ns) => count(&mut self.completed, ns),
-            None if connection.ending().reset.is_some() => {
+            None if connection.cold.ending().reset.is_some() => {
                 count(&mut self.ended, connection.last.time_ns);
             }
             None => {}

@@ -49,10 +49,12 @@ impl Phrases {
             let template = words.part(evidence.part);
             template.and_then(|text| fill(text, &fact)).unwrap_or_else(|| readable(evidence.part))
         };
+        let of_others: Vec<_> =
+            ["ahead", "asked_by"].into_iter().filter_map(|part| words.part(part)).collect();
         Self {
             headline: fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into())
                 + &under_load(finding),
-            what: fill_all(&[&words.message[..], words.part("ahead").as_slice()].concat(), &fact),
+            what: fill_all(&[&words.message[..], &of_others].concat(), &fact),
             evidence: finding.evidence.iter().map(part).collect(),
             note: words.part("far_sender").and_then(|text| fill(text, &fact)),
             ruled_out: finding

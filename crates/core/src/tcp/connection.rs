@@ -1,30 +1,38 @@
 //! One TCP connection: both directions, their streams, and the exchanges on it.
 
-mod about;
 mod accept;
 mod acknowledge;
 mod asked;
+mod at_end;
+mod attempt;
+mod awaited;
 mod blocked;
 mod ceiling_rounds;
+mod closing;
 mod cold;
 mod data;
 mod doubt;
+mod echoes;
 mod ending;
+mod faults;
 mod feed;
+mod finished;
 mod gap;
 mod icmp;
 mod kept;
-mod limits;
+mod learnt;
 mod opening;
-mod outcome;
+mod place;
+mod questions;
 mod queue_delay;
+mod queued;
 mod relayed;
-mod resets;
+mod reset;
 mod roles;
 mod silence;
 mod steady;
 mod suspended;
-mod under_way;
+mod view;
 
 use crate::app::{Framer, Side};
 use crate::capture::FrameId;
@@ -32,24 +40,41 @@ use crate::model::{Shares, Sighting};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::row::Row;
-use crate::tcp::sender::{Sender, SinceDeparture};
+use crate::tcp::sender::Sender;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
 use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
-use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
-pub use about::End;
-use cold::ColdState;
+use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use accept::is_refused;
+use awaited::Awaited;
+use cold::Cold;
+use echoes::{TimestampCarrier, take_timestamps};
+use ending::Ending;
+use faults::{Corrected, note_rare_properties};
 pub use icmp::IcmpReport;
-use opening::TimestampCarrier;
+use opening::{is_of_another, is_of_another_host};
 use roles::Roles;
 use std::sync::Arc;
 use steady::Steady;
+pub use view::End;
 
 /// Returns whether `segment` is an ACK without data, which the kernel sends by itself.
 fn is_pure_ack(segment: &Segment) -> bool {
     let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
     segment.payload_len == 0 && segment.flags.0 & control == 0
+}
+
+/// Returns whether `segment` is a window probe of `sender`: a zero-length probe repeats the position
+/// before SND.UNA.
+fn is_window_probe(sender: &mut Sender, segment: &Segment) -> bool {
+    let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+    if !sender.is_troubled() || !sender.space.started() || segment.flags.0 & control != 0 {
+        return false;
+    }
+    let position = sender.space.position(segment.seq);
+    let closed = sender.history().window.is_closed_or_zero(&sender.space);
+    position < sender.space.nxt && position + 1 == sender.space.una_seen() && closed
 }
 
 /// One TCP connection.
@@ -65,10 +90,12 @@ pub struct Connection {
     /// Round trips to both ends.
     pub path: Path,
     streams: [Reassembly; 2],
-    framer: Framer,
+    /// Parser of the content.
+    pub(crate) framer: Framer,
     /// State of the handshake.
     pub setup: Setup,
-    timeline: Timeline,
+    /// The exchanges that are not yet over.
+    pub(crate) timeline: Timeline,
     /// First frame of the connection.
     pub first_frame: FrameId,
     /// Last frame of the connection.
@@ -80,7 +107,8 @@ pub struct Connection {
     /// The evidence from which the roles of client and server follow.
     roles: Roles,
     options_cut: bool,
-    is_tunnelled: bool,
+    /// The connection was captured inside a tunnel.
+    pub is_tunnelled: bool,
     /// At the end of the capture the last request had no response.
     pub left_unanswered: bool,
     /// ACKs without data were captured.
@@ -89,7 +117,8 @@ pub struct Connection {
     server_closed_early: bool,
     /// Names of the software that the two sides state.
     software: Option<Arc<Software>>,
-    cold: Option<Box<ColdState>>,
+    /// State that few connections have.
+    pub cold: Cold,
     /// Segments recorded on the fast path.
     steady: Option<Box<Steady>>,
     /// Sums over finished exchanges.
@@ -136,20 +165,10 @@ impl Totals {
 impl Connection {
     /// Creates a connection whose first segment is `segment`.
     pub fn new(segment: &Segment) -> Self {
-        let mut connection = Self::with_first(segment);
-        if connection.mid_stream && segment.flow.is_within_host() {
-            let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
-            let senders = connection.senders.iter_mut();
-            senders.for_each(|sender| sender.sizes.assume_loopback(timestamps));
-        }
-        connection
-    }
-
-    fn with_first(segment: &Segment) -> Self {
         let syn = segment.flags.has(TcpFlags::SYN);
         let client_is_high = segment.is_client_high();
         let server = if client_is_high { &segment.flow.low } else { &segment.flow.high };
-        Self {
+        let mut connection = Self {
             key: segment.flow,
             hash: segment.flow_hash as u32,
             client_is_high,
@@ -170,15 +189,26 @@ impl Connection {
             pure_acks: false,
             server_closed_early: false,
             software: None,
-            cold: None,
+            cold: Cold::default(),
             steady: None,
             totals: Totals::default(),
+        };
+        if connection.mid_stream && segment.flow.is_within_host() {
+            let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
+            let senders = connection.senders.iter_mut();
+            senders.for_each(|sender| sender.sizes.assume_loopback(timestamps));
         }
+        connection
     }
 
-    /// Keeps literal values in request labels.
-    pub fn show_values(&mut self) {
-        self.framer.show_values();
+    /// The end that opened the connection.
+    pub fn client(&self) -> Endpoint {
+        if self.client_is_high { self.key.high } else { self.key.low }
+    }
+
+    /// The end that accepted the connection.
+    pub fn server(&self) -> Endpoint {
+        if self.client_is_high { self.key.low } else { self.key.high }
     }
 
     /// Processes the next segment of the connection, with its captured payload, outside the fast
@@ -194,7 +224,7 @@ impl Connection {
         let forward;
         let is_late = segment.time_ns < self.last.time_ns;
         let clock_set = segment.facts.has(SegmentFlags::CLOCK_SET);
-        let segment = if is_late || clock_set || self.clock_was_set() {
+        let segment = if is_late || clock_set || self.cold.clock_was_set() {
             forward = self.with_forward_time(segment, clock_set);
             &forward
         } else {
@@ -205,13 +235,57 @@ impl Connection {
         }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
+        if !self.accept(side, segment) {
+            return;
+        }
+        self.note_packet(side, segment);
+        if !self.take_control(side, segment) {
+            return;
+        }
+        let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let carrier = TimestampCarrier::of(segment, self.timeline.active == Some(side));
+        if echoes && segment.payload_len == 0 {
+            let clocked = self.senders[side as usize].bulk.is_some();
+            take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
+        }
+        if segment.flags.has(TcpFlags::ACK) {
+            self.acknowledge(side, segment, shared);
+        }
+        self.pure_acks |= is_pure_ack(segment);
+        if segment.payload_len > 0 {
+            self.data(side, segment, payload, shared);
+            if echoes {
+                // A sample is added after the silence is judged, so that it cannot change the path
+                // by which the silence is judged.
+                let clocked = self.senders[side as usize].bulk.is_some();
+                take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
+            }
+        } else {
+            self.take_empty(side, segment, shared);
+        }
+        if segment.flags.has(TcpFlags::FIN) {
+            self.take_fin(side, segment);
+        }
+        if segment.flags.has(TcpFlags::RST) && self.cold.ending().reset.is_none() {
+            self.reset(side, segment);
+        }
+        self.report_finished(shared, sink);
+        if side == Side::Server && segment.payload_len > 0 {
+            self.enter_fast_path(segment, shared);
+        }
+    }
+
+    /// Returns whether `segment` of `side` is processed further: it is no second copy, and its receiver
+    /// accepts it.
+    #[inline]
+    fn accept(&mut self, side: Side, segment: &Segment) -> bool {
         let peer_number = self.senders[side.peer() as usize].packets.last.ip_id;
         if self.senders[side as usize].packet(segment, peer_number) {
-            self.faults_mut().duplicates += 1;
+            self.cold.faults_mut().duplicates += 1;
             if segment.flags.has(TcpFlags::SYN) && !segment.facts.has(SegmentFlags::RECEIVED) {
                 self.setup.deny_arrival();
             }
-            return;
+            return false;
         }
         if side == Side::Server
             && segment.flags.has(TcpFlags::SYN | TcpFlags::ACK)
@@ -222,54 +296,45 @@ impl Connection {
         if side == Side::Client && self.setup.other_syn_acks() > 0 {
             self.adopt_other_answer(segment);
         }
-        if self.is_refused(side, segment) {
-            return;
+        if is_refused(&mut self.cold, &self.senders, side, segment) {
+            return false;
         }
-        if self.holds_reset() {
+        if self.cold.ended().is_some_and(Ending::holds_reset) {
             self.settle_reset(side, segment);
         }
-        self.note_packet(side, segment);
-        if !self.take_control(side, segment) {
-            return;
-        }
-        let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
-        let carrier = self.timestamp_carrier(side, segment);
-        if echoes && segment.payload_len == 0 {
-            self.take_timestamps(side, segment, carrier);
-        }
-        self.take_acknowledgment(side, segment, shared);
-        if segment.payload_len > 0 {
-            self.data(side, segment, payload, shared);
-            if echoes {
-                // A sample is added after the silence is judged, so that it cannot change the path
-                // by which the silence is judged.
-                self.take_timestamps(side, segment, carrier);
-            }
-        } else {
-            self.take_empty(side, segment, shared);
-        }
-        if segment.flags.has(TcpFlags::FIN) {
-            self.take_fin(side, segment);
-        }
-        if segment.flags.has(TcpFlags::RST) && self.ending().reset.is_none() {
-            self.reset(side, segment);
-        }
-        self.report_finished(shared, sink);
-        if side == Side::Server && segment.payload_len > 0 {
-            self.enter_fast_path(segment, shared);
-        }
+        true
     }
 
-    /// Returns what kind of segment carries the timestamps of `segment`.
-    #[inline]
-    fn timestamp_carrier(&self, side: Side, segment: &Segment) -> TimestampCarrier {
-        if is_pure_ack(segment) {
-            TimestampCarrier::PureAck
-        } else if segment.payload_len > 0 && self.timeline.active == Some(side) {
-            TimestampCarrier::Continuation
-        } else {
-            TimestampCarrier::Other
+    /// Returns `segment` with a time that never goes backward. If `clock_odd`, the capture's clock was
+    /// set an odd number of times before it.
+    #[cold]
+    fn with_forward_time(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
+        let from_client = segment.from_high() == self.client_is_high;
+        let side = if from_client { Side::Client } else { Side::Server };
+        let before = self.cold.faults();
+        let Self { last, senders, setup, .. } = &*self;
+        let Corrected { time_ns, faults, is_reversed, is_set } =
+            before.correct(segment, last.time_ns, clock_odd, || {
+                faults::is_reversed((side, segment), last, before.raised_ns, senders, setup)
+            });
+        if is_reversed && !self.mid_stream && !self.setup.is_established() {
+            // The stamp of the SYN-ACK may be the wrong one.
+            self.path.forget(Side::Server);
         }
+        if faults != before {
+            *self.cold.faults_mut() = faults;
+        }
+        if is_set {
+            self.senders.iter_mut().for_each(Sender::clock_stepped);
+        }
+        Segment { time_ns, ..*segment }
+    }
+
+    /// The exchanges in progress, and what shows which data they wait for.
+    #[inline]
+    fn awaited(&self) -> Awaited<'_> {
+        let Self { senders, path, setup, framer, timeline, cold, mid_stream, .. } = self;
+        Awaited { senders, path, setup, framer, timeline, cold, mid_stream: *mid_stream }
     }
 
     /// Records what every packet shows, whatever its position in the stream.
@@ -277,15 +342,17 @@ impl Connection {
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
         if self.senders[side as usize].packets.ids.take_late() {
-            self.settle_late(side, segment.ip_id);
+            self.with_questions(|it, by| it.settle_late(side, segment.ip_id, by));
         }
-        if self.cold(|cold| &cold.queued).is_some() {
-            self.settle_queued(side, segment);
+        if self.cold.questions().is_some_and(|it| it.queued.is_some()) {
+            self.with_questions(|it, by| it.settle_queued(side, segment, by));
         }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0
         {
-            self.note_rare_properties(side, segment);
+            let is_ecn = !self.setup.lacks_ecn();
+            let Self { cold, senders, .. } = self;
+            note_rare_properties(cold, senders, (side, segment), is_ecn);
         }
     }
 
@@ -297,100 +364,52 @@ impl Connection {
         if !control && self.setup.confirmed {
             return true;
         }
-        if side == Side::Client && self.repeats_syn(segment) {
+        if side == Side::Client && self.view().repeats_syn(segment) {
             self.start_over();
         }
-        if self.is_of_another(side, segment) {
+        let [client, server] = &self.senders;
+        let received = (side, segment);
+        if !self.mid_stream && is_of_another(&self.setup, client, received) {
             self.setup.note_other_connection();
             return false;
         }
-        if self.is_of_another_host(side, segment) {
-            self.note_other_answer(segment);
+        if is_of_another_host(&self.setup, server, received) {
+            // The client may accept this SYN-ACK instead of the first.
+            self.setup.note_other_syn_ack();
+            self.cold.get_or_create().other_answer = Some(Box::new(*segment));
             return false;
         }
         self.set_up(side, segment);
         true
     }
 
-    /// Processes the acknowledgment field of `segment`.
-    #[inline]
-    fn take_acknowledgment(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        if segment.flags.has(TcpFlags::ACK) {
-            self.acknowledge(side, segment, shared);
-        }
-        self.pure_acks |= is_pure_ack(segment);
-    }
-
     /// Processes a segment without payload, which may be a window probe.
     #[inline]
     fn take_empty(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        if self.is_probe(side, segment) {
-            if self.may_be_under_way(side) {
-                self.begin_mid_message(side, segment, self.first_ns, shared);
+        if is_window_probe(&mut self.senders[side as usize], segment) {
+            if self.awaited().may_be_under_way(side) {
+                let first_ns = self.first_ns;
+                let (_, _, feed) = self.feed(side, segment, shared);
+                feed.begin_mid_message(side, first_ns);
             }
             self.senders[side as usize].since.stored_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            if self.is_unsettled() && self.senders[side as usize].space.is_keep_alive(segment) {
-                self.stop_counting_acks(side);
+            if self.cold.is_gap_open() && self.senders[side as usize].space.is_keep_alive(segment) {
+                self.with_questions(|it, _| it.stop_counting_acks(side));
             }
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {
-                self.note_unseen_greeting(segment, shared);
+                let server = &self.senders[Side::Server as usize];
+                let begins = server.in_order();
+                if !self.timeline.has_begun()
+                    && !self.mid_stream
+                    && server.history().holes.bytes() > 0
+                {
+                    let (_, _, feed) = self.feed(Side::Server, segment, shared);
+                    feed.await_greeting(begins);
+                }
             }
         }
-    }
-
-    /// Processes the FIN in `segment`.
-    #[inline(never)]
-    fn take_fin(&mut self, side: Side, segment: &Segment) {
-        let acks = self.senders[side.peer() as usize].space.una_seen();
-        let ending = self.ending_mut();
-        if ending.fin_ns[side as usize].is_none() {
-            ending.fin_acks[side as usize] = acks;
-        }
-        ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
-        ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));
-        let sender = &mut self.senders[side as usize];
-        let position = sender.space.position(segment.seq) + u64::from(segment.payload_len);
-        sender.space.finish(position);
-        // A FIN that the client has acknowledged tells it nothing new.
-        let is_repeated = sender.space.una_seen() > position;
-        if side == Side::Server && !is_repeated {
-            self.take_server_fin(segment);
-        }
-    }
-
-    /// Returns whether `segment` is a window probe: a zero-length probe repeats the position before
-    /// SND.UNA.
-    fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
-        let sender = &mut self.senders[side as usize];
-        let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-        if !sender.is_troubled() || !sender.space.started() || segment.flags.0 & control != 0 {
-            return false;
-        }
-        let position = sender.space.position(segment.seq);
-        let closed = sender.history().window.is_closed_or_zero(&sender.space);
-        position < sender.space.nxt && position + 1 == sender.space.una_seen() && closed
-    }
-
-    /// Lowers the round trip to `side` to `rtt_ns`, since ACKs reached it sooner than estimated;
-    /// `segment`, which it sends, shows that. Returns the round trip, ns.
-    #[cold]
-    #[inline(never)]
-    fn shorten_path(
-        &mut self,
-        side: Side,
-        rtt_ns: u64,
-        segment: &Segment,
-        since: &mut SinceDeparture,
-    ) -> u64 {
-        if self.is_timed(segment, rtt_ns) {
-            self.path.sample(side, rtt_ns);
-        }
-        let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        let sender = &mut self.senders[side as usize];
-        sender.advance(since, segment.time_ns, rtts_ns, segment.echoes());
-        rtts_ns.0
     }
 }

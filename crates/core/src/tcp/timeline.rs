@@ -1,6 +1,7 @@
 //! The exchanges of one connection in order, and the attribution of time to them.
 
 mod asked;
+mod in_progress;
 mod overlap;
 mod pauses;
 mod steady;
@@ -8,12 +9,14 @@ mod unsolicited;
 
 use crate::app::{ErrorCode, Mark, Side};
 use crate::judge::{Gap, Leg, Turn};
-use crate::model::{Cause, Outcome, Owner, Sighting, Slice, Slices};
+use crate::model::{Cause, Outcome, Owner, Sighting, Slice};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Change, Exchange, Handshake};
+use crate::tcp::owed::Debt;
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::sender::Tail;
 use crate::tcp::setup::Setup;
+pub use in_progress::InProgress;
 pub use overlap::{OverlappingMessage, StreamProgress};
 use std::num::NonZeroU64;
 
@@ -55,9 +58,8 @@ pub struct Timeline {
     pub paused_ns: u64,
     /// Side that sent data last.
     pub active: Option<Side>,
-    /// Exchanges in progress. They are boxed because an idle connection has none, and moving a box
-    /// is cheap.
-    open: Queue<Box<Exchange>>,
+    /// Exchanges in progress.
+    pub exchanges: InProgress,
     /// Exchanges that are finished and not yet reported.
     pub done: Queue<Box<Exchange>>,
     /// A request began in the data that was pushed last.
@@ -67,7 +69,7 @@ pub struct Timeline {
     /// Position of the server's stream whose ACK ends the oldest exchange.
     pub retire_at: u64,
     /// The data being pushed follows a pause in which no exchange waited, see
-    /// [`Timeline::is_ready`].
+    /// [`InProgress::is_ready`].
     pub rests: bool,
     /// The data pushed last followed a pause of the server.
     pub paused_now: bool,
@@ -97,12 +99,6 @@ impl Timeline {
         Self { retire_at: u64::MAX, ..Self::default() }
     }
 
-    /// Returns whether an exchange is in progress, to which time is attributed.
-    #[inline]
-    pub fn accrues(&self) -> bool {
-        !self.open.is_empty()
-    }
-
     /// Returns whether any exchange has begun.
     pub fn has_begun(&self) -> bool {
         self.begun != Begun::Nothing
@@ -111,7 +107,7 @@ impl Timeline {
     /// Begins an exchange with `side` in the middle of a message that began before the capture.
     pub fn begin_mid_message(&mut self, side: Side, at: &At, setup: &mut Setup) {
         self.open(at, setup);
-        if let Some(exchange) = self.open.back_mut() {
+        if let Some(exchange) = self.exchanges.queue.back_mut() {
             exchange.kind = "under way".into();
             exchange.request_seen = side == Side::Client;
             exchange.response_seen = side == Side::Server;
@@ -121,14 +117,9 @@ impl Timeline {
         }
     }
 
-    /// The oldest exchange in progress.
-    pub fn front(&self) -> Option<&Exchange> {
-        self.open.front().map(|exchange| &**exchange)
-    }
-
     /// Returns whether the last response has begun and its end cannot be recognised.
     pub fn may_be_over(&self) -> bool {
-        self.open.back().is_some_and(|exchange| {
+        self.exchanges.queue.back().is_some_and(|exchange| {
             (self.open_ended || exchange.endless)
                 && exchange.response_seen
                 && exchange.response_end.is_none()
@@ -138,13 +129,14 @@ impl Timeline {
 
     /// Returns whether an exchange has begun whose response may be incomplete.
     pub fn lacks_response_end(&self) -> bool {
-        self.open.iter().any(|exchange| exchange.response_end.is_none()) && !self.may_be_over()
+        self.exchanges.queue.iter().any(|exchange| exchange.response_end.is_none())
+            && !self.may_be_over()
     }
 
-    /// Returns whether a TLS handshake is complete and no request has come, so that no exchange
-    /// waits.
-    pub fn is_ready(&self) -> bool {
-        self.open.back().is_some_and(|it| it.handshake.is_some() && !it.request_seen)
+    /// Returns whether the client is known to send requests without a pause, in a protocol in which
+    /// exchanges end only with the next request.
+    pub fn asks_at_once(&self) -> bool {
+        self.open_ended && self.pattern.asked_at_once
     }
 
     /// Moves the cursor to data that passed at `time_ns`.
@@ -164,62 +156,10 @@ impl Timeline {
         }
     }
 
-    /// Attributes a short time to one owner.
-    #[inline]
-    pub fn attribute_plain(&mut self, owner: Owner, ns: u64) {
-        let to_ns = self.cursor_ns + ns;
-        for exchange in self.open.iter_mut() {
-            if exchange.response_end.is_none() {
-                exchange.ledger.add(owner, ns.min(to_ns.saturating_sub(exchange.start_ns)));
-            }
-        }
-    }
-
-    /// Attributes the slices of a gap to the exchanges that lasted through it. The repair of a loss
-    /// of data before `repaired_end` also concerns an exchange whose last byte has passed and has
-    /// not yet arrived.
-    pub fn attribute(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
-        let lives = |exchange: &&mut Box<Exchange>| match (exchange.response_end, repaired_end) {
-            (None, _) => true,
-            // A client that has not taken in the response repeats its request.
-            (Some(_), Some(repaired)) if gap.sender == Side::Client => {
-                gap.repair.deaf && exchange.began_at[Side::Client as usize] < repaired
-            }
-            (Some(end), Some(repaired)) => repaired <= end.get(),
-            (Some(_), None) => false,
-        };
-        let open_ended = self.open_ended;
-        self.open.iter_mut().filter(lives).for_each(|exchange| {
-            exchange.note_rtt(gap);
-            if waits(exchange, gap, open_ended) {
-                exchange.attribute_waiting(gap);
-            } else {
-                exchange.attribute_since_begun(slices, gap);
-            }
-            exchange.end_ns = exchange.end_ns.max(gap.end_ns);
-            exchange.last = gap.next;
-        });
-    }
-
-    /// Returns the slices of a client's gap that another request ended, if the exchange before it
-    /// was waiting.
-    pub fn waiting(&self, gap: &Gap) -> Option<[Slice; 2]> {
-        let last = self.open.back()?;
-        waits(last, gap, self.open_ended).then(|| last.waiting(gap))
-    }
-
-    /// Applies `change` to the exchanges in progress.
-    #[track_caller]
-    pub fn revise(&mut self, change: &Change) {
-        for exchange in self.open.iter_mut() {
-            exchange.revise(change);
-        }
-    }
-
     /// Applies `change` to the first exchange that it concerns and that is not yet reported.
     #[track_caller]
     pub fn revise_any(&mut self, change: &Change) {
-        for exchange in self.done.iter_mut().chain(self.open.iter_mut()) {
+        for exchange in self.done.iter_mut().chain(self.exchanges.queue.iter_mut()) {
             if exchange.revise(change) {
                 return;
             }
@@ -230,34 +170,8 @@ impl Timeline {
     #[track_caller]
     pub fn continue_gap(&mut self, sender: Side, was: Slice, start_ns: u64) {
         let change = Change::NotEnded { sender, slice: was };
-        if self.open.front_mut().is_some_and(|exchange| exchange.revise(&change)) {
+        if self.exchanges.queue.front_mut().is_some_and(|exchange| exchange.revise(&change)) {
             self.cursor_ns = start_ns;
-        }
-    }
-
-    /// Extends the exchange in progress to `seen`, unless its response is complete.
-    #[inline]
-    pub fn touch(&mut self, seen: Sighting) {
-        if let Some(exchange) = self.open.front_mut()
-            && exchange.response_end.is_none()
-        {
-            exchange.end_ns = seen.time_ns;
-            exchange.last = seen;
-        }
-    }
-
-    /// Records that the client sent its request this long after the TLS handshake, ns.
-    pub fn rest(&mut self, ns: u64) {
-        if let Some(exchange) = self.open.back_mut() {
-            exchange.rested_ns += ns;
-        }
-    }
-
-    /// Records that the client sends more, so that it waits for no 100 Continue.
-    #[inline]
-    pub fn note_client_data(&mut self) {
-        if let Some(exchange) = self.open.back_mut() {
-            exchange.awaits_continue = false;
         }
     }
 
@@ -266,24 +180,24 @@ impl Timeline {
         match mark {
             Mark::RequestStart => self.request_start(at, setup),
             Mark::Kind(kind) => {
-                if let Some(exchange) = self.open.back_mut() {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.kind = *kind;
                 }
             }
             Mark::RequestHeaderEnd { expects_continue } => {
-                if let Some(exchange) = self.open.back_mut() {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.awaits_continue = expects_continue;
                 }
             }
             Mark::RequestEnd => {
-                if let Some(exchange) = self.open.back_mut() {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.asked = true;
                     exchange.awaits_continue = false;
                 }
             }
             Mark::ResponseStart => self.response_start(at, setup),
             Mark::Interim { .. } => {
-                if let Some(exchange) = self.oldest_incomplete() {
+                if let Some(exchange) = self.exchanges.oldest_incomplete() {
                     exchange.response_seen = false;
                     exchange.awaits_continue = false;
                 }
@@ -291,7 +205,7 @@ impl Timeline {
             Mark::ResponseEnd => self.response_end(at, at.position),
             Mark::Request { kind, .. } => {
                 self.request_start(at, setup);
-                if let Some(exchange) = self.open.back_mut() {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.kind = *kind;
                     exchange.asked = true;
                     exchange.awaits_continue = false;
@@ -299,34 +213,34 @@ impl Timeline {
             }
             Mark::Response { status, extent, .. } => {
                 self.response_start(at, setup);
-                self.error(ErrorCode::of_http(status));
+                self.exchanges.error(ErrorCode::of_http(status));
                 self.response_end(at, at.position + u64::from(extent.message));
             }
             Mark::HandshakeStart => {
                 self.retire_endless(at.rtt_client_ns);
                 // The client goes on with TLS after an answer in plain text.
-                if !self.open.is_empty() {
+                if !self.exchanges.queue.is_empty() {
                     self.retire_answered(at);
                 }
                 self.open(at, setup);
-                if let Some(exchange) = self.open.back_mut() {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.in_handshake = true;
                     exchange.kind = "TLS handshake".into();
                 }
             }
             Mark::HandshakeEnd { resumed, certificate_bytes, is_tls13 } => {
-                if let Some(exchange) = self.open.back_mut() {
+                if let Some(exchange) = self.exchanges.queue.back_mut() {
                     exchange.in_handshake = false;
                     exchange.handshake = Some(Handshake { resumed, certificate_bytes, is_tls13 });
                 }
             }
             Mark::Desync => {
-                self.open.iter_mut().for_each(|exchange| exchange.endless = true);
+                self.exchanges.queue.iter_mut().for_each(|exchange| exchange.endless = true);
             }
-            Mark::ResponseHeaderEnd { status } => self.error(ErrorCode::of_http(status)),
-            Mark::Error(code) => self.error(Some(code)),
+            Mark::ResponseHeaderEnd { status } => self.exchanges.error(ErrorCode::of_http(status)),
+            Mark::Error(code) => self.exchanges.error(Some(code)),
             Mark::RetryAfter { seconds } => {
-                if let Some(exchange) = self.oldest_incomplete() {
+                if let Some(exchange) = self.exchanges.oldest_incomplete() {
                     exchange.retry_after_s = Some(seconds);
                 }
             }
@@ -339,17 +253,17 @@ impl Timeline {
             return;
         }
         let event_came = self.begun == Begun::Event;
-        let after_handshake = self.is_ready() && !self.rests;
+        let after_handshake = self.exchanges.is_ready() && !self.rests;
         self.request_began = !after_handshake;
         if !after_handshake {
-            if !self.open.is_empty() {
+            if !self.exchanges.queue.is_empty() {
                 self.retire_answered(at);
             }
-            if self.open.len() < PIPELINED_MAX {
+            if self.exchanges.queue.len() < PIPELINED_MAX {
                 self.open(at, setup);
             }
         }
-        if let Some(exchange) = self.open.back_mut() {
+        if let Some(exchange) = self.exchanges.queue.back_mut() {
             exchange.request_seen = true;
             exchange.asked = false;
             exchange.asked_at = (at.positions[Side::Client as usize], at.time_ns);
@@ -367,7 +281,7 @@ impl Timeline {
             return;
         }
         let next = self.pattern.receipts.debt(at.seen.payload_bytes);
-        self.settle_pauses_before(Some(at.time_ns), at.rtt_client_ns, position, next);
+        self.settle_pauses(Some(at.time_ns), at.rtt_client_ns, position, next);
         if at.open_ended {
             self.retire_all(at.rtt_client_ns, Outcome::Answered);
         } else {
@@ -379,14 +293,14 @@ impl Timeline {
     fn response_start(&mut self, at: &At, setup: &mut Setup) {
         // A server that sends unsolicited data does not make the client wait, unless it is the
         // first to send.
-        if self.oldest_incomplete().is_none() && !self.has_begun() && !at.client_closed {
+        if self.exchanges.oldest_incomplete().is_none() && !self.has_begun() && !at.client_closed {
             self.greeting(at, setup);
         }
         self.drop_acknowledgement(at);
-        if at.has_events && self.oldest_incomplete().is_none() {
+        if at.has_events && self.exchanges.oldest_incomplete().is_none() {
             self.begun = Begun::Event;
         }
-        if let Some(exchange) = self.oldest_incomplete() {
+        if let Some(exchange) = self.exchanges.oldest_incomplete() {
             exchange.response_seen = true;
             if exchange.answered_ns == 0 {
                 exchange.answered_ns = at.time_ns;
@@ -400,7 +314,7 @@ impl Timeline {
         let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
         let ready_ns = ack.time_ns.min(at.time_ns);
         self.open(&At { time_ns: ready_ns, ..*at }, setup);
-        if let Some(exchange) = self.open.back_mut() {
+        if let Some(exchange) = self.exchanges.queue.back_mut() {
             exchange.kind = "greeting".into();
             let waited_ns = at.time_ns - ready_ns;
             let path_ns = waited_ns.min(at.rtt_server_ns);
@@ -411,15 +325,11 @@ impl Timeline {
         }
     }
 
-    /// The oldest exchange whose response is incomplete.
-    fn oldest_incomplete(&mut self) -> Option<&mut Box<Exchange>> {
-        self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
-    }
-
     /// Sets the end of the response in progress to `position`.
     fn response_end(&mut self, at: &At, position: u64) {
         let retire_at = &mut self.retire_at;
-        let Some(exchange) = self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
+        let Some(exchange) =
+            self.exchanges.queue.iter_mut().find(|exchange| exchange.response_end.is_none())
         else {
             return;
         };
@@ -427,15 +337,6 @@ impl Timeline {
         exchange.end_ns = at.time_ns;
         exchange.last = at.seen;
         *retire_at = (*retire_at).min(position);
-    }
-
-    /// Records the error that the response in progress reports; the first one counts.
-    fn error(&mut self, code: Option<ErrorCode>) {
-        if code.is_some()
-            && let Some(exchange) = self.oldest_incomplete()
-        {
-            exchange.error = exchange.error.or(code);
-        }
     }
 
     fn open(&mut self, at: &At, setup: &mut Setup) {
@@ -449,7 +350,7 @@ impl Timeline {
                 setup.split(at.time_ns, at.rtt_client_ns, &mut exchange.ledger);
         }
         self.retire_at = self.retire_at.max(1);
-        if self.open.is_empty() {
+        if self.exchanges.queue.is_empty() {
             self.retire_at = u64::MAX;
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
@@ -457,17 +358,19 @@ impl Timeline {
         if at.logs_revisions {
             exchange.log_revisions();
         }
-        self.open.push_back(exchange);
+        self.exchanges.queue.push_back(exchange);
     }
 
     /// Ends the exchanges whose response the client has acknowledged up to `una`. `leg` describes
     /// how the last byte travelled from the vantage to the client.
     pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, leg: &Leg) {
-        while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
+        while let Some(end) =
+            self.exchanges.queue.front().and_then(|exchange| exchange.response_end)
+        {
             if end.get() > una {
                 break;
             }
-            if let Some(exchange) = self.open.front_mut() {
+            if let Some(exchange) = self.exchanges.queue.front_mut() {
                 let (mut from_ns, last) = (exchange.end_ns, exchange.last);
                 let bytes = end.get().saturating_sub(exchange.began_at[Side::Server as usize]);
                 let sent_ns = exchange.end_ns.saturating_sub(exchange.answered_ns);
@@ -481,7 +384,7 @@ impl Timeline {
             }
             self.retire_front(rtt_client_ns, Outcome::Answered);
         }
-        let next = self.open.front().and_then(|exchange| exchange.response_end);
+        let next = self.exchanges.queue.front().and_then(|exchange| exchange.response_end);
         self.retire_at = next.map_or(u64::MAX, NonZeroU64::get);
     }
 
@@ -490,13 +393,18 @@ impl Timeline {
     }
 
     fn retire_endless(&mut self, rtt_client_ns: u64) {
-        while self.open.front().is_some_and(|exchange| exchange.endless && exchange.response_seen) {
+        while self
+            .exchanges
+            .queue
+            .front()
+            .is_some_and(|exchange| exchange.endless && exchange.response_seen)
+        {
             self.retire_front(rtt_client_ns, Outcome::Answered);
         }
     }
 
     fn retire_all(&mut self, rtt_client_ns: u64, outcome: Outcome) {
-        while !self.open.is_empty() {
+        while !self.exchanges.queue.is_empty() {
             self.retire_front(rtt_client_ns, outcome);
         }
         self.retire_at = u64::MAX;
@@ -505,7 +413,8 @@ impl Timeline {
     /// Processes the server's `fin` before the announced end of its response.
     pub fn end_early(&mut self, fin: Sighting) {
         let from_ns = self.cursor_ns;
-        let Some(exchange) = self.open.front_mut().filter(|_| fin.time_ns > from_ns) else {
+        let Some(exchange) = self.exchanges.queue.front_mut().filter(|_| fin.time_ns > from_ns)
+        else {
             return;
         };
         let gap = Gap::between(Side::Server, from_ns, fin.time_ns, exchange.last, fin);
@@ -519,7 +428,8 @@ impl Timeline {
     /// again.
     pub fn attribute_unanswered(&mut self, tail: &Tail, last: Sighting) {
         let from_ns = self.cursor_ns.max(tail.first.time_ns);
-        let Some(exchange) = self.open.front_mut().filter(|_| last.time_ns > from_ns) else {
+        let Some(exchange) = self.exchanges.queue.front_mut().filter(|_| last.time_ns > from_ns)
+        else {
             return;
         };
         let ns = last.time_ns - from_ns;
@@ -532,11 +442,14 @@ impl Timeline {
 
     /// Ends all exchanges: complete ones with [`Outcome::Answered`], the rest with `outcome`.
     pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
-        if self.is_interrupted() {
+        if self.overlap.is_undecided() {
             self.settle_interrupted(None, [rtt_client_ns, 0]);
         }
         self.retire_complete(rtt_client_ns);
-        self.expect_nothing_after_event();
+        // A message for which nothing is owed was no request.
+        if self.exchanges.debt_at_end() != Debt::Response {
+            self.exchanges.expect_nothing();
+        }
         self.retire_all(rtt_client_ns, outcome);
     }
 
@@ -549,7 +462,7 @@ impl Timeline {
     /// Removes and returns the oldest exchange. The leg to the client was not seen; its estimate is
     /// added to the time on the path.
     fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
-        let mut exchange = self.open.pop_front()?;
+        let mut exchange = self.exchanges.queue.pop_front()?;
         exchange.end(outcome);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         exchange.known_rtts_ns[Side::Client as usize] = rtt_client_ns;
@@ -558,22 +471,15 @@ impl Timeline {
 
     /// Releases memory that is not in use.
     pub fn shrink(&mut self) {
-        self.open.shrink();
+        self.exchanges.queue.shrink();
         self.done.shrink();
     }
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        let boxes = self.open.iter().map(|exchange| {
+        let boxes = self.exchanges.queue.iter().map(|exchange| {
             size_of::<Exchange>() + exchange.chains.capacity() * size_of::<Chain>()
         });
-        self.open.heap_bytes() + self.done.heap_bytes() + boxes.sum::<usize>()
+        self.exchanges.queue.heap_bytes() + self.done.heap_bytes() + boxes.sum::<usize>()
     }
-}
-
-/// Returns whether the client of `exchange` waits during `gap`, a silence of its own that another
-/// request ended: its request was still on its way, or the request is complete in a protocol that
-/// shows the end of a request but not of a response (`open_ended`).
-fn waits(exchange: &Exchange, gap: &Gap, open_ended: bool) -> bool {
-    exchange.waits_through(gap) || open_ended && gap.asks_more() && exchange.is_awaiting()
 }

@@ -162,9 +162,10 @@ impl Tracker {
                 return self.process_unknown(segment, payload, sink);
             }
         }
-        let is_another = connection.over_ns().is_some() && connection.ended_before(segment);
-        if !is_another && !connection.reused_by(segment) {
-            let before = connection.end();
+        let is_another =
+            connection.cold.over_ns().is_some() && connection.view().ended_before(segment);
+        if !is_another && !connection.view().reused_by(segment) {
+            let before = connection.view().end();
             connection.segment(segment, payload, &mut self.shared, sink);
             return self.closed.follow(connection, hash, before, segment.time_ns);
         }
@@ -178,10 +179,11 @@ impl Tracker {
     /// Keeps only the addresses and sequence numbers of a cleanly closed connection.
     fn settle(&mut self, hash: u64, key: &FlowKey, now_ns: u64, sink: &mut impl Sink) {
         let found = self.table.find(hash, |connection| connection.key == *key);
-        let Some((connection, over_ns)) = found.and_then(|it| Some((it, it.over_ns()?))) else {
+        let Some((connection, over_ns)) = found.and_then(|it| Some((it, it.cold.over_ns()?)))
+        else {
             return;
         };
-        let (over, numbers) = (Over::of(connection, hash, over_ns), connection.numbers());
+        let (over, numbers) = (Over::of(connection, hash, over_ns), connection.view().numbers());
         self.remove(hash, key, sink);
         self.closed.remember(&over, numbers, now_ns);
     }
@@ -204,7 +206,9 @@ impl Tracker {
     pub fn icmp_error(&mut self, error: &IcmpError) {
         let hash = table_hash(error.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
-        let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
+        let Some(connection) = found.filter(|connection| !connection.cold.is_over()) else {
+            return;
+        };
         connection.icmp_error(error, &mut self.shared);
         self.closed.follow(connection, hash, End::Open, error.time_ns);
     }
@@ -214,7 +218,7 @@ impl Tracker {
     pub fn exclude(&mut self, flow: &FlowKey, flow_hash: u64) {
         let found =
             self.table.find_mut(table_hash(flow_hash), |connection| connection.key == *flow);
-        self.copies += u64::from(found.is_some_and(|connection| connection.exclude()));
+        self.copies += u64::from(found.is_some_and(|connection| connection.cold.exclude()));
     }
 
     /// Begins a connection with `segment`, which may begin one.
@@ -223,7 +227,7 @@ impl Tracker {
         self.expire(segment.time_ns, sink);
         let mut connection = Box::new(Connection::new(segment));
         if self.shows_values {
-            connection.show_values();
+            connection.framer.show_values();
         }
         connection.segment(segment, payload, &mut self.shared, sink);
         self.closed.follow(&mut connection, hash, End::Open, segment.time_ns);
@@ -242,10 +246,10 @@ impl Tracker {
             // A connection that has made progress towards its end has a later entry, and one that
             // a SYN has opened again has none.
             let is_this_end = |ns: u64| ns <= over.over_ns;
-            let found = found.filter(|it| it.over_ns().is_some_and(is_this_end));
+            let found = found.filter(|it| it.cold.over_ns().is_some_and(is_this_end));
             let Some(connection) = found else { continue };
-            let is_clean = connection.left_cleanly();
-            let is_waiting = connection.is_unacknowledged()
+            let is_clean = connection.view().is_clean();
+            let is_waiting = connection.view().is_unacknowledged()
                 && matches!(closed::kept(connection, now_ns), Kept::Whole);
             match due {
                 Due::Forgotten(_) if is_waiting && self.closed.has_room() => {
@@ -277,7 +281,7 @@ impl Tracker {
         let is_old = |begun: &&Begun| begun_now - begun.number >= HALF_OPEN_MAX;
         while self.half_open.front().filter(is_old).is_some() {
             let Some(begun) = self.half_open.pop_front() else { return };
-            let found = self.find(&begun).filter(|connection| connection.is_attempt());
+            let found = self.find(&begun).filter(|connection| connection.view().is_attempt());
             let Some(connection) = found else { continue };
             // A refused connection is over and only kept for late segments.
             self.evicted += u64::from(!connection.setup.refused);
@@ -311,7 +315,7 @@ impl Tracker {
             ..Self::default()
         };
         for connection in &self.table {
-            if connection.last.time_ns < since_ns && !connection.has_exchange_under_way() {
+            if connection.last.time_ns < since_ns && !connection.view().has_exchange_under_way() {
                 continue;
             }
             let hash = table_hash(connection.hash.into());
@@ -345,7 +349,7 @@ impl Tracker {
 
     /// Returns the memory that connections take, bytes.
     pub fn memory_bytes(&self) -> usize {
-        let connections = self.table.iter().map(|connection| connection.memory_bytes());
+        let connections = self.table.iter().map(|connection| connection.view().memory_bytes());
         self.table.allocation_size() + connections.sum::<usize>() + self.shared.early.heap_bytes()
     }
 

@@ -160,7 +160,7 @@ fn values_are_not_part_of_the_kind() {
     assert_eq!(kind("/a/123e4567-e89b-12d3-a456-426614174000/b"), "DELETE /a/{id}/b");
     assert_eq!(kind("/photos/1234.jpg"), "DELETE /photos/{id}.jpg");
     assert_eq!(kind("/v1/deadbeef01"), "DELETE /v1/{id}");
-    assert_eq!(kind("http://host:1/x/9#f"), "DELETE /x/{id}");
+    assert_eq!(kind("http://host:1/x/9#f"), "DELETE {host}/x/{id}");
     assert_eq!(kind("/t/eyJhbGciOiJIUzI1NiIsInR5cCI6"), "DELETE /t/{id}");
     assert_eq!(kind("/mail/alice@example.com"), "DELETE /mail/{id}");
     assert_eq!(kind(&"/word".repeat(99)).len(), 64);

@@ -14,7 +14,9 @@ pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), pr
         Turn::Answers => answers,
         Turn::Continues => ("flight_end", "next"),
     };
-    proof.add_frame_before(gap, before);
+    // Before a greeting, the end of the handshake is what the server waited for.
+    let is_asked = before != "request" || gap.last.payload_bytes > 0;
+    proof.add_frame_before(gap, if is_asked { before } else { "opened" });
     // A FIN or a RST shows that the application sends nothing more.
     let says = gap.next.payload_bytes > 0;
     proof.add_frame_after(gap, if says { after } else { "end" });

@@ -8,10 +8,10 @@ use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
-use crate::findings::tally::{CauseTally, EndpointTally, Group, Key};
-use crate::findings::thresholds::TAIL_SHARE;
-use crate::judge::thresholds::HABIT_MIN;
-use crate::model::{Cause, Fact, Family, OutcomeKind, Sighting};
+use crate::findings::tally::{CauseTally, EndpointTally, Group, Key, Tally};
+use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, TAIL_SHARE};
+use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
+use crate::model::{Cause, Fact, Family, OutcomeKind, Owner, Sighting};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -76,6 +76,12 @@ const CREDENTIALS: &str = "credentials";
 /// Name of the number of sessions of which no mail was accepted.
 const MAILS: &str = "refused_mails";
 
+/// Name of the number of errors that answer a login which the client could send.
+const REFUSED: &str = "refused_by_answer";
+
+/// Name of the time that the server took for them, ns.
+const REFUSED_NS: &str = "refused_ns";
+
 /// Counts the errors for which the server states that they are its own, those that answer a login,
 /// and those that state when to try again.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
@@ -88,6 +94,13 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(SESSIONS, ends_session(scene).into());
     let is_about_credentials = |code: ErrorCode| code.subject() == Subject::Credentials;
     shown.add(CREDENTIALS, code.is_some_and(is_about_credentials).into());
+    if is_login(scene) && &*scene.exchange.kind != GREETING {
+        shown.add(REFUSED, 1);
+        shown.add(REFUSED_NS, scene.exchange.ledger.of(Owner::Server));
+    }
+    let is_begun = scene.exchange.request_seen && !scene.exchange.asked;
+    let is_early = scene.connection.framer.protocol() == Protocol::Http1 && is_begun;
+    shown.add("early", is_early.into());
     shown.add("later", scene.exchange.retry_after_s.is_some().into());
 }
 
@@ -116,7 +129,7 @@ const GREETING: &str = "greeting";
 /// greeting.
 fn ends_session(scene: &Scene<'_>) -> bool {
     let kind = &*scene.exchange.kind;
-    match scene.connection.protocol() {
+    match scene.connection.framer.protocol() {
         Protocol::Postgres => kind == "startup",
         Protocol::Mysql => matches!(kind, "connect" | GREETING),
         Protocol::Mqtt => kind == "CONNECT",
@@ -198,6 +211,7 @@ pub fn facts_of(codes: &[(ErrorCode, u64)], errors: u64, all: u64) -> Vec<(&'sta
     facts.extend(codes.first().map(|(most, _)| {
         let class = match most {
             ErrorCode::Http(502..=504) => "of_proxy",
+            ErrorCode::Http(413) => "of_size",
             ErrorCode::TlsAlert { .. } => "tls",
             ErrorCode::NoTls => "no_tls",
             code => match code.subject() {
@@ -259,6 +273,35 @@ fn of_alerts(codes: &[(ErrorCode, u64)], refuser: Side) -> Vec<(&'static str, Fa
     facts
 }
 
+/// Returns the time after which the server refuses logins, ns, if it delays them: they all take as
+/// long as a timer of an application, and nothing else at that server does. So does no work on a
+/// password, which takes as long if it is right.
+fn login_delay_ns(cause: &CauseTally, endpoint: &EndpointTally) -> Option<u64> {
+    let refused = cause.shown.count(REFUSED);
+    let (least_ns, _) = cause.waits.points().next()?;
+    let long_ns = least_ns - least_ns / ALIKE_PART;
+    let slow = endpoint.all.latency.points().filter(|(ns, _)| *ns >= long_ns);
+    let slow: u64 = slow.map(|(_, count)| count).sum();
+    let is_only = refused == cause.exchanges && slow == refused && endpoint.all.exchanges > refused;
+    let is_delay = refused >= HABIT_MIN.into() && least_ns >= APPLICATION_TIMEOUT_MIN_NS;
+    (is_only && is_delay).then(|| cause.waits.quantile_ns(0.5))
+}
+
+/// Lets the delay of refused logins be told with the refusals only: it is no work of the server.
+pub(in crate::findings) fn settle(tally: &mut Tally) {
+    let delays = |(key, cause): &(&Key, &CauseTally)| {
+        let endpoint = tally.endpoints.get(&key.server);
+        key.cause == Cause::ErrorResponses
+            && endpoint.is_some_and(|it| login_delay_ns(cause, it).is_some())
+    };
+    let delayed: Vec<_> = tally.causes.iter().filter(delays).map(|(key, _)| key.clone()).collect();
+    for key in delayed {
+        let cause = tally.causes.at(&key);
+        let server_ns = cause.shown.count(REFUSED_NS);
+        cause.covers.add(Owner::Server, server_ns);
+    }
+}
+
 /// Returns the codes, and the kind of request that met most of them.
 pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let challenges = key.sender == Side::Client;
@@ -271,6 +314,8 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     if logins > 0 && logins == cause.exchanges {
         facts.insert("refused_logins", Fact::Count(logins));
         facts.insert("opened", Fact::Count(endpoint.connections));
+        let delay_ns = login_delay_ns(cause, endpoint);
+        facts.extend(delay_ns.map(|ns| ("login_delay_ns", Fact::Ns(ns))));
     }
     let of_kind = |(kind, group)| (count(group, is_of_key), kind, group.exchanges);
     let kinds = endpoint.kinds.iter().filter(|(kind, _)| !kind.is_empty());

@@ -23,7 +23,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     prove_unheard(scene, proof);
     proof.add_fact("waited_ns", Fact::Ns(scene.gap().len_ns()));
     proof.add_fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
-    proof.rule_out(Cause::IdleReset, "no_rst", scene.connection.ending().reset.is_none());
+    proof.rule_out(Cause::IdleReset, "no_rst", scene.connection.cold.ending().reset.is_none());
     proof.rule_out(Cause::ServerThink, "not_acknowledged", true);
 }
 

@@ -20,12 +20,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if idle_ns > 0 {
         proof.add_fact("idle_ns", Fact::Ns(idle_ns));
     }
-    let fin_ns = connection.ending().fin_ns[Side::Server as usize];
+    let fin_ns = connection.cold.ending().fin_ns[Side::Server as usize];
     let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
     if let Some(fin_ns) = closed {
         proof.add_fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
     }
-    if connection.ending().unknown {
+    if connection.cold.ending().unknown {
         proof.add_fact("forgot", Fact::Text("RST without an ACK".into()));
     }
     add_reset_ttls(scene, proof);
@@ -35,5 +35,5 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         "closed",
         fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns),
     );
-    proof.rule_out(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
+    proof.rule_out(Cause::RetransmissionTimeout, "reset", connection.cold.ending().reset.is_some());
 }

@@ -239,6 +239,7 @@ rows! {
         facts: server_think::facts,
     }
     ClientThink "client_think.md" {
+        add_up: client_think::add_up,
         prove: client_think::prove,
         cost: Some(&client_think::COST),
     }

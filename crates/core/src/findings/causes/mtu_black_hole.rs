@@ -1,6 +1,6 @@
 //! Packets above a size are lost, and no ICMP error reports it (RFC 2923 §2.1).
 //!
-//! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/ending.rs`),
+//! The cause is recognised at the end of an exchange (`name_losses` in `tcp/connection/finished.rs`),
 //! from the sizes of all segments of a direction ([`crate::tcp::Sender::has_mtu_black_hole`]): a
 //! single silence does not distinguish it from another loss.
 
@@ -27,7 +27,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if passed_bytes > 0 {
         proof.add_fact("passed_bytes", Fact::Bytes(passed_bytes));
     }
-    if let Some(told) = scene.connection.icmp_report().filter(|told| told.mtu > 0) {
+    if let Some(told) = scene.connection.cold.icmp_report().filter(|told| told.mtu > 0) {
         proof.add_frame("icmp", told.seen);
         proof.add_fact("mtu", Fact::Bytes(told.mtu.into()));
     }

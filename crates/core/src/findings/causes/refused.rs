@@ -16,8 +16,8 @@ use crate::wire::IcmpErrorKind;
 /// Proves a refusal by the SYN and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
-    let Some(reset) = scene.connection.ending().reset else { return };
-    let error = scene.connection.icmp_report().filter(|told| told.last.frame == reset.frame);
+    let Some(reset) = scene.connection.cold.ending().reset else { return };
+    let error = scene.connection.cold.icmp_report().filter(|told| told.last.frame == reset.frame);
     let frames = setup.frames();
     // Each error answers the SYN before it; a RST answers the last.
     let (syn, answer) = match error {
@@ -33,7 +33,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             }
         } else {
             proof.add_frame("reset", reset);
-            let [of_reset, _] = scene.connection.ending().reset_ttls;
+            let [of_reset, _] = scene.connection.cold.ending().reset_ttls;
             proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
         }
         proof.add_fact("rtt_ns", Fact::Ns(answer.time_ns.saturating_sub(syn.time_ns)));
@@ -52,7 +52,7 @@ const WITHOUT_RULE: &str = "without_rule";
 /// for which there was no route.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let setup = &scene.connection.setup;
-    if let Some(report) = scene.connection.icmp_report() {
+    if let Some(report) = scene.connection.cold.icmp_report() {
         shown.add("tried_again", u64::from(setup.syns).saturating_sub(1));
         match report.kind {
             IcmpErrorKind::Unreachable => shown.add(WITHOUT_ROUTE, 1),

@@ -1,7 +1,7 @@
 //! Segments that arrived out of order (RFC 5236).
 //!
 //! Recognised in `judge/loss.rs` if a late segment ends the silence, and otherwise at the end of
-//! the exchange (`name_losses` in `tcp/connection/ending.rs`).
+//! the exchange (`name_losses` in `tcp/connection/finished.rs`).
 
 use super::fast_recovery;
 use crate::findings::floors::Case;

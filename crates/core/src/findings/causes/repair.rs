@@ -32,7 +32,7 @@ pub(super) fn add_repair(scene: &Scene<'_>, proof: &mut Proof) {
         _ => "next",
     };
     proof.add_frame_after(gap, part);
-    let at_receiver = scene.connection.beside_receiver(gap.sender);
+    let at_receiver = scene.connection.view().is_beside_receiver(gap.sender);
     let place = match gap.repair.original {
         Some(_) if at_receiver => Some(IN_RECEIVER),
         Some(_) => Some("between the capture and the receiver"),

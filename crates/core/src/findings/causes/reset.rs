@@ -17,7 +17,11 @@ use crate::tcp::Connection;
 /// then differs from that of its sender's other packets.
 pub(super) fn host_of_reset_on_path(connection: &Connection, _: Side) -> Option<Culprit> {
     let endpoint = connection.server();
-    connection.was_reset_on_path().then_some(Culprit { role: Role::Network, endpoint })
+    connection
+        .cold
+        .ending()
+        .was_reset_on_path()
+        .then_some(Culprit { role: Role::Network, endpoint })
 }
 
 /// Adds the frames with which the connection ended, and `before` them the frame that is named
@@ -30,22 +34,22 @@ pub(super) fn add_end(
 ) {
     let connection = scene.connection;
     for &side in closing {
-        if let Some(fin) = connection.ending().fin[side as usize] {
+        if let Some(fin) = connection.cold.ending().fin[side as usize] {
             proof.add_frame("fin", fin);
         }
     }
-    if connection.ending().reset.is_none_or(|reset| reset.frame != before.frame) {
+    if connection.cold.ending().reset.is_none_or(|reset| reset.frame != before.frame) {
         proof.add_frame(part, before);
     }
-    if let Some(reset) = connection.ending().reset {
+    if let Some(reset) = connection.cold.ending().reset {
         proof.add_frame("reset", reset);
     }
 }
 
 /// Adds the two times to live that show the origin of the RST, if it was made on the path.
 pub(super) fn add_reset_ttls(scene: &Scene<'_>, proof: &mut Proof) {
-    if scene.connection.was_reset_on_path() {
-        let [of_reset, of_others] = scene.connection.ending().reset_ttls;
+    if scene.connection.cold.ending().was_reset_on_path() {
+        let [of_reset, of_others] = scene.connection.cold.ending().reset_ttls;
         proof.add_fact("rst_ttl", Fact::Count(of_reset.into()));
         proof.add_fact("ttl", Fact::Count(of_others.into()));
     }
@@ -60,7 +64,7 @@ const UNANSWERED: &str = "unanswered";
 /// 9293 §3.10.7.1).
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    let has_closed = connection.ending().fin_ns[Side::Server as usize].is_some()
+    let has_closed = connection.cold.ending().fin_ns[Side::Server as usize].is_some()
         && connection.senders[Side::Server as usize].counts().actual_data_bytes == 0;
     let is_unanswered = exchange.outcome == Outcome::Reset { by: Side::Server }
         && exchange.request_seen
@@ -95,15 +99,18 @@ pub(in crate::findings) fn settle(tally: &mut Tally) {
 /// Proves an end in the middle of an exchange by the last data and the RST.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    let reset = connection.ending().reset;
-    let ended_ns = connection.ending().fin_ns.into_iter().flatten().min();
+    let reset = connection.cold.ending().reset;
+    let ended_ns = connection.cold.ending().fin_ns.into_iter().flatten().min();
     let last = match reset {
-        Some(_) => connection.ending().last_data,
-        None => connection.last_data(FrameId::default()).filter(|it| Some(it.time_ns) <= ended_ns),
+        Some(_) => connection.cold.ending().last_data,
+        None => connection
+            .view()
+            .last_data(FrameId::default())
+            .filter(|it| Some(it.time_ns) <= ended_ns),
     };
     add_end(scene, proof, ("last_data", last.unwrap_or(exchange.first)), &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns()) {
-        (true, _) if connection.owes_request() => {
+        (true, _) if connection.view().owes_request() => {
             "in the middle of a request that it had already answered"
         }
         (true, _) => "in the middle of a response",
@@ -111,13 +118,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         _ => "before any request",
     };
     proof.add_fact("when", Fact::Text(when.into()));
-    if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.ending().reset {
+    if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.cold.ending().reset {
         let peer = &connection.senders[from.peer() as usize];
         let unread_bytes = peer.space.nxt.saturating_sub(peer.space.una_seen());
         if unread_bytes > 0 {
             proof.add_fact("unread_bytes", Fact::Bytes(unread_bytes));
         }
-        let last_ns = connection.ending().last_data.map_or(0, |last| last.time_ns);
+        let last_ns = connection.cold.ending().last_data.map_or(0, |last| last.time_ns);
         if last_ns > 0 {
             // No packet shows the age of a connection that was open before the capture began.
             if let Some(open_ns) = connection.setup.established_ns() {
@@ -133,12 +140,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.rule_out(Cause::IdleReset, "busy", is_busy);
         }
     }
-    if connection.ending().forgotten {
+    if connection.cold.ending().forgotten {
         proof.add_fact("forgot", Fact::Text("RST without an ACK".into()));
     }
-    if connection.ending().reset.is_none() {
+    if connection.cold.ending().reset.is_none() {
         proof.add_fact("by_fin", Fact::Text("FIN".into()));
-        let lacks_bytes = connection.lacking_bytes(Side::Server);
+        let lacks_bytes = connection.framer.lacking_bytes(Side::Server);
         if lacks_bytes > 0 && exchange.response_seen {
             proof.add_fact("lacks_bytes", Fact::Bytes(lacks_bytes));
         }

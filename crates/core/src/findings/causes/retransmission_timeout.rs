@@ -15,7 +15,7 @@ use crate::tcp::Connection;
 
 /// Returns the host that rejected a packet of `sender` by an ICMP error.
 pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Culprit> {
-    let endpoint = connection.rejects(sender)?.reporter;
+    let endpoint = connection.cold.icmp_report().filter(|it| it.rejects(sender))?.reporter;
     Some(Culprit { role: Role::Network, endpoint })
 }
 
@@ -23,7 +23,7 @@ pub(super) fn reporter(connection: &Connection, sender: Side) -> Option<Culprit>
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     add_repair(scene, proof);
-    if let Some(report) = scene.connection.rejects(gap.sender) {
+    if let Some(report) = scene.connection.cold.icmp_report().filter(|it| it.rejects(gap.sender)) {
         add_icmp_error(report, proof);
     }
     // The timeout is the time between the two frames that are shown.

@@ -2,7 +2,7 @@
 //! of ICMP errors. The times come from [`crate::tcp::Setup`].
 
 use crate::app::Side;
-use crate::findings::attempts::IGNORED_ANSWERS;
+use crate::findings::attempts::{self, IGNORED_ANSWERS};
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::CauseTally;
@@ -28,9 +28,18 @@ pub(in crate::findings) const UNHEARD_ANSWERS: &str = "unheard_answers";
 /// TCP.
 const UNHEARD_BEHIND: &str = "unheard_behind";
 
+/// Name of the number of attempts without a SYN-ACK.
+const UNANSWERED: &str = "no_syn_ack";
+
+/// Name of the number of attempts to which nothing at all answered.
+const SILENT: &str = "met_silence";
+
+/// Name of the number of their SYNs.
+const SILENT_SYNS: &str = "syns_met_silence";
+
 /// Returns the host on the path that rejected the SYN by an ICMP error.
 pub(super) fn rejecting_host(connection: &Connection, _: Side) -> Option<Culprit> {
-    let endpoint = connection.rejecting_host()?;
+    let endpoint = connection.view().rejecting_host()?;
     Some(Culprit { role: Role::Network, endpoint })
 }
 
@@ -60,7 +69,7 @@ pub(super) fn add_handshake(setup: &Setup, proof: &mut Proof) {
 
 /// Adds the ICMP errors about the SYN.
 pub(super) fn add_icmp_errors(scene: &Scene<'_>, proof: &mut Proof) {
-    if let Some(report) = scene.connection.icmp_report().filter(|report| report.about_syn) {
+    if let Some(report) = scene.connection.cold.icmp_report().filter(|report| report.about_syn) {
         add_icmp_error(report, proof);
     }
 }
@@ -87,7 +96,11 @@ fn describe(kind: IcmpErrorKind) -> &'static str {
 /// Counts the attempts that were never answered, and the signs of a full accept queue.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
-    shown.add("unanswered", u64::from(setup.syn_acks == 0));
+    shown.add(UNANSWERED, u64::from(setup.syn_acks == 0));
+    if !attempts::is_heard(scene.connection) {
+        shown.add(SILENT, 1);
+        shown.add(SILENT_SYNS, setup.syns.into());
+    }
     shown.add(OLDER_CONNECTIONS, u64::from(setup.other_connection_segments() > 0));
     shown.add("ignored", u64::from(setup.ignored_ack(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
@@ -101,4 +114,28 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     }
     let is_away = setup.ignored_ack(path) && !path.ends_here(Side::Server);
     shown.add(AWAY, u64::from(is_away));
+}
+
+/// Returns whether nothing answered any of the attempts.
+pub(in crate::findings) fn are_all_silent(cause: &CauseTally) -> bool {
+    let silent = cause.shown.count(SILENT);
+    silent > 0 && silent == cause.exchanges
+}
+
+/// Returns how many attempts had no SYN-ACK, and, if that holds for all, whether nothing else answered
+/// them either.
+pub(super) fn unanswered(cause: &CauseTally) -> Vec<(&'static str, Fact)> {
+    let count = |name: &str| cause.shown.count(name);
+    let is_all = |name: &str| count(name) > 0 && count(name) == cause.exchanges;
+    match count(UNANSWERED) {
+        0 => Vec::new(),
+        silent if are_all_silent(cause) => vec![
+            ("all_silent", Fact::Count(silent)),
+            ("silent_syns", Fact::Count(count(SILENT_SYNS))),
+        ],
+        all if is_all(UNANSWERED) => {
+            vec![("unreached", Fact::Count(all)), ("unanswered", Fact::Count(all))]
+        }
+        some => vec![("unanswered", Fact::Count(some))],
+    }
 }

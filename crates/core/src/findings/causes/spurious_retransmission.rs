@@ -1,7 +1,7 @@
 //! A retransmission of data that had arrived (RFC 2883, RFC 5682).
 //!
 //! Recognised at the end of the exchange, from D-SACKs and late originals (`name_losses` in
-//! `tcp/connection/ending.rs`), or at the end of the capture (`spurious_timeouts` in
+//! `tcp/connection/finished.rs`), or at the end of the capture (`spurious_timeouts` in
 //! `findings/settling.rs`).
 
 use crate::findings::proof::{Proof, Shown};

@@ -2,9 +2,10 @@
 //!
 //! Recognised in `tcp/setup.rs`: the set-up precedes the silences of a stream.
 
-use super::set_up::{TAKEN_AT_ONCE, UNHEARD_ANSWERS, add_handshake, add_icmp_errors};
+use super::set_up::{TAKEN_AT_ONCE, UNHEARD_ANSWERS, add_handshake, add_icmp_errors, unanswered};
 use crate::app::Side;
 use crate::dns::DNS_PORT;
+use crate::findings::attempts::is_heard;
 use crate::findings::facts::Facts;
 use crate::findings::fallback::FALLBACKS;
 use crate::findings::overflow::{EMPTY, OPEN};
@@ -28,7 +29,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     // What an ICMP error reports, and what met an older connection or a client that ignores it, was
     // not lost.
     let ttl = scene.connection.senders[Side::Server as usize].packets.last.ttl;
-    let is_reported = scene.connection.icmp_report().is_some_and(|report| report.about_syn);
+    let is_reported = scene.connection.cold.icmp_report().is_some_and(|report| report.about_syn);
     let is_ignored = setup.is_answer_ignored(ttl) || setup.other_connection_segments() > 0;
     let late_ns = setup.late_answer_ns();
     proof.facts.extend(late_ns.map(|ns| ("answer_late_ns", Fact::Ns(ns))));
@@ -40,11 +41,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             let seen = Sighting { frame, time_ns, payload_bytes: 0, from: Side::Client };
             proof.add_frame("syn_last", seen);
         }
-    } else if !is_reported && !is_ignored && !is_unheard {
+    } else if !is_reported && !is_ignored && !is_unheard && is_heard(scene.connection) {
         proof.add_fact("side", Fact::Text(side.into()));
     }
     proof.add_fact("target", Fact::Text(scene.connection.server().to_string()));
-    let reset = scene.connection.ending().reset.filter(|reset| reset.from == Side::Server);
+    let reset = scene.connection.cold.ending().reset.filter(|reset| reset.from == Side::Server);
     proof.rule_out(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
     add_icmp_errors(scene, proof);
     // A listener with a full queue drops SYNs, too. That it accepted a later SYN, and its ACK, does
@@ -69,7 +70,7 @@ pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> 
     let of_all = of_all.into_iter().filter(|(of_one, _)| has_all(cause, of_one));
     let of_all = of_all.map(|(_, of_all)| (of_all, Fact::Count(cause.exchanges)));
     let of_server = answered.into_iter().chain(of_resolver).chain(endpoint.clients.reconnects());
-    of_server.chain(of_all).collect()
+    of_server.chain(of_all).chain(unanswered(cause)).collect()
 }
 
 /// Returns whether all attempts of `cause` have what `name` counts.

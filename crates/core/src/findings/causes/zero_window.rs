@@ -17,12 +17,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(probe) = gap.window.probes.first {
         proof.add_frame("probe", probe);
     }
-    let reset = scene.connection.ending().reset.filter(|reset| reset.frame == gap.next.frame);
+    let reset = scene.connection.cold.ending().reset.filter(|reset| reset.frame == gap.next.frame);
     match reset {
         Some(reset) => proof.add_frame("reset", reset),
         None => {
             proof.add_ack(gap, "ack");
-            let fins = scene.connection.ending().fin;
+            let fins = scene.connection.cold.ending().fin;
             let says = gap.next.payload_bytes > 0
                 || fins.iter().flatten().any(|fin| fin.frame == gap.next.frame);
             match gap.next.from == gap.sender || says {

@@ -46,8 +46,8 @@ impl Acts {
 
     /// Records the end of `connection`, if its client ended it while it was idle.
     pub fn connection(&mut self, connection: &Connection) {
-        let Some((Side::Client, idle_ns)) = connection.ended_first() else { return };
-        let ends = connection.ending();
+        let Some((Side::Client, idle_ns)) = connection.view().ended_first() else { return };
+        let ends = connection.cold.ending();
         let ended = ends.fin[Side::Client as usize].or(ends.reset);
         let Some(ended) = ended.filter(|_| connection.setup.is_established()) else { return };
         let idle_ns = idle_ns.min(ended.time_ns.saturating_sub(connection.first_ns));

@@ -223,9 +223,9 @@ impl Scene<'_> {
             client: connection.client(),
             server: connection.server(),
             exchange: connection.totals.exchanges,
-            vantage: connection.vantage(),
-            software: connection.software(side).map(Box::from),
-            protocol: connection.protocol(),
+            vantage: connection.path.vantage(),
+            software: connection.view().software(side).map(Box::from),
+            protocol: connection.framer.protocol(),
         }
     }
 }

@@ -14,13 +14,13 @@ use crate::tcp::{Chain, Connection, Exchange};
 /// before the request, or before the server closed.
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
-    let closed_ns = connection.ending().fin_ns[Side::Server as usize];
+    let closed_ns = connection.cold.ending().fin_ns[Side::Server as usize];
     if closed_ns.is_none() && was_taken(connection, exchange) {
         return false;
     }
     // The last thing that a server says on a stream that cannot be read may be the reason for which
     // it closes: a login that it refuses, or the end of a session.
-    if closed_ns.is_some() && connection.protocol() == Protocol::Turns {
+    if closed_ns.is_some() && connection.framer.protocol() == Protocol::Turns {
         return false;
     }
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
@@ -30,13 +30,13 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
             Some(at_ns) => {
                 at_ns <= exchange.start_ns || closed_before_request(connection, exchange)
             }
-            None => connection.ending().unknown,
+            None => connection.cold.ending().unknown,
         };
     }
     // A server that never sent anything, and closed nothing, has no idle time that ran out, unless
     // its RST says that there is no connection.
     let has_worked = connection.senders[Side::Server as usize].counts().actual_data_bytes > 0;
-    let was_open = has_worked || closed_ns.is_some() || connection.ending().unknown;
+    let was_open = has_worked || closed_ns.is_some() || connection.cold.ending().unknown;
     let quiet_ns = closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns);
     was_open && quiet_ns.saturating_sub(since_ns) >= IDLE_MIN_NS
 }
@@ -46,7 +46,7 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
 /// §3.10.7.1).
 pub(in crate::findings) fn was_taken(connection: &Connection, exchange: &Exchange) -> bool {
     let asked_at = exchange.began_at[Side::Client as usize];
-    !connection.was_reset_on_path()
+    !connection.cold.ending().was_reset_on_path()
         && connection.senders[Side::Client as usize].space.una_seen() > asked_at
 }
 
@@ -71,25 +71,25 @@ pub(in crate::findings) fn quiet_since_ns(connection: &Connection, exchange: &Ex
 /// Returns whether nothing is missing in the capture on which the framing of the connection
 /// depends.
 fn is_whole(connection: &Connection) -> bool {
-    let faults = connection.faults();
+    let faults = connection.cold.faults();
     faults.truncated + faults.missing_bytes == 0
 }
 
 /// Returns whether the capture contains all packets of both sides, perhaps not with all their
 /// bytes: a snap length truncates packets, but removes none.
 pub(super) fn has_no_hole(connection: &Connection) -> bool {
-    connection.faults().missing_bytes == 0
+    connection.cold.faults().missing_bytes == 0
 }
 
 /// Returns whether the data is known to be a request, and not a closing message.
 fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
-    connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
+    connection.framer.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
 }
 
 /// Returns whether the data is known to be a request: it can be read, or is longer than a closing
 /// message.
 pub(super) fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
-    match connection.protocol() {
+    match connection.framer.protocol() {
         Protocol::Turns => false,
         Protocol::Tls => u64::from(exchange.first.payload_bytes) > HTTP2_CONTROL_BYTES,
         _ => {
@@ -104,8 +104,8 @@ pub(super) fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
 /// byte of the body is needed.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
-    let counted = has_no_hole(connection) && connection.owes(Side::Server);
-    begun && (is_whole(connection) || counted) && connection.announces_end()
+    let counted = has_no_hole(connection) && connection.framer.owes(Side::Server);
+    begun && (is_whole(connection) || counted) && connection.framer.announces_end()
 }
 
 /// Returns whether an orderly FIN was a fault for the client: it ended the response too early, or
@@ -115,7 +115,7 @@ pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
     let http = is_http(connection, exchange) && has_no_hole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
     // A server that had received the request did not close for idleness.
-    let acked = connection.ending().fin_acks[Side::Server as usize];
+    let acked = connection.cold.ending().fin_acks[Side::Server as usize];
     let unanswered = unanswered && acked <= exchange.began_at[Side::Client as usize];
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
@@ -126,11 +126,11 @@ pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
 fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
     let half = &connection.senders[sender as usize];
-    let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
+    let reset_ns = connection.cold.ending().reset.map_or(0, |reset| reset.time_ns);
     let flows = half.last.time_ns + connection.path.base_rtt_ns() + STREAM_PAUSE_MIN_NS >= reset_ns;
     let sent_bytes = half.space.nxt.saturating_sub(exchange.began_at[sender as usize]);
-    connection.protocol() == Protocol::Turns
-        && !connection.was_reset_on_path()
+    connection.framer.protocol() == Protocol::Turns
+        && !connection.cold.ending().was_reset_on_path()
         && sent_bytes > INITIAL_WINDOW_BYTES
         && flows
 }
@@ -140,24 +140,24 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
 /// clients close with unread data (RFC 2525 §2.17), or with a last message.
 fn is_left(connection: &Connection, by: Side) -> bool {
     let senders = &connection.senders;
-    let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
+    let reset_ns = connection.cold.ending().reset.map_or(0, |reset| reset.time_ns);
     let spoken_ns = senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     by == Side::Client
-        && !connection.was_reset_on_path()
-        && !connection.delimits_messages()
-        && !connection.owes(Side::Server)
+        && !connection.cold.ending().was_reset_on_path()
+        && connection.framer.is_open_ended()
+        && !connection.framer.owes(Side::Server)
         && !senders.iter().any(|it| it.history().losses.is_repairing(it.space.una()))
         && reset_ns < spoken_ns + APPLICATION_TIMEOUT_MIN_NS
 }
 
 /// Returns the last data before the client ended the connection in the middle of a response, and how.
 pub(super) fn left(connection: &Connection, exchange: &Exchange) -> Option<[Sighting; 2]> {
-    let ending = connection.ending();
+    let ending = connection.cold.ending();
     match exchange.outcome {
         Outcome::Reset { by: Side::Client } => Some([ending.last_data?, ending.reset?]),
         Outcome::CutShort { by: Side::Client } => {
             let fin = ending.fin[Side::Client as usize]?;
-            Some([connection.last_data(fin.frame)?, fin])
+            Some([connection.view().last_data(fin.frame)?, fin])
         }
         _ => None,
     }
@@ -172,8 +172,8 @@ fn gave_up(connection: &Connection, exchange: &Exchange) -> bool {
         .map_or(0, |[last, end]| end.time_ns.saturating_sub(last.time_ns));
     exchange.request_seen
         && exchange.response_seen
-        && (connection.owes(Side::Server) || server.history().holes.bytes() > 0)
-        && !connection.was_reset_on_path()
+        && (connection.framer.owes(Side::Server) || server.history().holes.bytes() > 0)
+        && !connection.cold.ending().was_reset_on_path()
         && client.space.una_seen() >= client.space.nxt
         && server.space.una_seen() >= server.in_order()
         && !server.history().window.is_closed()
@@ -199,8 +199,9 @@ fn lacks_repair(connection: &Connection, exchange: &Exchange) -> bool {
 /// ns.
 pub(super) fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
     let spoken_ns = connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
-    let [_, fin_ns] = connection.ending().fin_ns;
-    let ended_ns = connection.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);
+    let [_, fin_ns] = connection.cold.ending().fin_ns;
+    let ended_ns =
+        connection.cold.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);
     let silent_ns = match (exchange.outcome, left(connection, exchange)) {
         (Outcome::CutShort { .. }, Some([last, end])) => end.time_ns.saturating_sub(last.time_ns),
         _ => ended_ns.saturating_sub(spoken_ns),
@@ -219,7 +220,7 @@ impl End<'_> {
     /// Returns whether a client that did not wait has lost nothing: it sent a closing message, or
     /// has its response.
     fn lost_nothing(&self) -> bool {
-        let fin_before = self.connection.ending().fin_ns[self.by as usize].is_some();
+        let fin_before = self.connection.cold.ending().fin_ns[self.by as usize].is_some();
         let impatient = self.exchange.wall_ns() >= APPLICATION_TIMEOUT_MIN_NS && !fin_before;
         let content = fin_before && !self.aborted_response() || !self.exchange.response_seen;
         self.by == Side::Client && !impatient && content
@@ -229,7 +230,7 @@ impl End<'_> {
     /// before any of it came has not aborted it.
     fn aborted_response(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
-        let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
+        let client_fin_ns = connection.cold.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
         let server_una = connection.senders[Side::Server as usize].space.una_seen();
         let came = server_una > exchange.began_at[Side::Server as usize];
@@ -243,7 +244,7 @@ impl End<'_> {
         let (connection, exchange) = (self.connection, self.exchange);
         let is_known =
             is_whole(connection) || has_no_hole(connection) && is_http(connection, exchange);
-        let closed = connection.ending().fin_ns[Side::Client as usize].is_some();
+        let closed = connection.cold.ending().fin_ns[Side::Client as usize].is_some();
         !is_known && closed && !exchange.response_seen
     }
 
@@ -251,10 +252,10 @@ impl End<'_> {
     /// gave up on a server which had forgotten the connection does not count, since it had waited.
     fn had_closed(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
-        let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
+        let [client_fin_ns, server_fin_ns] = connection.cold.ending().fin_ns;
         let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
         let gave_up = self.by == Side::Server
-            && connection.ending().forgotten
+            && connection.cold.ending().forgotten
             && exchange.wall_ns() >= APPLICATION_TIMEOUT_MIN_NS
             && is_cut_short(connection, exchange);
         left && !(self.by == Side::Client && self.aborted_response()) && !gave_up
@@ -264,7 +265,7 @@ impl End<'_> {
     /// with a closing message.
     fn answers_closing_message(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
-        let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
+        let [client_fin_ns, server_fin_ns] = connection.cold.ending().fin_ns;
         let rtt_client_ns = connection.path.rtt_ns(Side::Client);
         let knew = server_fin_ns.is_some_and(|at_ns| at_ns + rtt_client_ns <= exchange.start_ns);
         let readable = is_request(connection, exchange);
@@ -275,8 +276,8 @@ impl End<'_> {
     /// its response: then it is a closing message.
     fn crosses_close(&self) -> bool {
         let (connection, exchange) = (self.connection, self.exchange);
-        let [_, server_fin_ns] = connection.ending().fin_ns;
-        let unread = matches!(connection.protocol(), Protocol::Turns | Protocol::Tls);
+        let [_, server_fin_ns] = connection.cold.ending().fin_ns;
+        let unread = matches!(connection.framer.protocol(), Protocol::Turns | Protocol::Tls);
         let heard_ns = exchange.start_ns + connection.path.rtt_ns(Side::Server);
         let unheard = server_fin_ns.is_some_and(|at_ns| at_ns <= heard_ns);
         unheard && unread && !exchange.response_seen && !was_idle(connection, exchange)
@@ -321,7 +322,7 @@ impl Tally {
     /// Adds the cost of the end: the whole time was lost, since the request has to be repeated.
     fn add_cost(&mut self, end: &End<'_>, cause: Cause) {
         let &End { connection, exchange, by } = end;
-        let reset = connection.ending().reset.unwrap_or(exchange.last);
+        let reset = connection.cold.ending().reset.unwrap_or(exchange.last);
         let at_ns = reset.time_ns;
         let from_ns = exchange.end_ns.min(at_ns);
         let gap = crate::judge::Gap::between(by, from_ns, at_ns, exchange.first, reset);

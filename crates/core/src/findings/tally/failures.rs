@@ -2,7 +2,8 @@
 //! or the request was never answered or not even acknowledged.
 
 use crate::app::{ErrorCode, Protocol, Side};
-use crate::findings::causes::no_answer::CLOSED;
+use crate::findings::causes::no_answer::{AT_ONCE, CLOSED};
+use crate::findings::failed_upstream;
 use crate::findings::left_waiting::{self, Ended, HELLOS, LeftWaiting};
 use crate::findings::scene::Scene;
 use crate::findings::tally::endings::{closed_on, is_request, is_stalled, left, silent_ns};
@@ -18,19 +19,19 @@ use std::cmp::Reverse;
 /// acknowledges a part of the request. Handshake messages answer as well. In TLS only the first
 /// data of a connection is known to be a request; in protocols that cannot be read nothing is.
 pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
-    let acked = connection.ending().fin_acks[Side::Server as usize];
-    let is_readable = match connection.protocol() {
+    let acked = connection.cold.ending().fin_acks[Side::Server as usize];
+    let is_readable = match connection.framer.protocol() {
         Protocol::Tls => {
             let is_first = connection.totals.exchanges <= 1 && !connection.mid_stream;
             is_first && !has_answered(connection, exchange)
         }
-        _ => connection.delimits_messages(),
+        _ => !connection.framer.is_open_ended(),
     };
     exchange.outcome == Outcome::Closed { by: Side::Server }
         && exchange.asks()
         && is_readable
         && is_request(connection, exchange)
-        && connection.shows_silence()
+        && connection.at_end().shows_silence()
         && !client_closed_first(connection)
         && acked > exchange.began_at[Side::Client as usize]
 }
@@ -40,17 +41,17 @@ pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange)
 fn is_left_waiting(connection: &Connection, exchange: &Exchange) -> bool {
     matches!(exchange.outcome, Outcome::Closed { by: Side::Client } | Outcome::Open)
         && exchange.is_awaiting()
-        && connection.delimits_messages()
+        && !connection.framer.is_open_ended()
         && is_request(connection, exchange)
-        && connection.shows_silence()
+        && connection.at_end().shows_silence()
 }
 
 /// Returns whether the client of `exchange` left after it had waited in vain for the answer to its
 /// ClientHello. Unlike a request, which may be a long poll, a ClientHello is answered at once.
 fn is_hello_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
     exchange.outcome.by() == Some(Side::Client)
-        && connection.awaits_server_hello(exchange)
-        && !connection.was_reset_on_path()
+        && connection.at_end().awaits_server_hello(exchange)
+        && !connection.cold.ending().was_reset_on_path()
         && exchange.ledger.of(Owner::Server) >= APPLICATION_TIMEOUT_MIN_NS
 }
 
@@ -61,7 +62,7 @@ fn has_answered(connection: &Connection, exchange: &Exchange) -> bool {
 
 /// Returns whether the client's FIN passed before the server's, which may only answer it.
 fn client_closed_first(connection: &Connection) -> bool {
-    let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
+    let [client_fin_ns, server_fin_ns] = connection.cold.ending().fin_ns;
     client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it))
 }
 
@@ -99,6 +100,13 @@ impl Tally {
             _ if is_hello_unanswered(connection, exchange) => {
                 self.hello_unanswered(connection, exchange);
             }
+            Outcome::Closed { by: Side::Server }
+                if connection.view().closed_at_once().is_some() =>
+            {
+                let end = connection.view().closed_at_once().unwrap_or(exchange.last);
+                let covered = exchange.ledger.ledger();
+                self.unanswered(connection, exchange, end, (cost_ns(exchange), &covered), AT_ONCE);
+            }
             // A client may drop a handshake that it needs no more, or that a loss held up.
             Outcome::Reset { by: Side::Client } if exchange.in_handshake => {}
             Outcome::Reset { .. } | Outcome::CutShort { by: Side::Client }
@@ -117,6 +125,9 @@ impl Tally {
             }
             Outcome::Error(code) if is_offer(connection, exchange, code) => {}
             Outcome::Error(code) => {
+                if matches!(code, ErrorCode::Http(502..=504)) {
+                    failed_upstream::keep(&mut self.gateway_errors, connection, exchange);
+                }
                 // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
                 let chain =
@@ -130,13 +141,13 @@ impl Tally {
     }
 
     fn closed_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
-        let fin = connection.ending().fin[Side::Server as usize].unwrap_or(exchange.last);
+        let fin = connection.cold.ending().fin[Side::Server as usize].unwrap_or(exchange.last);
         let covered = exchange.ledger.ledger();
         self.unanswered(connection, exchange, fin, (cost_ns(exchange), &covered), CLOSED);
     }
 
     fn hello_unanswered(&mut self, connection: &Connection, exchange: &Exchange) {
-        let ([left, _], reset) = (connection.ending().fin, connection.ending().reset);
+        let ([left, _], reset) = (connection.cold.ending().fin, connection.cold.ending().reset);
         let left = left.or(reset).unwrap_or(exchange.last);
         let covered = exchange.ledger.ledger();
         self.unanswered(connection, exchange, left, (cost_ns(exchange), &covered), HELLOS);
@@ -217,7 +228,7 @@ impl Tally {
         is_counted: bool,
     ) {
         let ended = match exchange.outcome {
-            Outcome::Open if connection.awaits_server_hello(exchange) => Ended::OpenHello,
+            Outcome::Open if connection.at_end().awaits_server_hello(exchange) => Ended::OpenHello,
             _ if !is_left_waiting(connection, exchange) => return,
             Outcome::Open => Ended::Open,
             _ => Ended::Left,
@@ -235,8 +246,8 @@ impl Tally {
         exchange: &Exchange,
         is_counted: bool,
     ) {
-        let fin = connection.ending().fin[Side::Server as usize];
-        let Some(fin) = fin.filter(|_| connection.shows_silence()) else { return };
+        let fin = connection.cold.ending().fin[Side::Server as usize];
+        let Some(fin) = fin.filter(|_| connection.at_end().shows_silence()) else { return };
         let Exchange { start_ns, first, .. } = *exchange;
         let gap = Gap::between(Side::Server, start_ns, fin.time_ns, first, fin);
         let until_ns = fin.time_ns + connection.path.known_rtt_ns(Side::Client);
@@ -285,7 +296,7 @@ impl Tally {
 /// accept the password of HELLO has refused the session.
 fn is_offer(connection: &Connection, exchange: &Exchange, code: ErrorCode) -> bool {
     let offers = ["CLIENT SETINFO", "HELLO"];
-    connection.protocol() == Protocol::Redis
+    connection.framer.protocol() == Protocol::Redis
         && !code.is_of_server()
         && !code.is_redis(b"WRONGPASS")
         && offers.iter().any(|it| exchange.kind.eq_ignore_ascii_case(it))

@@ -109,8 +109,8 @@ impl Queues {
             connection: connection.first_frame,
             rtt_base_ns,
             has_handshake: !connection.mid_stream,
-            vantage: connection.vantage(),
-            protocol: connection.protocol(),
+            vantage: connection.path.vantage(),
+            protocol: connection.framer.protocol(),
             kind: exchange.kind.digest(),
             first: exchange.first,
             last: exchange.last,
@@ -137,7 +137,7 @@ impl Queues {
             *base_ns = connection.path.base_rtt_ns();
         }
         for sender in Side::ALL {
-            let Some(queue_delay) = connection.queue_delay(sender) else { continue };
+            let Some(queue_delay) = connection.cold.queue_delay(sender) else { continue };
             self.transfers.push(Transfer {
                 client: connection.client(),
                 server: connection.server(),

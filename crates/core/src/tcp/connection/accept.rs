@@ -5,7 +5,7 @@
 //! offered, or an ACK of missing data. There the next segments of the same side go on from there.
 
 use crate::app::Side;
-use crate::tcp::connection::Connection;
+use crate::tcp::connection::cold::Cold;
 use crate::tcp::sender::Sender;
 use crate::tcp::thresholds::WINDOW_MAX_BYTES;
 use crate::wire::{Segment, TcpFlags};
@@ -19,49 +19,51 @@ pub(super) struct Refused {
     acked: u64,
 }
 
-impl Connection {
-    /// Returns whether `segment`, which `side` sends, is one that its receiver drops: it lies beyond
-    /// the offered window, or the widest one if that is unknown (RFC 7323 §2.3), or acknowledges data
-    /// that its peer was not allowed to send. It is accepted if it goes on from the last such segment
-    /// of this side.
-    #[inline]
-    pub(super) fn is_refused(&mut self, side: Side, segment: &Segment) -> bool {
-        let has_ack = segment.flags.has(TcpFlags::ACK);
-        let ahead = self.senders[side as usize].space.is_ahead(segment.seq)
-            || has_ack && self.senders[side.peer() as usize].space.is_ahead(segment.ack);
-        ahead && !segment.flags.has(TcpFlags::SYN) && self.refuse(side, segment)
-    }
+/// Returns whether `segment`, which `side` sends, is one that its receiver drops: it lies beyond
+/// the offered window, or the widest one if that is unknown (RFC 7323 §2.3), or acknowledges data
+/// that its peer was not allowed to send. It is accepted if it goes on from the last such segment
+/// of this side.
+#[inline]
+pub(super) fn is_refused(
+    cold: &mut Cold,
+    senders: &[Sender; 2],
+    side: Side,
+    segment: &Segment,
+) -> bool {
+    let has_ack = segment.flags.has(TcpFlags::ACK);
+    let ahead = senders[side as usize].space.is_ahead(segment.seq)
+        || has_ack && senders[side.peer() as usize].space.is_ahead(segment.ack);
+    ahead && !segment.flags.has(TcpFlags::SYN) && refuse(cold, senders, side, segment)
+}
 
-    #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, side: Side, segment: &Segment) -> bool {
-        let [own, peer] = [side, side.peer()].map(|side| &self.senders[side as usize]);
-        let (start, acked) =
-            (own.space.position_of(segment.seq), peer.space.position_of(segment.ack));
-        let is_beyond = |sender: &Sender, position: u64| {
-            let widest = sender.space.nxt.max(sender.space.una_seen()) + WINDOW_MAX_BYTES;
-            let has_acked = sender.una_seen_ns > 0;
-            let edge = sender.space.edge_seen(sender.sizes.smss()).filter(|_| has_acked);
-            sender.space.started() && position > edge.unwrap_or(widest).min(widest)
-        };
-        let beyond = is_beyond(own, start);
-        let has_ack = segment.flags.has(TcpFlags::ACK);
-        let unsent = has_ack && is_beyond(peer, acked);
-        if !beyond && !unsent {
-            return false;
-        }
-        let before = self.cold(|cold| &cold.refused).map(|refused| refused[side as usize]);
-        let goes_on = before.is_some_and(|before| {
-            let follows = before.end > 0 && start == before.end && segment.payload_len > 0;
-            let advances = before.acked > 0 && acked > before.acked;
-            (!beyond || follows) && (!unsent || advances)
-        });
-        if goes_on {
-            return false;
-        }
-        let end = if beyond { start + u64::from(segment.payload_len) } else { 0 };
-        let refused = Refused { end, acked: if unsent { acked } else { 0 } };
-        self.cold_mut().refused.get_or_insert_default()[side as usize] = refused;
-        true
+#[cold]
+#[inline(never)]
+fn refuse(cold: &mut Cold, senders: &[Sender; 2], side: Side, segment: &Segment) -> bool {
+    let [own, peer] = [side, side.peer()].map(|side| &senders[side as usize]);
+    let (start, acked) = (own.space.position_of(segment.seq), peer.space.position_of(segment.ack));
+    let is_beyond = |sender: &Sender, position: u64| {
+        let widest = sender.space.nxt.max(sender.space.una_seen()) + WINDOW_MAX_BYTES;
+        let has_acked = sender.una_seen_ns > 0;
+        let edge = sender.space.edge_seen(sender.sizes.smss()).filter(|_| has_acked);
+        sender.space.started() && position > edge.unwrap_or(widest).min(widest)
+    };
+    let beyond = is_beyond(own, start);
+    let has_ack = segment.flags.has(TcpFlags::ACK);
+    let unsent = has_ack && is_beyond(peer, acked);
+    if !beyond && !unsent {
+        return false;
     }
+    let before = cold.part(|cold| &cold.refused).map(|refused| refused[side as usize]);
+    let goes_on = before.is_some_and(|before| {
+        let follows = before.end > 0 && start == before.end && segment.payload_len > 0;
+        let advances = before.acked > 0 && acked > before.acked;
+        (!beyond || follows) && (!unsent || advances)
+    });
+    if goes_on {
+        return false;
+    }
+    let end = if beyond { start + u64::from(segment.payload_len) } else { 0 };
+    let refused = Refused { end, acked: if unsent { acked } else { 0 } };
+    cold.get_or_create().refused.get_or_insert_default()[side as usize] = refused;
+    true
 }

@@ -1,29 +1,27 @@
 //! Whether a ceiling of the flight, taken for a full send buffer, did limit the sender.
 
-use super::Connection;
 use crate::app::Side;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::{Cause, Owner};
 use crate::tcp::exchange::{Chain, Change, Exchange};
+use crate::tcp::path::Path;
+use crate::tcp::sender::Sender;
 
-impl Connection {
-    /// Refutes a send buffer as the limit of `side`.
-    pub(super) fn refute_ceiling(&self, side: Side, exchange: &mut Exchange) {
-        let buffer = |chain: &&Chain| chain.cause == Cause::SendBuffer && chain.sender == side;
-        let Some(chain) = exchange.chains.iter().find(buffer) else { return };
-        let sender = &self.senders[side as usize];
-        let greatest = sender.counts().flight_size_max_bytes;
-        let rounds = CeilingRounds {
-            sent_bytes: exchange.sent_bytes(side, sender.space.nxt),
-            ceiling_bytes: chain.gap.flight.ceiling().unwrap_or(greatest),
-            stops: chain.count.into(),
-            long_stops: chain.long_count.into(),
-            took_ns: chain.ns.saturating_add(exchange.ledger.of(Owner::Bandwidth)),
-            rtt_ns: self.path.base_rtt_ns(),
-        };
-        if rounds.refute() {
-            exchange.revise(&Change::NoCeiling { sender: side });
-        }
+/// Refutes a send buffer as the limit of `side`.
+pub(super) fn refute_ceiling(side: Side, sender: &Sender, path: &Path, exchange: &mut Exchange) {
+    let buffer = |chain: &&Chain| chain.cause == Cause::SendBuffer && chain.sender == side;
+    let Some(chain) = exchange.chains.iter().find(buffer) else { return };
+    let greatest = sender.counts().flight_size_max_bytes;
+    let rounds = CeilingRounds {
+        sent_bytes: exchange.sent_bytes(side, sender.space.nxt),
+        ceiling_bytes: chain.gap.flight.ceiling().unwrap_or(greatest),
+        stops: chain.count.into(),
+        long_stops: chain.long_count.into(),
+        took_ns: chain.ns.saturating_add(exchange.ledger.of(Owner::Bandwidth)),
+        rtt_ns: path.base_rtt_ns(),
+    };
+    if rounds.refute() {
+        exchange.revise(&Change::NoCeiling { sender: side });
     }
 }
 

@@ -1,33 +1,24 @@
 //! State that few connections have while they are open.
 
+use crate::app::Side;
 use crate::judge::QueueDelay;
 use crate::tcp::connection::accept::Refused;
+use crate::tcp::connection::doubt::Doubted;
+use crate::tcp::connection::echoes::Echoes;
 use crate::tcp::connection::ending::Ending;
+use crate::tcp::connection::faults::CaptureFaults;
 use crate::tcp::connection::icmp::IcmpReport;
+use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::Relay;
-use crate::tcp::connection::suspended::{AckedLate, Suspended};
-use crate::tcp::connection::{Connection, blocked, doubt, limits};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::trace::Trace;
 use crate::wire::Segment;
 
-/// A timestamp of one side that is to be echoed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Echo {
-    pub tsval: u32,
-    /// Time at which the segment with it passed, ns.
-    pub time_ns: u64,
-    /// The peer has not yet echoed it.
-    pub awaited: bool,
-    /// The newest timestamp of the side and the time at which it first passed, ns. The time is 0 if
-    /// it may have passed before the capture began, or has been echoed.
-    pub newest: (u32, u64),
-}
+/// Rarely needed state of a connection, stored behind a single pointer, and allocated on demand.
+#[derive(Clone, Default)]
+pub struct Cold(Option<Box<ColdState>>);
 
-/// Timestamps to be echoed, indexed by side.
-type Echoes = [Echo; 2];
-
-/// Rarely needed state of a connection, stored behind a single pointer.
+/// The state that few connections have while they are open.
 #[derive(Clone, Default)]
 pub(super) struct ColdState {
     /// State of the ending, once it has begun.
@@ -35,28 +26,8 @@ pub(super) struct ColdState {
     /// The last timestamp of each side whose echo gives a sample; `None` if the handshake was
     /// captured.
     pub echoes: Option<Box<Echoes>>,
-    /// A retransmission by timer of which it is not yet known whether it was spurious.
-    pub suspended: Option<Box<Suspended>>,
-    /// Such a retransmission after its sender sent more data.
-    pub contested: Option<Box<Suspended>>,
-    /// The first fast retransmission of a recovery, until an ACK shows whether it answers that or
-    /// the first transmission.
-    pub fast: Option<Box<Suspended>>,
-    /// A retransmission that seems to have been needed, until its sender sends more: a second ACK
-    /// would show that the receiver got both transmissions.
-    pub counted: Option<Box<Suspended>>,
-    /// Retransmissions by timer after lost ACKs, until it is known whether the sender had waited
-    /// for them.
-    pub acked_late: Option<Box<AckedLate>>,
-    /// The last gap that may yet be attributed to another owner.
-    pub doubted: Option<Box<doubt::Doubted>>,
-    /// The last response whose timestamp shows that it was queued, until later packets show whether
-    /// this is right.
-    pub queued: Option<Box<limits::Queued>>,
-    /// A delay of this sender has stayed from one segment to another, as in a queue.
-    pub queue_stays: [bool; 2],
-    /// The last wait of a sender whose buffer may have been full.
-    pub blocked: Option<Box<blocked::Blocked>>,
+    /// Verdicts that later packets may change.
+    pub questions: Questions,
     /// Gaps recorded for a drawing or an explanation.
     pub trace: Option<Box<Trace>>,
     /// ICMP errors about the connection.
@@ -83,19 +54,11 @@ pub(super) struct ColdState {
 impl ColdState {
     /// Returns whether no state is pending that the next segment may change, except a doubt that
     /// satisfies `is_known`.
-    pub fn is_quiet_except(&self, is_known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
+    pub fn is_quiet_except(&self, is_known: impl FnOnce(&Doubted) -> bool) -> bool {
         let Self {
             ending,
             echoes: _,
-            suspended,
-            contested,
-            fast,
-            counted,
-            acked_late,
-            doubted,
-            queued,
-            queue_stays: _,
-            blocked,
+            questions,
             trace,
             icmp_report,
             queue_delay,
@@ -107,129 +70,215 @@ impl ColdState {
             relay: _,
             is_copy: _,
         } = self;
-        let held = suspended.is_some() || contested.is_some() || counted.is_some();
-        let repeated = held || fast.is_some() || acked_late.is_some() || !kept.is_empty();
-        let doubted = doubted.as_deref().is_some_and(|doubted| !is_known(doubted));
-        let other = doubted || queued.is_some() || blocked.is_some() || queue_delay.is_some();
-        let other_state =
-            trace.is_some() || icmp_report.is_some() || faults.is_some() || ending.is_some();
-        !(repeated || other || other_state)
-    }
-
-    /// Returns whether a gap is not yet settled.
-    #[inline]
-    fn is_unsettled(&self) -> bool {
-        let held = self.suspended.is_some() || self.contested.is_some() || self.fast.is_some();
-        let repeated = held || self.counted.is_some();
-        let doubted = self.doubted.is_some() || self.blocked.is_some();
-        repeated || self.acked_late.is_some() || doubted
+        let is_recorded = trace.is_some() || queue_delay.is_some();
+        let is_odd = icmp_report.is_some() || faults.is_some() || ending.is_some();
+        kept.is_empty() && !is_recorded && !is_odd && questions.are_settled_except(is_known)
     }
 }
 
-/// Defects of the capture that concern one connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CaptureFaults {
-    /// Frames captured twice.
-    pub duplicates: u64,
-    /// Bytes that were acknowledged and never seen.
-    pub missing_bytes: u64,
-    /// Segments whose payload was truncated by the snap length.
-    pub truncated: u64,
-    /// Segments whose header was truncated by the snap length.
-    pub cut_headers: u64,
-    /// Segments longer than the MSS: GRO or TSO super-packets.
-    pub super_packets: u64,
-    /// Number of times that data was acknowledged only by a data segment of its receiver, too late
-    /// or for too much data at once: the ACK before it was sent and not captured.
-    pub missing_acks: u64,
-    /// The capture's clock was set.
-    pub clock_set: bool,
-    /// Value of [`SegmentFlags::CLOCK_SET`] of the last segment.
-    pub clock_odd: bool,
-    /// Time of the last step of the clock, ns; a segment passed at that time.
-    pub clock_set_ns: u64,
-    /// Time by which the capture's clock was set back and is still behind, ns.
-    pub behind_ns: u64,
-    /// Number of ACKs that are stamped before what they acknowledge.
-    pub reversed: u64,
-    /// Last time that was given to a segment instead of its own, which was earlier, ns.
-    pub raised_ns: u64,
-}
-
-impl Connection {
-    /// Returns a part of the rarely needed state.
+impl Cold {
+    /// The state, if any of it was needed.
     #[inline]
-    pub(super) fn cold<T>(&self, part: impl Fn(&ColdState) -> &Option<Box<T>>) -> Option<&T> {
-        self.cold.as_ref().and_then(|cold| part(cold).as_deref())
+    pub(super) fn get(&self) -> Option<&ColdState> {
+        self.0.as_deref()
+    }
+
+    /// The state for changes, if any of it was needed.
+    #[inline]
+    pub(super) fn get_mut(&mut self) -> Option<&mut ColdState> {
+        self.0.as_deref_mut()
+    }
+
+    /// The state, which is created on demand.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn get_or_create(&mut self) -> &mut ColdState {
+        self.0.get_or_insert_default()
+    }
+
+    /// The timestamps to be echoed.
+    #[inline]
+    pub(super) fn echoes_mut(&mut self) -> &mut Echoes {
+        self.0.get_or_insert_default().echoes.get_or_insert_default()
+    }
+
+    /// Returns a part of the state.
+    #[inline]
+    pub(super) fn part<T>(&self, part: impl Fn(&ColdState) -> &Option<Box<T>>) -> Option<&T> {
+        self.get().and_then(|cold| part(cold).as_deref())
     }
 
     /// Returns whether the connection is a copy of one with other addresses, under which it is
     /// reported.
     #[inline]
     pub(super) fn is_copy(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.is_copy)
+        self.get().is_some_and(|cold| cold.is_copy)
     }
 
     /// Excludes the connection from the report; returns whether it was included before.
     pub fn exclude(&mut self) -> bool {
-        !std::mem::replace(&mut self.cold_mut().is_copy, true)
+        !std::mem::replace(&mut self.get_or_create().is_copy, true)
     }
 
     /// Number of RSTs that their receivers ignored, since the connection went on.
     pub fn ignored_resets(&self) -> u64 {
-        self.cold.as_ref().map_or(0, |cold| cold.ignored_resets.into())
+        self.get().map_or(0, |cold| cold.ignored_resets.into())
     }
 
     /// State of the ending, once it has begun.
     #[inline]
     pub(super) fn ended(&self) -> Option<&Ending> {
-        self.cold.as_ref()?.ending.as_ref()
+        self.get()?.ending.as_ref()
+    }
+
+    /// How the connection has ended so far.
+    pub fn ending(&self) -> Ending {
+        self.ended().copied().unwrap_or_default()
+    }
+
+    /// The state of the ending, for changes.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ending_mut(&mut self) -> &mut Ending {
+        self.get_or_create().ending.get_or_insert_default()
+    }
+
+    /// Defects of the capture that concern this connection.
+    pub fn faults(&self) -> CaptureFaults {
+        self.part(|cold| &cold.faults).copied().unwrap_or_default()
+    }
+
+    /// The defects of the capture, for additions.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn faults_mut(&mut self) -> &mut CaptureFaults {
+        self.get_or_create().faults.get_or_insert_default()
+    }
+
+    /// Returns whether the capture's clock was set while the connection was open.
+    pub(super) fn clock_was_set(&self) -> bool {
+        self.part(|cold| &cold.faults).is_some_and(|faults| faults.clock_set)
+    }
+
+    /// Returns whether the clock was not set in the last `ns` before `segment`.
+    pub(super) fn is_timed(&self, segment: &Segment, ns: u64) -> bool {
+        self.part(|cold| &cold.faults).is_none_or(|faults| faults.is_timed(segment, ns))
+    }
+
+    /// Keeps `doubted` as the doubt about the last gap.
+    pub(super) fn set_doubt(&mut self, doubted: Option<Doubted>) {
+        match (doubted, self.questions_mut()) {
+            (Some(doubted), _) => {
+                self.get_or_create().questions.doubted = Some(Box::new(doubted));
+            }
+            (None, Some(questions)) => questions.doubted = None,
+            (None, None) => {}
+        }
+    }
+
+    /// Removes and returns the doubt about the last gap.
+    pub(super) fn take_doubt(&mut self) -> Option<Doubted> {
+        self.questions_mut()?.doubted.take().map(|doubted| *doubted)
+    }
+
+    /// The verdicts that later packets may change, if there were any.
+    #[inline]
+    pub(super) fn questions(&self) -> Option<&Questions> {
+        self.get().map(|cold| &cold.questions)
+    }
+
+    /// The verdicts that later packets may change, if there were any, for changes.
+    #[inline]
+    pub(super) fn questions_mut(&mut self) -> Option<&mut Questions> {
+        self.get_mut().map(|cold| &mut cold.questions)
     }
 
     /// Returns whether a gap is not yet settled, which later segments may explain.
     #[inline]
-    pub(super) fn is_unsettled(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.is_unsettled())
+    pub(super) fn is_gap_open(&self) -> bool {
+        self.questions().is_some_and(Questions::is_gap_open)
     }
 
-    /// Returns the rarely needed state, which is created on demand.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn cold_mut(&mut self) -> &mut ColdState {
-        self.cold.get_or_insert_default()
+    /// Evidence that a proxy acknowledges in the name of the server.
+    pub(super) fn relay(&self) -> Relay {
+        self.get().map_or(Relay::Unknown, |cold| cold.relay)
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn ending_mut(&mut self) -> &mut Ending {
-        self.cold_mut().ending.get_or_insert_default()
+    /// Time at which the last expected segment passed, ns, if it has passed.
+    pub fn over_ns(&self) -> Option<u64> {
+        self.ended()?.over_ns
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn faults_mut(&mut self) -> &mut CaptureFaults {
-        self.cold_mut().faults.get_or_insert_default()
+    /// Records that nothing more is expected after `now_ns`.
+    pub fn set_over(&mut self, now_ns: u64) {
+        self.ending_mut().over_ns = Some(now_ns);
+    }
+
+    /// Returns whether both sides sent a FIN, or a RST ended the connection.
+    pub fn is_over(&self) -> bool {
+        self.ended().is_some_and(Ending::is_over)
+    }
+
+    /// ICMP errors about this connection, if there were any.
+    pub fn icmp_report(&self) -> Option<&IcmpReport> {
+        self.part(|cold| &cold.icmp_report)
+    }
+
+    /// Queueing delay that transfers of `sender` caused, if there was any.
+    pub fn queue_delay(&self, sender: Side) -> Option<&QueueDelay> {
+        let queue_delay = &self.part(|cold| &cold.queue_delay)?[sender as usize];
+        (!queue_delay.is_empty()).then_some(queue_delay)
+    }
+
+    /// Memory of the recorded queueing delays, bytes.
+    pub(super) fn queue_delay_bytes(&self) -> usize {
+        let queue_delay = self.part(|cold| &cold.queue_delay);
+        queue_delay.map_or(0, |both| {
+            size_of_val(both) + both.iter().map(QueueDelay::heap_bytes).sum::<usize>()
+        })
     }
 
     /// Begins to record what a drawing of the connection needs.
     pub fn note_trace(&mut self) {
-        self.cold_mut().trace = Some(Box::default());
+        self.get_or_create().trace = Some(Box::default());
     }
 
     /// Begins to record what an explanation of the connection needs: every gap with everything that
     /// was known.
     pub fn note_decisions(&mut self) {
         let gaps = Some(Vec::new());
-        self.cold_mut().trace = Some(Box::new(Trace { decided: gaps, ..Trace::default() }));
+        self.get_or_create().trace = Some(Box::new(Trace { decided: gaps, ..Trace::default() }));
     }
 
     /// The recording that [`note_trace`](Self::note_trace) began.
     pub fn trace(&self) -> Option<&Trace> {
-        self.cold(|cold| &cold.trace)
+        self.part(|cold| &cold.trace)
     }
 
     /// The recording, for additions.
     pub fn trace_mut(&mut self) -> Option<&mut Trace> {
-        self.cold.as_mut()?.trace.as_deref_mut()
+        self.get_mut()?.trace.as_deref_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_about_nothing_allocate_nothing() {
+        let mut cold = Cold::default();
+        cold.set_doubt(None);
+        assert!(cold.take_doubt().is_none() && !cold.is_gap_open() && !cold.is_over());
+        assert!(cold.get().is_none());
+    }
+
+    #[test]
+    fn a_fault_of_the_capture_is_not_quiet() {
+        let mut cold = Cold::default();
+        cold.get_or_create();
+        assert!(cold.get().is_some_and(|cold| cold.is_quiet_except(|_| false)));
+        cold.faults_mut().truncated += 1;
+        assert!(cold.get().is_some_and(|cold| !cold.is_quiet_except(|_| false)));
     }
 }

@@ -5,9 +5,12 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::{self, Gap, MissingPackets, Turn, busy, may_be_probe, may_be_timer, timed_out};
 use crate::model::{Cause, Owner, Slice, Slices};
-use crate::tcp::connection::Connection;
+use crate::tcp::connection::cold::Cold;
+use crate::tcp::connection::questions::{Questions, Settling};
 use crate::tcp::exchange::Change;
-use crate::tcp::sender::SinceDeparture;
+use crate::tcp::path::Path;
+use crate::tcp::sender::{Sender, SinceDeparture};
+use crate::tcp::timeline::Timeline;
 use crate::wire::Segment;
 
 /// A gap that was judged at its end, and whose owner may still change.
@@ -50,6 +53,41 @@ impl Doubted {
         }
     }
 
+    /// Returns the doubt about `gap`, which `sender` ended, if it may have to be judged again. Once
+    /// the capture's clock was set (`clock_set`), the length of a gap shows no timer.
+    pub fn of(
+        gap: &Gap,
+        slices: &Slices,
+        sender: &mut Sender,
+        path: &Path,
+        clock_set: bool,
+    ) -> Option<Self> {
+        let (busy, lost) = (busy(gap.sender, 0).cause, timed_out(0).cause);
+        // Time before the earliest start of the timer belongs to the application.
+        let by_timer = slices.iter().find(|slice| slice.cause == lost);
+        let doubted = by_timer.or(slices.iter().last()).filter(|_| may_be_timer(gap));
+        let &slice = doubted.filter(|slice| [busy, lost].contains(&slice.cause))?;
+        let first_loss = !sender.history().losses.occurred;
+        if slice.cause == lost {
+            sender.note_unseen_loss(gap.losses.missing.count);
+        }
+        let (sender, frame) = (gap.sender, gap.next.frame);
+        let skips = gap.misses_data
+            && gap.turn == Turn::Continues
+            && !gap.last_small
+            && !gap.unsent.drained;
+        // If the vantage is at the receiver, a lost ACK has been seen.
+        let may_be_lost = gap.acks.lost || !path.ends_here(sender.peer());
+        let probes = !clock_set && may_be_probe(gap) && slice.cause == busy && may_be_lost;
+        let missing =
+            if slice.cause == lost { gap.losses.missing } else { MissingPackets::default() };
+        let seen =
+            gap.losses.missing.any() || gap.retransmission_triggered() || path.ends_here(sender);
+        let unseen = gap.repair.unseen;
+        let doubted = Self { sender, frame, slice, first_loss, skips, probes, missing, unseen };
+        (!seen || probes || missing.any()).then_some(doubted)
+    }
+
     /// Returns the change that settles the doubt: the slice becomes `to`.
     fn change(&self, to: Slice) -> Change {
         Change::Slice { sender: self.sender, frame: self.frame, from: self.slice, to }
@@ -61,107 +99,20 @@ impl Doubted {
     }
 }
 
-impl Connection {
-    /// Removes and returns the current doubt.
-    pub(super) fn take_doubted(&mut self) -> Option<Doubted> {
-        self.cold.as_mut()?.doubted.take().map(|doubted| *doubted)
-    }
-
-    /// Restores `doubted`, if there is one.
-    pub(super) fn restore_doubt(&mut self, doubted: Option<Doubted>) {
-        if let Some(doubted) = doubted {
-            self.cold_mut().doubted = Some(Box::new(doubted));
-        }
-    }
-
-    /// Returns whether `side` had more in its buffer after its last departure, and nothing else
-    /// would show a loss before the vantage, because its packets carry no IP identification.
-    pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
-        let sender = &self.senders[side as usize];
-        continues
-            && sender.habits.has_unsent(&sender.last)
-            && sender.packets.last.ip_id == 0
-            && !self.path.ends_here(side)
-    }
-
-    /// Decides whether the measured rate is only the pace of a sender that the receiver's window or
-    /// its own buffer limits. The path was then busy for as long as the round trip shows. If the
-    /// vantage is at the receiver, the sender's clock shows what sets the pace.
-    pub(super) fn doubt_rate(&mut self, gap: &mut Gap, start: u64) {
-        let rtt_receiver_ns = self.path.rtt_ns(gap.sender.peer());
-        let known = self.setup.confirmed && !self.mid_stream;
-        let arrives = self.beside_receiver(gap.sender);
-        let sender = &mut self.senders[gap.sender as usize];
-        if arrives {
-            let bulk = sender.bulk.as_ref();
-            gap.pace.by_limit = bulk.is_some_and(|bulk| bulk.is_spaced_by_sender());
-            return;
-        }
-        let recent_ns = sender.rtts.recent_ns();
-        let is_paced = sender
-            .bulk
-            .as_mut()
-            .is_some_and(|bulk| bulk.is_paced_by_limit(gap, start, recent_ns, rtt_receiver_ns));
-        gap.pace.by_limit = is_paced && known;
-        if gap.pace.by_limit {
-            gap.bottleneck.busy_ns =
-                gap.bottleneck.busy_ns.min(sender.rtts.recent_ns().saturating_sub(rtt_receiver_ns));
-        }
-    }
-
-    /// Keeps the gap if it may have to be judged again.
-    pub(super) fn doubt(&mut self, gap: &Gap, slices: &Slices) {
-        let (busy, lost) = (busy(gap.sender, 0).cause, timed_out(0).cause);
-        // Time before the earliest start of the timer belongs to the application.
-        let by_timer = slices.iter().find(|slice| slice.cause == lost);
-        let doubted = by_timer.or(slices.iter().last()).filter(|_| may_be_timer(gap));
-        let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
-            self.cold.iter_mut().for_each(|cold| cold.doubted = None);
-            return;
-        };
-        let sender = &mut self.senders[gap.sender as usize];
-        let first_loss = !sender.history().losses.occurred;
-        if slice.cause == lost {
-            sender.note_unseen_loss(gap.losses.missing.count);
-        }
-        let (sender, frame) = (gap.sender, gap.next.frame);
-        let skips = gap.misses_data
-            && gap.turn == Turn::Continues
-            && !gap.last_small
-            && !gap.unsent.drained;
-        // If the vantage is at the receiver, a lost ACK has been seen.
-        let may_be_lost = gap.acks.lost || !self.path.ends_here(sender.peer());
-        // Once the capture's clock was set, the length of a gap shows no timer.
-        let timed = !self.clock_was_set();
-        let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
-        let missing =
-            if slice.cause == lost { gap.losses.missing } else { MissingPackets::default() };
-        let seen = gap.losses.missing.any()
-            || gap.retransmission_triggered()
-            || self.path.ends_here(sender);
-        if seen && !probes && !missing.any() {
-            self.cold.iter_mut().for_each(|cold| cold.doubted = None);
-            return;
-        }
-        let unseen = gap.repair.unseen;
-        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing, unseen };
-        self.cold_mut().doubted = Some(Box::new(doubted));
-    }
-
-    /// Settles the doubt when `side` sends new data at position `start`.
+impl Questions {
+    /// Settles the doubt when `side` sends new data at position `start`. The capture `is_whole` if
+    /// nothing was acknowledged that it does not contain.
     #[inline(never)]
-    pub(super) fn settle_doubt(
+    pub fn settle_doubt(
         &mut self,
         side: Side,
-        start: u64,
-        segment: &Segment,
+        (start, segment): (u64, &Segment),
         since: &SinceDeparture,
+        is_whole: bool,
+        by: Settling<'_>,
     ) {
-        let cold = self.cold.as_mut();
-        let doubted = cold.and_then(|cold| cold.doubted.take_if(|doubted| doubted.sender == side));
-        let Some(doubted) = doubted else { return };
-        let whole = self.faults().missing_bytes == 0;
-        let sender = &mut self.senders[side as usize];
+        let Some(doubted) = self.doubted.take_if(|doubted| doubted.sender == side) else { return };
+        let sender = &mut by.senders[side as usize];
         if sender.last.frame != doubted.frame || doubted.missing.any() {
             return;
         }
@@ -172,7 +123,7 @@ impl Connection {
             // come from an application that continues.
             if !clocked && start == sender.space.nxt {
                 sender.history_mut().losses.revoke_unseen(doubted.first_loss);
-                self.timeline.revise(&doubted.change(busy(side, ns)));
+                by.timeline.exchanges.revise(&doubted.change(busy(side, ns)));
             }
             return;
         }
@@ -186,17 +137,17 @@ impl Connection {
             && !shrinks
             && start == sender.space.nxt
         {
-            self.timeline.revise(&doubted.change(timed_out(ns)));
+            by.timeline.exchanges.revise(&doubted.change(timed_out(ns)));
             return;
         }
         // The sender waited for the ACK of that one segment and continues far ahead of it: the data
         // in between had been sent before, unless it is missing in the capture.
         let hole = start.saturating_sub(sender.space.nxt);
-        let waited = segment.time_ns.saturating_sub(sender.last.time_ns) >= self.path.rtt_ns(side);
-        if whole && clocked && waited && hole >= sender.sizes.smss() {
+        let waited = segment.time_ns.saturating_sub(sender.last.time_ns) >= by.path.rtt_ns(side);
+        if is_whole && clocked && waited && hole >= sender.sizes.smss() {
             let packets = hole.div_ceil(sender.sizes.smss().max(1));
             sender.note_unseen_loss(packets.min(u64::from(u32::MAX)) as u32);
-            self.timeline.revise(&doubted.change(timed_out(ns)));
+            by.timeline.exchanges.revise(&doubted.change(timed_out(ns)));
         }
     }
 
@@ -204,90 +155,178 @@ impl Connection {
     /// a loss have come, none was lost and the sender was busy.
     #[cold]
     #[inline(never)]
-    pub(super) fn settle_late(&mut self, side: Side, number: u16) {
-        let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.as_mut());
-        let Some(doubted) = doubted.filter(|it| it.sender == side) else { return };
+    pub fn settle_late(&mut self, side: Side, number: u16, by: Settling<'_>) {
+        let Some(doubted) = self.doubted.as_mut().filter(|it| it.sender == side) else { return };
         if doubted.missing.arrived(number) && !doubted.missing.any() {
-            self.revoke_loss(side);
+            self.revoke_loss(side, by);
         }
     }
 
     /// Processes data of `side` that seemed lost and has arrived: it is missing only in the
     /// capture.
-    pub(super) fn arrived_unseen(&mut self, side: Side) {
-        let doubted = self.cold.as_ref().and_then(|cold| cold.doubted.as_deref());
-        if doubted.is_some_and(|doubted| doubted.unseen) {
-            self.revoke_loss(side);
+    pub fn arrived_unseen(&mut self, side: Side, by: Settling<'_>) {
+        if self.doubted.as_deref().is_some_and(|doubted| doubted.unseen) {
+            self.revoke_loss(side, by);
         }
     }
 
     /// Attributes a supposed loss of `side` to the time of its application.
     #[cold]
     #[inline(never)]
-    fn revoke_loss(&mut self, side: Side) {
+    fn revoke_loss(&mut self, side: Side, by: Settling<'_>) {
         let lost = timed_out(0).cause;
         let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
-        let Some(doubted) = self.cold.as_mut().and_then(|cold| cold.doubted.take_if(of_side))
-        else {
-            return;
-        };
-        self.senders[side as usize].history_mut().losses.revoke_unseen(doubted.first_loss);
+        let Some(doubted) = self.doubted.take_if(of_side) else { return };
+        by.senders[side as usize].history_mut().losses.revoke_unseen(doubted.first_loss);
         let busy = busy(side, doubted.slice.ns);
-        self.timeline.revise(&doubted.change(busy));
+        by.timeline.exchanges.revise(&doubted.change(busy));
     }
 
     /// Processes a repair of skipped data by `side`, a round trip after the single segment that
     /// ended such a gap. That segment was a probe for a flight whose end was lost before the
     /// vantage (RFC 8985 §7.3), or the first that the timer sent.
-    pub(super) fn settle_skipped(&mut self, side: Side, segment: &Segment) {
+    pub fn settle_skipped(&mut self, side: Side, segment: &Segment, by: Settling<'_>) {
         let of_side = |doubted: &mut Box<Doubted>| doubted.sender == side && doubted.skips;
-        let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.take_if(of_side));
-        let Some(doubted) = doubted else { return };
-        let last = &self.senders[side as usize].last;
-        let waited = segment.time_ns.saturating_sub(last.time_ns) >= self.path.rtt_ns(side);
+        let Some(doubted) = self.doubted.take_if(of_side) else { return };
+        let last = &by.senders[side as usize].last;
+        let waited = segment.time_ns.saturating_sub(last.time_ns) >= by.path.rtt_ns(side);
         let busy = busy(side, doubted.slice.ns);
         if last.frame == doubted.frame && waited && doubted.slice.cause == busy.cause {
-            self.timeline.revise(&doubted.change(timed_out(busy.ns)));
+            by.timeline.exchanges.revise(&doubted.change(timed_out(busy.ns)));
         }
     }
+}
 
-    /// Revises the attribution of `gap`, which ended with a fast retransmission of data that later
-    /// segments had only overtaken. A client that has sent nothing since was waiting for the response,
-    /// as if it had not sent the data again.
-    pub(super) fn revise_overtaken(&mut self, gap: &Gap) {
-        let lost = Cause::FastRecovery;
-        let slices = judge::judge(gap);
-        let only = slices.iter().all(|slice| slice.cause == Some(lost));
-        if gap.sender == Side::Client && only && self.timeline.cursor_ns == gap.end_ns {
-            let slice = Slice::of(Owner::FastRecovery, lost, gap.len_ns());
-            self.timeline.continue_gap(gap.sender, slice, gap.start_ns);
-            return;
-        }
-        let of_loss = slices.iter().filter(|slice| slice.cause == Some(lost));
-        let ns = of_loss.map(|slice| slice.ns).sum();
-        let (sender, frame) = (gap.sender, gap.next.frame);
-        let (from, to) = (Slice::of(Owner::FastRecovery, lost, ns), judge::overtaken(ns));
-        self.timeline.revise(&Change::Slice { sender, frame, from, to });
+/// Returns whether `sender`, which `continues`, had more in its buffer after its last departure, and
+/// nothing else would show a loss before the vantage, because its packets carry no IP
+/// identification.
+pub(super) fn more_queued(sender: &Sender, path: &Path, side: Side, continues: bool) -> bool {
+    continues
+        && sender.habits.has_unsent(&sender.last)
+        && sender.packets.last.ip_id == 0
+        && !path.ends_here(side)
+}
+
+/// Decides whether the measured rate is only the pace of a sender that the receiver's window or its
+/// own buffer limits. The path was then busy for as long as the round trip to the receiver
+/// shows. If the vantage is at the receiver, where all data `arrives`, the sender's clock shows what
+/// sets the pace. The window is known from its beginning if `is_known`.
+pub(super) fn doubt_rate(
+    gap: &mut Gap,
+    start: u64,
+    senders: &mut [Sender; 2],
+    path: &Path,
+    (arrives, is_known): (bool, bool),
+) {
+    let sender = &mut senders[gap.sender as usize];
+    let rtt_receiver_ns = path.rtt_ns(gap.sender.peer());
+    if arrives {
+        gap.pace.by_limit = sender.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender());
+        return;
+    }
+    let recent_ns = sender.rtts.recent_ns();
+    let is_paced = sender
+        .bulk
+        .as_mut()
+        .is_some_and(|bulk| bulk.is_paced_by_limit(gap, start, recent_ns, rtt_receiver_ns));
+    gap.pace.by_limit = is_paced && is_known;
+    if gap.pace.by_limit {
+        gap.bottleneck.busy_ns =
+            gap.bottleneck.busy_ns.min(sender.rtts.recent_ns().saturating_sub(rtt_receiver_ns));
+    }
+}
+
+/// Revises the attribution of `gap`, which ended with a fast retransmission of data that later
+/// segments had only overtaken. A client that has sent nothing since was waiting for the response,
+/// as if it had not sent the data again.
+pub(super) fn revise_overtaken(timeline: &mut Timeline, gap: &Gap) {
+    let lost = Cause::FastRecovery;
+    let slices = judge::judge(gap);
+    let only = slices.iter().all(|slice| slice.cause == Some(lost));
+    if gap.sender == Side::Client && only && timeline.cursor_ns == gap.end_ns {
+        let slice = Slice::of(Owner::FastRecovery, lost, gap.len_ns());
+        timeline.continue_gap(gap.sender, slice, gap.start_ns);
+        return;
+    }
+    let of_loss = slices.iter().filter(|slice| slice.cause == Some(lost));
+    let ns = of_loss.map(|slice| slice.ns).sum();
+    let (sender, frame) = (gap.sender, gap.next.frame);
+    let (from, to) = (Slice::of(Owner::FastRecovery, lost, ns), judge::overtaken(ns));
+    timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
+}
+
+/// Revises the attribution of `gap`, which ended with a spurious retransmission: the sender's
+/// application was silent.
+pub(super) fn revise_spurious(timeline: &mut Timeline, gap: &Gap) {
+    let lost = timed_out(0).cause;
+    let slices = judge::judge(gap);
+    let only = slices.iter().count() == 1 && slices.iter().all(|slice| slice.cause == lost);
+    if gap.sender == Side::Client && gap.repair.tail && only && timeline.cursor_ns == gap.end_ns {
+        // The client was waiting for the response during the whole gap.
+        timeline.continue_gap(gap.sender, timed_out(gap.len_ns()), gap.start_ns);
+        return;
+    }
+    let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
+    let (sender, frame) = (gap.sender, gap.next.frame);
+    let (from, to) = (timed_out(ns), busy(sender, ns));
+    timeline.exchanges.revise(&Change::Slice { sender, frame, from, to });
+}
+
+/// Keeps `gap` if it may have to be judged again.
+pub(super) fn note_doubt(
+    cold: &mut Cold,
+    senders: &mut [Sender; 2],
+    path: &Path,
+    gap: &Gap,
+    slices: &Slices,
+) {
+    let sender = &mut senders[gap.sender as usize];
+    let clock_set = cold.clock_was_set();
+    cold.set_doubt(Doubted::of(gap, slices, sender, path, clock_set));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Owner;
+    use crate::tcp::connection::questions::tests::{Waiting, frame};
+
+    const NS: u64 = 300_000_000;
+
+    fn doubted(slice: Slice) -> Questions {
+        let doubted = Doubted { slice, unseen: true, ..Doubted::of_response(frame(), NS) };
+        Questions { doubted: Some(Box::new(doubted)), ..Questions::default() }
     }
 
-    /// Revises the attribution of `gap`, which ended with a spurious retransmission: the sender's
-    /// application was silent.
-    pub(super) fn revise_spurious(&mut self, gap: &Gap) {
-        let lost = timed_out(0).cause;
-        let slices = judge::judge(gap);
-        let only = slices.iter().count() == 1 && slices.iter().all(|slice| slice.cause == lost);
-        if gap.sender == Side::Client
-            && gap.repair.tail
-            && only
-            && self.timeline.cursor_ns == gap.end_ns
-        {
-            // The client was waiting for the response during the whole gap.
-            self.timeline.continue_gap(gap.sender, timed_out(gap.len_ns()), gap.start_ns);
-            return;
+    #[test]
+    fn data_that_has_arrived_was_not_lost() {
+        let mut waiting = Waiting::attributed_to(timed_out(NS));
+        let mut questions = doubted(timed_out(NS));
+        questions.arrived_unseen(Side::Server, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), 0);
+        assert_eq!(waiting.ns_of(Owner::Server), NS);
+        assert!(questions.doubted.is_none());
+    }
+
+    #[test]
+    fn a_doubt_about_one_side_is_not_settled_by_the_other() {
+        let mut waiting = Waiting::attributed_to(timed_out(NS));
+        let mut questions = doubted(timed_out(NS));
+        questions.arrived_unseen(Side::Client, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), NS);
+        assert!(questions.doubted.is_some());
+    }
+
+    #[test]
+    fn a_repair_of_skipped_data_a_round_trip_later_shows_a_timeout() {
+        let mut waiting = Waiting::attributed_to(busy(Side::Server, NS));
+        let mut questions = doubted(busy(Side::Server, NS));
+        if let Some(doubted) = &mut questions.doubted {
+            doubted.skips = true;
         }
-        let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
-        let (sender, frame) = (gap.sender, gap.next.frame);
-        let (from, to) = (timed_out(ns), busy(sender, ns));
-        self.timeline.revise(&Change::Slice { sender, frame, from, to });
+        waiting.senders[Side::Server as usize].last.frame = frame();
+        let repair = Segment { time_ns: 2 * NS, ..Segment::default() };
+        questions.settle_skipped(Side::Server, &repair, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), NS);
     }
 }

@@ -12,38 +12,6 @@ use crate::wire::Segment;
 use std::sync::Arc;
 
 impl Connection {
-    /// Passes the payload of `segment`, which begins at position `start`, to the framer as far as
-    /// it is in order.
-    pub(super) fn stream(
-        &mut self,
-        side: Side,
-        start: u64,
-        segment: &Segment,
-        payload: &[u8],
-        shared: &mut Shared,
-    ) {
-        let (streams, early, mut feed) = self.feed(side, segment, shared);
-        let (stream, range) = (&mut streams[side as usize], (start, segment.payload_len));
-        stream.push(side, range, payload, early, &mut |side, bytes, missing, end| {
-            feed.push(side, bytes, missing, end);
-        });
-    }
-
-    /// Gives up the unseen data of a stream before `position`.
-    pub(super) fn skip(
-        &mut self,
-        side: Side,
-        position: u64,
-        segment: &Segment,
-        shared: &mut Shared,
-    ) {
-        let (streams, early, mut feed) = self.feed(side, segment, shared);
-        let stream = &mut streams[side as usize];
-        stream.skip_to(side, position, early, &mut |side, bytes, missing, end| {
-            feed.push(side, bytes, missing, end);
-        });
-    }
-
     /// Returns the context of a mark that is completed by `segment`, which `side` sends.
     pub(super) fn at(&self, side: Side, segment: &Segment) -> At {
         At {
@@ -55,16 +23,12 @@ impl Connection {
             open_ended: self.timeline.open_ended,
             has_events: false,
             positions: self.senders.each_ref().map(|sender| sender.space.nxt),
-            logs_revisions: self.trace().is_some_and(|trace| trace.decided.is_some()),
+            logs_revisions: self.cold.trace().is_some_and(|trace| trace.decided.is_some()),
             client_closed: self
+                .cold
                 .ended()
                 .is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
         }
-    }
-
-    /// Ends the streams and releases the memory of out-of-order data.
-    pub(super) fn discard_early_bytes(&mut self, shared: &mut Shared) {
-        self.streams.iter_mut().for_each(|stream| stream.discard_waiting(&mut shared.early));
     }
 
     /// Returns the streams, the memory for out-of-order data, and the consumer of the bytes that
@@ -84,17 +48,37 @@ impl Connection {
 
 /// Consumer of in-order bytes: it passes them to the framer, and the marks to the timeline.
 pub(super) struct Feed<'a> {
-    pub(super) framer: &'a mut Framer,
-    pub(super) timeline: &'a mut Timeline,
-    pub(super) setup: &'a mut Setup,
+    framer: &'a mut Framer,
+    timeline: &'a mut Timeline,
+    setup: &'a mut Setup,
     software: &'a mut Option<Arc<Software>>,
     known: &'a mut KnownHeaders,
     names: &'a mut Names,
-    pub(super) at: At,
+    at: At,
 }
 
 impl Feed<'_> {
-    fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
+    /// Begins an exchange with `side` in the middle of a message, at `since_ns`.
+    #[cold]
+    pub(super) fn begin_mid_message(self, side: Side, since_ns: u64) {
+        let Self { framer, timeline, setup, at, .. } = self;
+        framer.begin_mid_message(side);
+        timeline.begin_mid_message(side, &At { time_ns: since_ns, ..at }, setup);
+        timeline.active = Some(side);
+    }
+
+    /// Processes an ACK of the client which shows that the server sent the first data, from position
+    /// `begins` on, and that this was not captured.
+    #[inline(never)]
+    pub(super) fn await_greeting(self, begins: u64) {
+        let Self { timeline, setup, mut at, .. } = self;
+        at.positions[Side::Server as usize] = begins;
+        timeline.await_greeting(&at, setup);
+    }
+
+    /// Processes in-order `bytes` of `side`, which end at position `end`, with `missing` bytes
+    /// behind them that are not in the capture.
+    pub(super) fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
         let Self { framer, timeline, setup, software, known, names, at } = self;
         (at.open_ended, at.has_events) = (framer.ends_exchanges(), framer.has_events());

@@ -1,20 +1,47 @@
 //! Fills [`Gap`]s with what their senders knew. Each group of a gap comes from the type that owns
 //! the knowledge.
 
-use crate::app::Side;
-use crate::judge::thresholds::LINUX_RTO_MIN_NS;
+use crate::app::{Framer, Side};
+use crate::judge::thresholds::{CLOCKED_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::judge::{
     AckTrigger, Acks, Bottleneck, Flight, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair,
     Turn, Unsent,
 };
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::cold::Cold;
+use crate::tcp::connection::doubt::more_queued;
+use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
+use crate::tcp::timeline::Timeline;
+
+/// What is known of both senders when one of them was silent.
+pub(super) struct Knowledge<'a> {
+    senders: &'a mut [Sender; 2],
+    path: &'a Path,
+    framer: &'a Framer,
+    timeline: &'a Timeline,
+    cold: &'a Cold,
+    /// The capture does not contain the beginning of the connection.
+    mid_stream: bool,
+    /// ACKs without data were captured.
+    pure_acks: bool,
+}
 
 impl Connection {
+    /// What is known of both senders.
+    #[inline]
+    pub(super) fn knowledge(&mut self) -> Knowledge<'_> {
+        let Self { senders, path, framer, timeline, cold, mid_stream, pure_acks, .. } = self;
+        let (mid_stream, pure_acks) = (*mid_stream, *pure_acks);
+        Knowledge { senders, path, framer, timeline, cold, mid_stream, pure_acks }
+    }
+}
+
+impl Knowledge<'_> {
     /// Fills `gap` with what `side` knew while it was silent. The gap is filled in place because it
     /// is large.
-    pub(super) fn gap(
+    pub fn fill(
         &mut self,
         side: Side,
         (start_ns, end_ns): (u64, u64),
@@ -23,7 +50,7 @@ impl Connection {
         gap: &mut Gap,
     ) {
         let bottleneck = self.bottleneck(side, (start_ns, end_ns), continues);
-        let opens_from = match self.timeline.front() {
+        let opens_from = match self.timeline.exchanges.front() {
             Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side as usize],
             _ => ORIGIN,
         };
@@ -52,7 +79,7 @@ impl Connection {
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),
             losses: self.losses_in_gap(side, start_ns, continues, since),
-            nagle: self.nagle(side),
+            nagle: nagle_evidence(sender, self.cold),
             late_acks: sender.history().nagle.late_acks,
             pace: Pace::default(),
             bottleneck,
@@ -70,7 +97,7 @@ impl Connection {
         continues: bool,
     ) -> Bottleneck {
         let last_sender = if continues { side } else { side.peer() };
-        let front = self.timeline.front();
+        let front = self.timeline.exchanges.front();
         let request_began = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
         let requester = &mut self.senders[last_sender as usize];
         let Sender { bulk, space, last, una_seen_ns, .. } = requester;
@@ -88,7 +115,12 @@ impl Connection {
             (0, 0, 0)
         };
         let (busy_ns, behind_ns) = if continues {
-            (busy_ns.max(self.queued_ns(side).min(end_ns - start_ns)), 0)
+            (
+                busy_ns.max(
+                    queued_ns(&self.senders[side as usize], self.path, side).min(end_ns - start_ns),
+                ),
+                0,
+            )
         } else {
             (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
@@ -118,7 +150,7 @@ impl Connection {
         let unanswered = since.acks.last.is_none() && continues && self.path.has_sample(side);
         Unsent {
             drained: sender.habits.drained(&sender.last),
-            more_queued: self.more_queued(side, continues),
+            more_queued: more_queued(sender, self.path, side, continues),
             probe_due: unanswered && sender.probe_due(silent_ns, self.path.rtt_ns(side)),
             ran_out: since.probed_tail,
         }
@@ -146,9 +178,10 @@ impl Connection {
 
     /// Returns the state of the application protocol in a gap of `side`.
     fn protocol_in_gap(&self, side: Side) -> ProtocolState {
-        let front = self.timeline.front();
+        let front = self.timeline.exchanges.front();
         // The server waits for the body too, and for ever if the client has closed.
-        let waits = side == Side::Client || self.ending().fin_ns[Side::Client as usize].is_some();
+        let waits =
+            side == Side::Client || self.cold.ending().fin_ns[Side::Client as usize].is_some();
         ProtocolState {
             owes: self.framer.owes(side),
             expects_continue: waits && front.is_some_and(|it| it.awaits_continue),
@@ -160,15 +193,29 @@ impl Connection {
     /// Returns `ack` with `pure` cleared if it is the FIN of `side`: the data that follows may be
     /// the reaction of the peer's application to the close.
     fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
-        let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
+        let fin = self.cold.ended().and_then(|ending| ending.fin[side as usize]);
         AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
+}
 
-    /// Returns the evidence about Nagle's algorithm at `side`. If bytes are missing in the capture,
-    /// nothing refutes it, since the ACKs that it waited for may be missing too.
-    pub fn nagle(&self, side: Side) -> NagleEvidence {
-        let nagle = self.senders[side as usize].history().nagle.evidence;
-        let refuted = if self.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
-        NagleEvidence { refuted, ..nagle }
-    }
+/// Returns the evidence about Nagle's algorithm at `sender`. If bytes are missing in the capture,
+/// nothing refutes it, since the ACKs that it waited for may be missing too.
+pub(super) fn nagle_evidence(sender: &Sender, cold: &Cold) -> NagleEvidence {
+    let nagle = sender.history().nagle.evidence;
+    let refuted = if cold.faults().missing_bytes > 0 { 0 } else { nagle.refuted };
+    NagleEvidence { refuted, ..nagle }
+}
+
+/// Queueing delay of what `sender`, which `side` is, sends, ns. The delay before the vantage is
+/// taken from its timestamps, that behind the vantage from the delay of ACKs if the flight is large
+/// enough.
+fn queued_ns(sender: &Sender, path: &Path, side: Side) -> u64 {
+    let behind_ns = sender.rtts.recent_ns().saturating_sub(path.rtt_ns(side.peer()));
+    // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
+    let clocked = sender.space.flight() > CLOCKED_SEGMENTS * sender.sizes.smss()
+        && !sender
+            .bulk
+            .as_ref()
+            .is_some_and(|bulk| bulk.is_spaced_by_sender() || bulk.reader_is_behind);
+    sender.clock.queued_ns().max(if clocked { behind_ns } else { 0 })
 }

@@ -4,8 +4,10 @@
 use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::cold::Cold;
+use crate::tcp::sender::Sender;
+use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
-use crate::tcp::thresholds::PROBE_TTL_MAX;
 use crate::wire::{Endpoint, IcmpError, IcmpErrorKind};
 
 /// Summary of the ICMP errors about packets of one connection.
@@ -29,6 +31,15 @@ pub struct IcmpReport {
     pub count: u64,
 }
 
+impl IcmpReport {
+    /// Returns whether the error rejects data of `sender` on the established connection for another
+    /// reason than its size.
+    pub fn rejects(&self, sender: Side) -> bool {
+        let is_too_big = matches!(self.kind, IcmpErrorKind::PacketTooBig { .. });
+        !self.about_syn && self.about == sender && !is_too_big
+    }
+}
+
 impl Connection {
     /// Processes an ICMP error about a packet of this connection. The sequence number that it
     /// quotes must be in flight, since everything else is easily forged (RFC 5927 §4.1).
@@ -44,7 +55,7 @@ impl Connection {
         let (kind, reporter) = (error.kind, error.reporter);
         let (last, mtu, count) = (seen, 0, 0);
         let first = IcmpReport { kind, reporter, seen, last, about, about_syn, mtu, count };
-        let report = self.cold_mut().icmp_report.get_or_insert_with(|| Box::new(first));
+        let report = self.cold.get_or_create().icmp_report.get_or_insert_with(|| Box::new(first));
         report.count += 1;
         report.last = seen;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
@@ -59,57 +70,57 @@ impl Connection {
             matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
         let unanswered = !self.senders[about.peer() as usize].space.started();
         if is_hard_error && about_syn && about == Side::Client && unanswered {
-            self.refused_by(&seen);
+            refused_by(&mut self.setup, &mut self.cold, &seen);
         }
     }
+}
 
-    /// Decides at the end: an attempt each of whose SYNs an ICMP error answered is refused by it. An
-    /// error that may be transient, such as no route, ends the attempt on Linux, and elsewhere the
-    /// client tries again until it gives up (RFC 1122 §4.2.3.9).
-    pub(super) fn settle_icmp_refusal(&mut self) {
-        let Some(report) = self.icmp_report().copied() else { return };
-        let unheard = !self.senders[Side::Server as usize].space.started();
-        let each = report.count >= self.setup.syns.into() && self.setup.syns > 0;
-        let of_syn = report.about_syn && report.about == Side::Client;
-        if each && unheard && of_syn && !self.sends_probes() {
-            self.refused_by(&report.last);
-        }
+/// Decides at the end: an attempt each of whose SYNs an ICMP error answered is refused by it. An
+/// error that may be transient, such as no route, ends the attempt on Linux, and elsewhere the
+/// client tries again until it gives up (RFC 1122 §4.2.3.9).
+pub(super) fn settle_refusal(setup: &mut Setup, cold: &mut Cold, server: &Sender, is_probe: bool) {
+    let Some(report) = cold.icmp_report().copied() else { return };
+    let each = report.count >= setup.syns.into() && setup.syns > 0;
+    let of_syn = report.about_syn && report.about == Side::Client;
+    if each && !server.space.started() && of_syn && !is_probe {
+        refused_by(setup, cold, &report.last);
+    }
+}
+
+fn refused_by(setup: &mut Setup, cold: &mut Cold, error: &Sighting) {
+    setup.refused = true;
+    cold.ending_mut().reset.get_or_insert(*error);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(kind: IcmpErrorKind, about: Side, about_syn: bool, count: u64) -> IcmpReport {
+        let (seen, reporter) = (Sighting::default(), Endpoint::default());
+        IcmpReport { kind, reporter, seen, last: seen, about, about_syn, mtu: 0, count }
     }
 
-    /// Returns whether the SYNs are probes: they show it themselves, or one came with a TTL with
-    /// which no system begins and died on the way.
-    pub fn sends_probes(&self) -> bool {
-        let died =
-            |report: &IcmpReport| report.about_syn && report.kind == IcmpErrorKind::TimeExceeded;
-        self.setup.is_probe()
-            || self.setup.marks().ttl <= PROBE_TTL_MAX && self.icmp_report().is_some_and(died)
+    #[test]
+    fn a_packet_that_is_too_big_is_not_rejected() {
+        let rejects = |kind| report(kind, Side::Server, false, 1).rejects(Side::Server);
+        assert!(rejects(IcmpErrorKind::Prohibited));
+        assert!(!rejects(IcmpErrorKind::PacketTooBig { mtu: 1_400 }));
     }
 
-    fn refused_by(&mut self, error: &Sighting) {
-        self.setup.refused = true;
-        let ending = self.ending_mut();
-        ending.reset.get_or_insert(*error);
-    }
-
-    /// ICMP errors about this connection, if there were any.
-    pub fn icmp_report(&self) -> Option<&IcmpReport> {
-        self.cold(|cold| &cold.icmp_report)
-    }
-
-    /// ICMP errors that reject data of `sender` on the established connection for another reason
-    /// than its size.
-    pub fn rejects(&self, sender: Side) -> Option<&IcmpReport> {
-        let rejected = |report: &&IcmpReport| {
-            let is_too_big = matches!(report.kind, IcmpErrorKind::PacketTooBig { .. });
-            !report.about_syn && report.about == sender && !is_too_big
+    #[test]
+    fn an_attempt_is_refused_if_each_syn_was_answered_by_an_error() {
+        let is_refused = |syns, count, is_probe| {
+            let mut setup = Setup::default();
+            setup.syns = syns;
+            let mut cold = Cold::default();
+            let report = report(IcmpErrorKind::Prohibited, Side::Client, true, count);
+            cold.get_or_create().icmp_report = Some(Box::new(report));
+            settle_refusal(&mut setup, &mut cold, &Sender::of(Side::Server), is_probe);
+            setup.refused && cold.is_over()
         };
-        self.icmp_report().filter(rejected)
-    }
-
-    /// Host, other than the server, that rejected the SYN by an ICMP error.
-    pub fn rejecting_host(&self) -> Option<Endpoint> {
-        let of_syn = |report: &&IcmpReport| report.about_syn && report.about == Side::Client;
-        let report = self.icmp_report().filter(of_syn)?;
-        (report.reporter.address != self.server().address).then_some(report.reporter)
+        assert!(is_refused(2, 2, false));
+        assert!(!is_refused(3, 2, false));
+        assert!(!is_refused(2, 2, true));
     }
 }

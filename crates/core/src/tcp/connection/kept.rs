@@ -15,17 +15,6 @@ const KEPT_MAX: usize = 16;
 const KEPT_OF_ALL_MAX: usize = 512;
 
 impl Connection {
-    /// Returns whether the connection has had an exchange.
-    pub(super) fn has_exchanged(&self) -> bool {
-        self.totals.exchanges > 0 || self.cold.as_ref().is_some_and(|cold| !cold.kept.is_empty())
-    }
-
-    /// Returns whether an exchange that ends now is held back until the round trip is known.
-    pub(super) fn awaits_path(&self) -> bool {
-        let settled = Side::ALL.into_iter().all(|side| self.path.is_known(side));
-        self.mid_stream && !settled && self.totals.exchanges == 0
-    }
-
     /// Holds `exchange` back if only the round trip is missing. Otherwise reports the exchanges
     /// that were held back, and returns `exchange`.
     pub(super) fn keep_back(
@@ -35,13 +24,13 @@ impl Connection {
         sink: &mut impl Sink,
     ) -> Option<Box<Exchange>> {
         let has_room = shared.kept < KEPT_OF_ALL_MAX;
-        let waits = has_room && self.awaits_path() && exchange.is_of_applications();
+        let waits = has_room && self.view().awaits_path() && exchange.is_of_applications();
         if !waits {
             self.count_kept(shared, sink);
             return Some(exchange);
         }
         shared.kept += 1;
-        let kept = &mut self.cold_mut().kept;
+        let kept = &mut self.cold.get_or_create().kept;
         kept.push(exchange);
         if kept.len() >= KEPT_MAX {
             self.count_kept(shared, sink);
@@ -51,15 +40,16 @@ impl Connection {
 
     /// Reports the exchanges that were held back, with the round trip as it is known now.
     pub(super) fn count_kept(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        let Some(cold) = self.cold.as_mut() else { return };
+        let ports = [self.client().port, self.server().port];
+        let Some(cold) = self.cold.get_mut() else { return };
         let known_rtts_ns = Side::ALL.map(|side| self.path.known_rtt_ns(side));
         for mut exchange in std::mem::take(&mut cold.kept) {
             shared.kept = shared.kept.saturating_sub(1);
-            if self.is_copy() {
+            if self.cold.is_copy() {
                 continue;
             }
             exchange.set_known_rtts(known_rtts_ns);
-            self.accuse_neither(&mut exchange);
+            self.roles.accuse_neither(&mut exchange, ports, &self.framer);
             self.count(&exchange, sink);
         }
     }

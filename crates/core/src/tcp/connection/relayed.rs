@@ -5,12 +5,14 @@
 //! takes at least the whole way. A handshake that was slow by itself looks the same until an answer
 //! comes sooner, so that the way counts only once an answer took about as long as the handshake.
 
-use super::Connection;
 use crate::app::Side;
 use crate::judge::Turn;
 use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS};
 use crate::model::{Cause, Owner, Slice};
+use crate::tcp::connection::cold::Cold;
 use crate::tcp::exchange::{Chain, Change, Exchange};
+use crate::tcp::path::Path;
+use crate::tcp::setup::Setup;
 
 /// Evidence from the times of responses that a proxy acknowledges in the name of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,76 +26,111 @@ pub(super) enum Relay {
     Refuted,
 }
 
-impl Connection {
-    /// Round trip of the handshake beyond that of an ACK, ns, if an ACK came so much sooner that
-    /// another host may have sent it.
-    pub(super) fn beyond_ack_ns(&self) -> Option<u64> {
-        let whole_ns = self.setup.times(Side::Server).then(|| self.setup.rtt_ns(Side::Server))?;
-        let ack_ns = self.path.rtt_ns(Side::Server);
-        let beyond_ns = whole_ns.saturating_sub(ack_ns);
-        let sooner =
-            AT_ONCE_PART * ack_ns <= whole_ns && beyond_ns > AT_ONCE_PART * HOST_DELAY_MAX_NS;
-        (sooner && self.path.is_known(Side::Server)).then_some(beyond_ns)
-    }
-
+impl Relay {
     /// Returns whether a host nearer than the server seems to acknowledge in its name, so that nothing
     /// shows what belongs to the way behind that host.
-    pub fn is_acknowledged_nearer(&self) -> bool {
-        let relay = self.cold.as_ref().map_or(Relay::Unknown, |cold| cold.relay);
-        relay != Relay::Refuted && self.beyond_ack_ns().is_some()
+    pub fn is_nearer(self, setup: &Setup, path: &Path) -> bool {
+        self != Self::Refuted && beyond_ack_ns(setup, path).is_some()
     }
 
     /// Round trip between client and server over a proxy that acknowledges for the server, ns.
-    pub fn relayed_rtt_ns(&self) -> Option<u64> {
-        let relay = self.cold.as_ref().map_or(Relay::Unknown, |cold| cold.relay);
-        let beyond_ns = self.beyond_ack_ns().filter(|_| relay == Relay::Shown)?;
-        Some(self.path.base_rtt_ns() + beyond_ns)
+    pub fn rtt_ns(self, setup: &Setup, path: &Path) -> Option<u64> {
+        let beyond_ns = beyond_ack_ns(setup, path).filter(|_| self == Self::Shown)?;
+        Some(path.base_rtt_ns() + beyond_ns)
     }
 
-    /// Attributes the way behind a proxy to the path, in an exchange that took it.
-    pub(super) fn settle_relay(&mut self, exchange: &mut Exchange) {
-        let Some(beyond_ns) = self.beyond_ack_ns() else { return };
-        if exchange.in_handshake || !exchange.response_seen {
-            return;
-        }
-        let think = exchange.chains.iter().find(|it| it.cause == Cause::ServerThink);
-        // The longest of several silences is known, and it is not the one before the answer.
-        if think.is_some_and(|it| it.gap.turn != Turn::Answers && it.count > 1) {
-            return;
-        }
-        let before_answer = think.filter(|it| it.gap.turn == Turn::Answers);
-        let waited_ns = before_answer.map_or(0, |it| it.ns);
-        let variation_ns = beyond_ns / ALIKE_PART + HOST_DELAY_MAX_NS;
-        let relay = &mut self.cold_mut().relay;
-        let shows = waited_ns.abs_diff(beyond_ns) <= variation_ns;
-        *relay = match *relay {
-            _ if waited_ns.saturating_add(variation_ns) < beyond_ns => Relay::Refuted,
-            Relay::Unknown if shows => Relay::Shown,
+    /// Returns the evidence after an answer before which the server's side was silent for `waited_ns`
+    /// of its own, where the way behind the ACKs takes `beyond_ns`.
+    fn after(self, waited_ns: u64, beyond_ns: u64) -> Self {
+        match self {
+            _ if waited_ns.saturating_add(variation_ns(beyond_ns)) < beyond_ns => Self::Refuted,
+            Self::Unknown if is_as_long(waited_ns, beyond_ns) => Self::Shown,
             known => known,
-        };
-        if *relay == Relay::Shown {
-            let ns = if shows { waited_ns } else { waited_ns.min(beyond_ns) };
-            exchange.revise(&Change::Relayed { ns });
-            Self::settle_relayed_handshake(exchange, beyond_ns);
         }
     }
+}
 
-    /// Takes the way behind a proxy, once for each flight of the server, off the server's own work in
-    /// a TLS handshake, which the proxy passes on.
-    fn settle_relayed_handshake(exchange: &mut Exchange, beyond_ns: u64) {
-        let of_server =
-            |it: &&mut Chain| it.cause == Cause::TlsHandshake && it.sender == Side::Server;
-        let Some(chain) = exchange.chains.iter_mut().find(of_server) else { return };
-        let variation_ns = beyond_ns / ALIKE_PART + HOST_DELAY_MAX_NS;
-        let way_ns = beyond_ns.saturating_mul(u64::from(chain.count));
-        let ns = match chain.longest_ns <= beyond_ns + variation_ns {
-            true => chain.ns,
-            false => chain.ns.min(way_ns),
-        };
-        let [from, to] = [Some(Cause::TlsHandshake), None]
-            .map(|cause| Slice { cause, ..Slice::plain(Owner::Tls, ns) });
-        chain.longest_ns = chain.longest_ns.saturating_sub(beyond_ns);
-        let (sender, frame) = (Side::Server, chain.gap.next.frame);
-        exchange.revise(&Change::Slice { sender, frame, from, to });
+/// Difference of two silences over the way of `beyond_ns` that is still no difference, ns.
+fn variation_ns(beyond_ns: u64) -> u64 {
+    beyond_ns / ALIKE_PART + HOST_DELAY_MAX_NS
+}
+
+/// Returns whether a silence of `waited_ns` is about as long as the way of `beyond_ns`.
+fn is_as_long(waited_ns: u64, beyond_ns: u64) -> bool {
+    waited_ns.abs_diff(beyond_ns) <= variation_ns(beyond_ns)
+}
+
+/// Round trip of the handshake beyond that of an ACK, ns, if an ACK came so much sooner that
+/// another host may have sent it.
+pub(super) fn beyond_ack_ns(setup: &Setup, path: &Path) -> Option<u64> {
+    let whole_ns = setup.times(Side::Server).then(|| setup.rtt_ns(Side::Server))?;
+    let ack_ns = path.rtt_ns(Side::Server);
+    let beyond_ns = whole_ns.saturating_sub(ack_ns);
+    let sooner = AT_ONCE_PART * ack_ns <= whole_ns && beyond_ns > AT_ONCE_PART * HOST_DELAY_MAX_NS;
+    (sooner && path.is_known(Side::Server)).then_some(beyond_ns)
+}
+
+/// Attributes the way behind a proxy to the path, in an exchange that took it.
+pub(super) fn settle_relay(setup: &Setup, path: &Path, cold: &mut Cold, exchange: &mut Exchange) {
+    let Some(beyond_ns) = beyond_ack_ns(setup, path) else { return };
+    if exchange.in_handshake || !exchange.response_seen {
+        return;
+    }
+    let think = exchange.chains.iter().find(|it| it.cause == Cause::ServerThink);
+    // The longest of several silences is known, and it is not the one before the answer.
+    if think.is_some_and(|it| it.gap.turn != Turn::Answers && it.count > 1) {
+        return;
+    }
+    let before_answer = think.filter(|it| it.gap.turn == Turn::Answers);
+    let waited_ns = before_answer.map_or(0, |it| it.ns);
+    let relay = &mut cold.get_or_create().relay;
+    *relay = relay.after(waited_ns, beyond_ns);
+    if *relay == Relay::Shown {
+        let is_way = is_as_long(waited_ns, beyond_ns);
+        let ns = if is_way { waited_ns } else { waited_ns.min(beyond_ns) };
+        exchange.revise(&Change::Relayed { ns });
+        settle_relayed_handshake(exchange, beyond_ns);
+    }
+}
+
+/// Takes the way behind a proxy, once for each flight of the server, off the server's own work in
+/// a TLS handshake, which the proxy passes on.
+fn settle_relayed_handshake(exchange: &mut Exchange, beyond_ns: u64) {
+    let of_server = |it: &&mut Chain| it.cause == Cause::TlsHandshake && it.sender == Side::Server;
+    let Some(chain) = exchange.chains.iter_mut().find(of_server) else { return };
+    let way_ns = beyond_ns.saturating_mul(u64::from(chain.count));
+    let ns = match chain.longest_ns <= beyond_ns + variation_ns(beyond_ns) {
+        true => chain.ns,
+        false => chain.ns.min(way_ns),
+    };
+    let [from, to] = [Some(Cause::TlsHandshake), None]
+        .map(|cause| Slice { cause, ..Slice::plain(Owner::Tls, ns) });
+    chain.longest_ns = chain.longest_ns.saturating_sub(beyond_ns);
+    let (sender, frame) = (Side::Server, chain.gap.next.frame);
+    exchange.revise(&Change::Slice { sender, frame, from, to });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn an_answer_as_late_as_the_handshake_shows_a_proxy() {
+        let shown = Relay::Unknown.after(42 * MS, 40 * MS);
+        assert_eq!(shown, Relay::Shown);
+        assert_eq!(shown.after(90 * MS, 40 * MS), Relay::Shown, "the server worked on that one");
+    }
+
+    #[test]
+    fn an_answer_sooner_than_over_the_whole_way_refutes_a_proxy() {
+        assert_eq!(Relay::Shown.after(10 * MS, 40 * MS), Relay::Refuted);
+        assert_eq!(Relay::Refuted.after(40 * MS, 40 * MS), Relay::Refuted);
+    }
+
+    #[test]
+    fn a_long_wait_alone_shows_nothing() {
+        assert_eq!(Relay::Unknown.after(90 * MS, 40 * MS), Relay::Unknown);
     }
 }

@@ -1,8 +1,9 @@
 //! Decides which end is the client if the handshake was not captured.
 
-use crate::app::{Side, sender_side};
+use crate::app::{Framer, Side, sender_side};
 use crate::model::{Cause, Owner};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::asked::is_unreadable;
 use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
@@ -19,6 +20,21 @@ pub(super) enum Roles {
     Shown,
 }
 
+impl Roles {
+    /// Makes the time of both applications unknown if either end may be the client: neither the
+    /// handshake nor a message shows it, and both ports may be ephemeral. A server that works looks
+    /// then like a client that pauses.
+    pub fn accuse_neither(self, exchange: &mut Exchange, ports: [u16; 2], framer: &Framer) {
+        let is_open =
+            self != Self::Shown && is_unreadable(framer) && ports.into_iter().all(may_be_ephemeral);
+        if is_open {
+            for from in [(Owner::Server, Cause::ServerThink), (Owner::Client, Cause::ClientThink)] {
+                exchange.revise(&Change::Unknown { from });
+            }
+        }
+    }
+}
+
 impl Connection {
     /// Determines client and server from `segment`. Ports only suggest the roles. A message that
     /// can only be a request or only a response determines them; exchanges that were found before
@@ -27,7 +43,7 @@ impl Connection {
     pub(super) fn learn_roles(&mut self, segment: &Segment, payload: &[u8]) {
         let from_client = segment.from_high() == self.client_is_high;
         let side = if from_client { Side::Client } else { Side::Server };
-        if self.has_exchanged() {
+        if self.view().has_exchanged() {
             self.roles = Roles::Assumed;
             return;
         }
@@ -37,27 +53,10 @@ impl Connection {
         }
         let Some(sender_side) = sender_side(payload) else { return };
         self.roles = Roles::Shown;
-        if sender_side != side {
-            self.swap_roles();
+        if sender_side == side {
+            return;
         }
-    }
-
-    /// Makes the time of both applications unknown if either end may be the client: neither the
-    /// handshake nor a message shows it, and both ports may be ephemeral. A server that works looks
-    /// then like a client that pauses.
-    pub(super) fn accuse_neither(&self, exchange: &mut Exchange) {
-        let ports = [self.client().port, self.server().port];
-        let is_open = self.roles != Roles::Shown
-            && self.is_unreadable()
-            && ports.into_iter().all(may_be_ephemeral);
-        if is_open {
-            for from in [(Owner::Server, Cause::ServerThink), (Owner::Client, Cause::ClientThink)] {
-                exchange.revise(&Change::Unknown { from });
-            }
-        }
-    }
-
-    fn swap_roles(&mut self) {
+        // Client and server are the other way round: what was found before is dropped.
         self.client_is_high = !self.client_is_high;
         self.senders.swap(0, 1);
         self.streams.swap(0, 1);
@@ -66,16 +65,14 @@ impl Connection {
         self.timeline = Timeline::new();
         self.software = None;
         self.framer.begin_again(self.server().port);
-        let Some(cold) = &mut self.cold else { return };
+        let Some(cold) = self.cold.get_mut() else { return };
         if let Some(echoes) = &mut cold.echoes {
-            echoes.swap(0, 1);
+            echoes.swap();
         }
         if let Some(ending) = &mut cold.ending {
-            ending.fin_ns.swap(0, 1);
-            ending.fin.swap(0, 1);
+            ending.swap_fins();
         }
         cold.kept.clear();
-        (cold.suspended, cold.contested, cold.doubted) = (None, None, None);
-        cold.fast = None;
+        cold.questions.begin_again();
     }
 }

@@ -8,13 +8,15 @@
 
 mod reading;
 
-use super::doubt::Doubted;
-use super::opening::TimestampCarrier;
 use crate::app::{ErrorCode, Label, Mark, Side};
 use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::doubt::{Doubted, note_doubt};
+use crate::tcp::connection::echoes::{TimestampCarrier, take_timestamps};
+use crate::tcp::connection::relayed::beyond_ack_ns;
 use crate::tcp::connection::roles::Roles;
+use crate::tcp::path::Path;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
@@ -73,6 +75,52 @@ impl Steady {
     fn last_answer(&self) -> &LoneSegment {
         if self.phase == Phase::Answered { &self.answer } else { &self.before }
     }
+
+    /// Returns whether `segment`, which `side` sends, is the expected one after `last`.
+    #[inline(always)]
+    fn is_next(
+        &self,
+        (side, segment): (Side, &Segment),
+        start: u64,
+        last: &LoneSegment,
+        sender: &Sender,
+        path: &Path,
+    ) -> bool {
+        let (own, peer) = (side as usize, side.peer() as usize);
+        segment.seq == self.next[own]
+            && segment.ack == self.next[peer]
+            && segment.time_ns >= last.time_ns + path.rtt_ns(side)
+            && sender.expects(segment, start, (last, self.edges[own]))
+    }
+
+    /// Returns whether `segment` acknowledges the whole response and carries the next request.
+    #[inline(always)]
+    fn is_request(&self, segment: &Segment, client: &Sender, path: &Path) -> bool {
+        let answer = self.last_answer();
+        self.is_next((Side::Client, segment), self.asked.end, answer, client, path)
+            && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
+    }
+
+    /// Returns whether `segment` is the response. Updates the clock of the server, and so is called
+    /// once per segment.
+    #[inline(always)]
+    fn is_answer(&self, segment: &Segment, server: &mut Sender, path: &Path) -> bool {
+        self.is_next((Side::Server, segment), self.before.end, &self.asked, server, path)
+            && !server.clock.is_queued(segment)
+    }
+
+    /// Returns the doubt about the last response, whose exchange was counted.
+    #[inline]
+    fn response_doubt(&self, path: &Path) -> Option<Doubted> {
+        if self.phase != Phase::Answered {
+            return None;
+        }
+        let waited_ns = self.answer.time_ns - self.asked.time_ns;
+        let own_ns = waited_ns.saturating_sub(path.known_rtt_ns(Side::Server));
+        let doubts = judge::is_time_for_timer(waited_ns, path.base_rtt_ns())
+            && !path.ends_here(Side::Server);
+        doubts.then(|| Doubted::of_response(self.answer.frame, own_ns))
+    }
 }
 
 impl Connection {
@@ -82,16 +130,16 @@ impl Connection {
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
         let has_samples = Side::ALL.into_iter().all(|side| self.path.has_sample(side));
         let is_about_response = |doubted: &Doubted| doubted.is_about(segment);
-        let calm = self.cold.as_ref().is_none_or(|cold| cold.is_quiet_except(is_about_response))
+        let calm = self.cold.get().is_none_or(|cold| cold.is_quiet_except(is_about_response))
             && self.setup.confirmed
             && is_set_up
             && self.roles != Roles::Unknown
             && (self.pure_acks || self.path.base_rtt_ns() <= ACK_WITHIN_NS)
             // Without a captured handshake, a request that acknowledges the response is no sample
             // of the path.
-            && (has_samples || self.mid_stream && !self.awaits_path())
+            && (has_samples || self.mid_stream && !self.view().awaits_path())
             && !shared.disable_fast_path
-            && self.beyond_ack_ns().is_none()
+            && beyond_ack_ns(&self.setup, &self.path).is_none()
             && is_plain(segment)
             && !self.framer.is_open_ended();
         let [client, server] = &self.senders;
@@ -110,7 +158,7 @@ impl Connection {
                 before: LoneSegment::of(segment, server.space.nxt),
                 asked: LoneSegment { end: client.space.nxt, ..LoneSegment::default() },
                 answer: LoneSegment::default(),
-                doubted: self.take_doubted(),
+                doubted: self.cold.take_doubt(),
                 kind: Label::default(),
                 edges: self.senders.each_ref().map(|sender| sender.space.right_edge()),
                 next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
@@ -135,7 +183,12 @@ impl Connection {
         let expected = is_plain(segment)
             && segment.time_ns >= self.last.time_ns
             && from_client != is_asked
-            && if is_asked { self.is_answer(segment) } else { self.is_request(segment) };
+            && if is_asked {
+                let server = &mut self.senders[Side::Server as usize];
+                steady.is_answer(segment, server, &self.path)
+            } else {
+                steady.is_request(segment, &self.senders[Side::Client as usize], &self.path)
+            };
         if !expected {
             self.leave_fast_path(shared);
             return false;
@@ -148,35 +201,6 @@ impl Connection {
         true
     }
 
-    /// Returns whether `segment`, which `side` sends, is the expected one after `last`.
-    #[inline(always)]
-    fn is_next(&self, side: Side, segment: &Segment, start: u64, last: &LoneSegment) -> bool {
-        let Some(steady) = &self.steady else { return false };
-        let (own, peer) = (side as usize, side.peer() as usize);
-        segment.seq == steady.next[own]
-            && segment.ack == steady.next[peer]
-            && segment.time_ns >= last.time_ns + self.path.rtt_ns(side)
-            && self.senders[own].expects(segment, start, (last, steady.edges[own]))
-    }
-
-    /// Returns whether `segment` acknowledges the whole response and carries the next request.
-    #[inline(always)]
-    fn is_request(&self, segment: &Segment) -> bool {
-        let Some(steady) = &self.steady else { return false };
-        let answer = steady.last_answer();
-        self.is_next(Side::Client, segment, steady.asked.end, answer)
-            && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
-    }
-
-    /// Returns whether `segment` is the response. Updates the clock of the server, and so is called
-    /// once per segment.
-    #[inline(always)]
-    fn is_answer(&mut self, segment: &Segment) -> bool {
-        let Some(steady) = &self.steady else { return false };
-        self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
-            && !self.senders[Side::Server as usize].clock.is_queued(segment)
-    }
-
     /// Records that the expected `segment` of `side` has passed.
     #[inline(always)]
     fn pass(&mut self, side: Side, segment: &Segment) {
@@ -184,11 +208,12 @@ impl Connection {
         packets.pass(segment, &mut volume.packets);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.take_timestamps(side, segment, TimestampCarrier::Other);
+            let (received, carrier) = ((side, segment), TimestampCarrier::Other);
+            take_timestamps(&mut self.cold, &mut self.path, received, carrier, false);
         }
     }
 
-    /// Processes the request that [`is_request`](Self::is_request) recognised.
+    /// Processes the request that [`is_request`](Steady::is_request) recognised.
     #[inline]
     fn take_request(
         &mut self,
@@ -199,10 +224,13 @@ impl Connection {
     ) {
         let was_counted = self.count_simple(segment, shared, sink);
         let (arrived, doubted) = if was_counted {
-            (None, self.response_doubt())
+            (None, self.steady.as_ref().and_then(|it| it.response_doubt(&self.path)))
         } else {
             self.replay(true, &mut shared.silence);
-            (self.timeline.retire_only(self.path.known_rtt_ns(Side::Client)), self.take_doubted())
+            (
+                self.timeline.retire_only(self.path.known_rtt_ns(Side::Client)),
+                self.cold.take_doubt(),
+            )
         };
         let Some(steady) = &mut self.steady else { return };
         steady.doubted = doubted;
@@ -238,13 +266,13 @@ impl Connection {
             }
             self.report_exchange(arrived, shared, sink);
             if self.steady.is_some() {
-                self.timeline.remove_request();
-                self.take_doubted();
+                self.timeline.exchanges.remove_request();
+                self.cold.take_doubt();
             }
         }
     }
 
-    /// Processes the response that [`is_answer`](Self::is_answer) recognised.
+    /// Processes the response that [`is_answer`](Steady::is_answer) recognised.
     #[inline(always)]
     fn take_response(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let Some(steady) = &mut self.steady else { return };
@@ -256,7 +284,13 @@ impl Connection {
         match self.framer.whole(Side::Server, payload, 0, &shared.known) {
             Some(Mark::Response { status, extent, .. }) => {
                 if ErrorCode::of_http(status).is_some() {
-                    self.leave_with_error(start, segment, (status, extent), &mut shared.silence);
+                    // Simple exchanges report no error.
+                    let response = Mark::Response { status, extent, software: None };
+                    let marks = [Some((start, response)), None, None];
+                    self.leave_with(Side::Server, segment, marks, &mut shared.silence);
+                    let end = start + u64::from(segment.payload_len);
+                    self.streams[Side::Server as usize].pass(end);
+                    self.timeline.exchanges.touch(Sighting::of(Side::Server, segment));
                 }
             }
             _ => self.parse_message(Side::Server, start, segment, payload, shared),
@@ -294,7 +328,7 @@ impl Connection {
             server_ns: waited_ns - rtt_server_ns,
             row: self.totals.row().with(link),
         };
-        if self.is_copy() || !shared.window.overlaps(plain.asked.0, plain.answered.0) {
+        if self.cold.is_copy() || !shared.window.overlaps(plain.asked.0, plain.answered.0) {
             return true;
         }
         if !sink.simple_exchange(self, &plain) {
@@ -309,17 +343,6 @@ impl Connection {
             self.totals.causes[Side::Server as usize] |= 1 << Cause::ServerThink as u64;
         }
         true
-    }
-
-    /// Returns the doubt about the last response, whose exchange was counted.
-    #[inline]
-    fn response_doubt(&self) -> Option<Doubted> {
-        let steady = self.steady.as_ref().filter(|it| it.phase == Phase::Answered)?;
-        let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
-        let own_ns = waited_ns.saturating_sub(self.path.known_rtt_ns(Side::Server));
-        let doubts = judge::is_time_for_timer(waited_ns, self.path.base_rtt_ns())
-            && !self.path.ends_here(Side::Server);
-        doubts.then(|| Doubted::of_response(steady.answer.frame, own_ns))
     }
 
     /// Applies the recorded segments and leaves the fast path.
@@ -337,13 +360,17 @@ impl Connection {
     fn replay(&mut self, is_recognised: bool, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut() else { return };
         if steady.phase == Phase::Idle {
-            let doubted = steady.doubted.take();
-            return self.restore_doubt(doubted);
+            if let Some(doubted) = steady.doubted.take() {
+                self.cold.set_doubt(Some(doubted));
+            }
+            return;
         }
         let is_answered = steady.phase == Phase::Answered;
         let noted = std::mem::replace(&mut steady.noted, [is_answered, true]);
         let Steady { before, asked, answer, doubted, kind, edges, .. } = **steady;
-        self.restore_doubt(doubted.filter(|_| !is_answered));
+        if let Some(doubted) = doubted.filter(|_| !is_answered) {
+            self.cold.set_doubt(Some(doubted));
+        }
         let [client, server] = &mut self.senders;
         client.set_in_flight(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
         (client.una_seen_ns, client.space.window_field) = (before.time_ns, before.window);
@@ -363,11 +390,19 @@ impl Connection {
         if is_answered {
             let segment = answer.segment();
             self.senders[Side::Client as usize].take_full_ack(&segment);
-            self.expected_silence(&segment, gap);
+            // The server's gap ended with an ordinary response.
+            let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
+            let mut since = SinceDeparture::default();
+            let server = &mut self.senders[Side::Server as usize];
+            server.apply_full_ack(&mut since, rtt_server_ns, rtt_client_ns);
+            let ends_ns = (self.timeline.cursor_ns, segment.time_ns);
+            self.knowledge().fill(Side::Server, ends_ns, false, &since, gap);
+            gap.end_with(&segment);
             self.senders[Side::Server as usize].depart_alone(&segment);
-            self.timeline.wait(gap);
+            self.timeline.exchanges.wait(gap);
             if judge::may_be_timer(gap) {
-                self.doubt(gap, &judge::judge(gap));
+                let slices = judge::judge(gap);
+                note_doubt(&mut self.cold, &mut self.senders, &self.path, gap, &slices);
             }
             self.timeline.pass(Side::Server, answer.time_ns);
             if is_recognised {
@@ -375,20 +410,6 @@ impl Connection {
                 self.timeline.answer(answer.time_ns, answer.end);
             }
         }
-    }
-
-    /// Fills `gap` with the server's gap that ended with `segment`, an ordinary response.
-    fn expected_silence(&mut self, segment: &Segment, gap: &mut Gap) {
-        let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
-        let mut since = SinceDeparture::default();
-        self.senders[Side::Server as usize].apply_full_ack(
-            &mut since,
-            rtt_server_ns,
-            rtt_client_ns,
-        );
-        let ends_ns = (self.timeline.cursor_ns, segment.time_ns);
-        self.gap(Side::Server, ends_ns, false, &since, gap);
-        gap.end_with(segment);
     }
 }
 
@@ -401,4 +422,27 @@ fn is_plain(segment: &Segment) -> bool {
         && segment.captured_len == segment.payload_len
         && segment.window > 0
         && segment.facts.0 & ODD_FACTS == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_small_whole_segment_with_a_window_is_plain() {
+        let plain = Segment {
+            flags: TcpFlags(PLAIN),
+            payload_len: 80,
+            captured_len: 80,
+            window: 500,
+            ..Segment::default()
+        };
+        assert!(is_plain(&plain));
+        assert!(!is_plain(&Segment { captured_len: 60, ..plain }));
+        assert!(!is_plain(&Segment { window: 0, ..plain }));
+        assert!(!is_plain(&Segment { sack_count: 1, ..plain }));
+        assert!(!is_plain(&Segment { flags: TcpFlags(PLAIN | TcpFlags::FIN), ..plain }));
+        let facts = SegmentFlags(SegmentFlags::CLOCK_SET);
+        assert!(!is_plain(&Segment { facts, ..plain }));
+    }
 }

@@ -23,6 +23,22 @@ pub enum OverlappingMessage {
     RequestContinues,
 }
 
+impl OverlappingMessage {
+    /// Ends the processing of the client's data.
+    #[inline]
+    pub fn end(&mut self) {
+        if *self != Self::Undecided {
+            *self = Self::None;
+        }
+    }
+
+    /// Returns whether finished exchanges may be reopened.
+    #[inline]
+    pub fn is_undecided(self) -> bool {
+        self == Self::Undecided
+    }
+}
+
 /// Progress of one side's stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamProgress {
@@ -40,7 +56,7 @@ impl StreamProgress {
     }
 
     /// Returns whether more than a message of the data since `begun` is unacknowledged.
-    fn is_under_way(self, begun: u64) -> bool {
+    pub(super) fn is_under_way(self, begun: u64) -> bool {
         self.sent.saturating_sub(self.acked.max(begun)) > INITIAL_WINDOW_BYTES
     }
 }
@@ -55,7 +71,9 @@ impl Timeline {
         last_ns: u64,
         rtt_server_ns: u64,
     ) -> bool {
-        let Some(exchange) = self.open.only().filter(|_| self.may_be_over()) else { return false };
+        let Some(exchange) = self.exchanges.queue.only().filter(|_| self.may_be_over()) else {
+            return false;
+        };
         let begun = exchange.began_at[Side::Server as usize];
         if !passed.is_transfer(begun) {
             return false;
@@ -67,15 +85,6 @@ impl Timeline {
         passed.is_under_way(begun)
     }
 
-    /// Returns whether data of the server, sent when the client's stream had `passed` so far,
-    /// overlaps the request.
-    pub fn response_overlaps(&self, passed: StreamProgress) -> bool {
-        let asked = self.open.only().filter(|it| {
-            it.request_seen && !it.response_seen && !it.in_handshake && it.response_end.is_none()
-        });
-        asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client as usize]))
-    }
-
     /// Processes data of the client at `now_ns`, when its stream had `passed` so far. If the client
     /// cannot have received the server's data yet, it continues its request, and that data was no
     /// response.
@@ -84,7 +93,9 @@ impl Timeline {
             return;
         }
         let reached_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / ALIKE_PART;
-        let Some(exchange) = self.open.back_mut().filter(|_| now_ns < reached_ns) else { return };
+        let Some(exchange) = self.exchanges.queue.back_mut().filter(|_| now_ns < reached_ns) else {
+            return;
+        };
         if exchange.request_seen && passed.is_transfer(exchange.began_at[Side::Client as usize]) {
             (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
             self.active = Some(Side::Client);
@@ -92,29 +103,15 @@ impl Timeline {
         }
     }
 
-    /// Ends the processing of the client's data.
-    #[inline]
-    pub fn end_overlap(&mut self) {
-        if self.overlap != OverlappingMessage::Undecided {
-            self.overlap = OverlappingMessage::None;
-        }
-    }
-
     /// Processes a request that seems to begin during a response: the response is over only if the
     /// server's next data can be the answer to the request. Returns whether that is left open.
     pub(super) fn interrupt(&mut self) -> bool {
         let is_open = self.overlap == OverlappingMessage::Possible;
-        if let Some(answer) = is_open.then(|| self.open.pop_front()).flatten() {
+        if let Some(answer) = is_open.then(|| self.exchanges.queue.pop_front()).flatten() {
             self.overlap = OverlappingMessage::Undecided;
             self.done.push_back(answer);
         }
         is_open
-    }
-
-    /// Returns whether finished exchanges may be reopened.
-    #[inline]
-    pub fn is_interrupted(&self) -> bool {
-        self.overlap == OverlappingMessage::Undecided
     }
 
     /// Decides about an interrupted response when the server sends at `now_ns` (`None`: it never
@@ -126,13 +123,13 @@ impl Timeline {
         self.overlap = OverlappingMessage::None;
         let Some(mut answer) = self.done.pop_front() else { return };
         let [rtt_client_ns, rtt_server_ns] = rtts_ns;
-        let request = self.open.front().map(|it| (it.first.time_ns, it.began_at));
+        let request = self.exchanges.queue.front().map(|it| (it.first.time_ns, it.began_at));
         let (client_data_ns, positions) = request.unwrap_or((answer.end_ns, answer.began_at));
         let answered_ns = client_data_ns + rtt_server_ns - rtt_server_ns / ALIKE_PART;
-        if now_ns.is_some_and(|now_ns| now_ns < answered_ns) && self.open.len() == 1 {
-            self.open.pop_front();
+        if now_ns.is_some_and(|now_ns| now_ns < answered_ns) && self.exchanges.queue.len() == 1 {
+            self.exchanges.queue.pop_front();
             (self.cursor_ns, self.active) = (answer.end_ns, Some(Side::Server));
-            self.open.push_back(answer);
+            self.exchanges.queue.push_back(answer);
             return;
         }
         let position = positions[Side::Server as usize];

@@ -15,21 +15,15 @@ impl Timeline {
         if own_ns < STREAM_PAUSE_MIN_NS && all_ns >= STREAM_PAUSE_MIN_NS && is_over {
             self.pattern.held();
         }
-        if let Some(exchange) = self.open.back_mut().filter(|_| self.paused_now) {
+        if let Some(exchange) = self.exchanges.queue.back_mut().filter(|_| self.paused_now) {
             exchange.pause(own_ns, since_ns, position);
         }
-    }
-
-    /// Start of the last pause of the exchange in progress, ns.
-    pub fn paused_since_ns(&self) -> Option<u64> {
-        let pauses = self.open.back()?.pauses.as_ref()?;
-        Some(pauses.last_since_ns)
     }
 
     /// Removes the data after the last pause from the exchange. It was a message of the server's own
     /// accord unless it `ends` the connection.
     pub fn end_before_pause(&mut self, ends: bool) {
-        if let Some(exchange) = self.open.back_mut() {
+        if let Some(exchange) = self.exchanges.queue.back_mut() {
             exchange.end_before_pause();
             let count = u32::from(!ends);
             self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(count);
@@ -40,7 +34,7 @@ impl Timeline {
     #[cold]
     #[inline(never)]
     pub fn save(&self) -> Option<Box<Saved>> {
-        let exchange = self.open.back().filter(|_| self.may_be_over())?;
+        let exchange = self.exchanges.queue.back().filter(|_| self.may_be_over())?;
         Some(Box::new(Saved::of(exchange)))
     }
 
@@ -48,37 +42,34 @@ impl Timeline {
     #[cold]
     #[inline(never)]
     pub fn end_at(&mut self, saved: Saved) {
-        if let Some(exchange) = self.open.back_mut() {
+        if let Some(exchange) = self.exchanges.queue.back_mut() {
             saved.restore(exchange);
             self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
         }
     }
 
-    /// Decides about the pauses once the client continues at `next_ns` (`None`: it never does); the
-    /// server's stream is at `position`.
-    pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
-        self.settle_pauses_before(next_ns, rtt_client_ns, position, Debt::Response);
-    }
-
-    /// Decides about the pauses as [`settle_pauses`](Self::settle_pauses). `next` is what the server
-    /// owes for the message with which the client continues.
-    pub(super) fn settle_pauses_before(
+    /// Decides about the pauses once the client continues at `next_ns` (`None`: it never does) with a
+    /// message for which the server owes `next`; the server's stream is at `position`.
+    pub fn settle_pauses(
         &mut self,
         next_ns: Option<u64>,
         rtt_client_ns: u64,
         position: u64,
         next: Debt,
     ) {
-        let Self { open, pattern, open_ended, .. } = self;
-        let paused = open.iter_mut().filter(|it| *open_ended || it.endless);
+        let Self { exchanges, pattern, open_ended, .. } = self;
+        let paused = exchanges.queue.iter_mut().filter(|it| *open_ended || it.endless);
         paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, next, pattern));
     }
 
-    /// Decides at the end of a connection on which nothing was answered: returns whether its client
-    /// only sent data when it had some. Nothing waits then, neither between the data nor at the
-    /// end.
-    pub fn is_one_way(&mut self) -> bool {
-        if let Some(exchange) = self.open.front_mut() {
+    /// Decides at the end of a connection: returns whether nothing was answered on it, as far as it
+    /// `has_exchanged`, and its client only sent data when it had some. Nothing waits then, neither
+    /// between the data nor at the end.
+    pub fn is_one_way(&mut self, has_exchanged: bool) -> bool {
+        if has_exchanged {
+            return false;
+        }
+        if let Some(exchange) = self.exchanges.queue.front_mut() {
             let unanswered = exchange.request_seen && !exchange.response_seen;
             self.one_way |= self.open_ended && unanswered && exchange.drop_pauses();
         }

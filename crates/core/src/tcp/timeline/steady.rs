@@ -1,8 +1,7 @@
 //! Fast path of the timeline: requests and responses of one segment, with nothing else in progress.
 
 use crate::app::{Label, Side};
-use crate::judge::{self, Gap};
-use crate::model::{Outcome, Owner, Sighting};
+use crate::model::{Outcome, Sighting};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::timeline::Timeline;
 use std::num::NonZeroU64;
@@ -12,7 +11,7 @@ impl Timeline {
     /// and is on its way to the client.
     #[inline]
     pub fn is_answered_up_to(&self, end: u64) -> bool {
-        let only = self.open.only().and_then(|exchange| exchange.response_end);
+        let only = self.exchanges.queue.only().and_then(|exchange| exchange.response_end);
         only.map(NonZeroU64::get) == Some(end)
             && self.active == Some(Side::Server)
             && self.done.is_empty()
@@ -34,32 +33,14 @@ impl Timeline {
         (exchange.began_at, exchange.idle_ns) = (positions, self.paused_ns);
         (exchange.request_seen, exchange.asked) = (true, true);
         exchange.kind = *kind;
-        self.open.push_back(exchange);
-    }
-
-    /// Removes the exchange that [`ask`](Self::ask) added: the fast path records it again.
-    pub fn remove_request(&mut self) {
-        self.open.pop_front();
-    }
-
-    /// Attributes `gap`, in which the exchange added by [`ask`](Self::ask) waited for its response,
-    /// to the path and the server's application.
-    #[inline]
-    pub fn wait(&mut self, gap: &Gap) {
-        if let Some(exchange) = self.open.front_mut() {
-            let path_ns = gap.rtt.known_ns.min(gap.len_ns());
-            exchange.ledger.add(Owner::Path, path_ns);
-            exchange.note_rtt(gap);
-            exchange.attribute(&judge::busy(gap.sender, gap.len_ns() - path_ns), gap);
-            (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
-        }
+        self.exchanges.queue.push_back(exchange);
     }
 
     /// Records that the whole response passed at `now_ns`; it ends at `end`.
     #[inline]
     pub fn answer(&mut self, now_ns: u64, end: u64) {
         self.retire_at = self.retire_at.min(end);
-        if let Some(exchange) = self.open.front_mut() {
+        if let Some(exchange) = self.exchanges.queue.front_mut() {
             exchange.response_seen = true;
             exchange.answered_ns = now_ns;
             exchange.response_end = NonZeroU64::new(end);

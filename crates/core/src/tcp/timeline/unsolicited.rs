@@ -9,13 +9,13 @@ use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::{Change, Exchange};
 use crate::tcp::owed::{Debt, Owed, Rule};
-use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
+use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 
 impl Timeline {
     /// Returns what the server owes for the only message that it has not answered; `None` if there is
     /// no such message, or if several are. The client's stream is at `sent`.
     fn owed(&self, sent: u64) -> Option<Owed> {
-        let it = self.open.only().filter(|it| it.is_unanswered())?;
+        let it = self.exchanges.queue.only().filter(|it| it.is_unanswered())?;
         let bytes = it.first.payload_bytes;
         let is_one_segment =
             sent.saturating_sub(it.began_at[Side::Client as usize]) == u64::from(bytes);
@@ -38,31 +38,15 @@ impl Timeline {
         else {
             return;
         };
-        let Some(it) = self.open.only() else { return };
+        let Some(it) = self.exchanges.queue.only() else { return };
         let idle_ns = it.idle_ns.saturating_sub(at.rtt_client_ns);
         let waited_ns = at.time_ns.saturating_sub(since_ns + rtts_ns);
         if rule == Rule::Receipt && waited_ns <= HOST_DELAY_MAX_NS {
             let bytes = it.first.payload_bytes;
             self.pattern.receipts.forget(bytes);
         } else if idle_ns <= waited_ns / AT_ONCE_PART {
-            self.open.pop_front();
+            self.exchanges.queue.pop_front();
             self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
-        }
-    }
-
-    /// Returns what the server owes for the oldest message in progress, at the end of a connection on
-    /// which it did not answer it: nothing if the message follows an event, which it acknowledged.
-    pub(in crate::tcp) fn debt_at_end(&self) -> Debt {
-        match self.front().filter(|it| it.is_unanswered()).map(Exchange::debt) {
-            Some(Debt::Unknown(Rule::Event)) => Debt::Nothing(Rule::Event),
-            _ => Debt::Response,
-        }
-    }
-
-    /// Processes the end of a connection: a message for which nothing is owed was no request.
-    pub(super) fn expect_nothing_after_event(&mut self) {
-        if self.debt_at_end() != Debt::Response {
-            self.expect_nothing();
         }
     }
 
@@ -78,7 +62,10 @@ impl Timeline {
             return;
         }
         let asks_at_once = self.pattern.asked_at_once;
-        let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) else { return };
+        let Some(exchange) = self.exchanges.queue.front_mut().filter(|it| it.is_unanswered())
+        else {
+            return;
+        };
         let paused = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
         let Some(pause) = paused.filter(|pause| pause.longest_ns >= STREAM_PAUSE_MIN_NS) else {
             self.pattern.asked_at_once = true;
@@ -103,60 +90,16 @@ impl Timeline {
             exchange.revise(&Change::OwnPauses);
         }
     }
-
-    /// Processes a client that closed at `closed_ns`, before a response to its last message could
-    /// have reached it over a round trip of `rtt_ns`: the message was no request.
-    pub fn drop_unanswered_last_message(&mut self, closed_ns: u64, rtt_ns: u64) {
-        if !self.open_ended || !self.pattern.asked_at_once {
-            return;
-        }
-        let before_answer = |it: &&mut Box<Exchange>| closed_ns <= it.first.time_ns + rtt_ns;
-        let unanswered = self.open.front_mut().filter(|it| it.is_unanswered());
-        if let Some(exchange) = unanswered.filter(before_answer) {
-            exchange.request_seen = exchange.connects || exchange.handshake.is_some();
-        }
-    }
-
-    /// Returns whether one request is open, and nothing has answered it.
-    pub fn is_unanswered(&self) -> bool {
-        self.open.only().is_some_and(|it| it.is_unanswered() && !it.in_handshake)
-    }
-
-    /// Records that the client's last message was no request: both sides closed after it.
-    pub fn expect_nothing(&mut self) {
-        if let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) {
-            exchange.request_seen = false;
-        }
-    }
-
-    /// Processes a TLS server that closes long after the client's last data, which took
-    /// `last_bytes`; the streams are at `positions`. If neither side has sent more than control
-    /// frames since the last exchange, there was neither a request nor a response: the connection
-    /// was idle.
-    pub fn drop_message_before_fin(&mut self, last_bytes: u64, positions: [u64; 2]) {
-        if !self.open_ended || !self.pattern.asked_at_once {
-            return;
-        }
-        let Some(exchange) = self.open.front_mut() else { return };
-        let sent_bytes =
-            |side: Side| positions[side as usize].saturating_sub(exchange.began_at[side as usize]);
-        let short = u64::from(exchange.first.payload_bytes).max(last_bytes) <= HTTP2_CONTROL_BYTES
-            && Side::ALL.into_iter().all(|side| sent_bytes(side) <= 2 * HTTP2_CONTROL_BYTES);
-        if short && !exchange.connects && exchange.handshake.is_none() {
-            exchange.request_seen = false;
-            exchange.response_seen = false;
-        }
-    }
 }
 
 impl Exchange {
     /// Returns what the server owes for the request, as far as what came before it shows.
-    fn debt(&self) -> Debt {
+    pub(super) fn debt(&self) -> Debt {
         if self.follows_event { Debt::Unknown(Rule::Event) } else { Debt::Response }
     }
 
     /// Returns whether the exchange has a request, and nothing of the response has come.
-    fn is_unanswered(&self) -> bool {
+    pub(super) fn is_unanswered(&self) -> bool {
         self.request_seen && !self.response_seen && !self.endless
     }
 

@@ -35,15 +35,15 @@ pub enum Kept {
 /// Returns what is kept of `connection` for a segment of it at `now_ns`. This depends on its own
 /// segments only; that its memory is freed when later connections begin has no effect.
 pub fn kept(connection: &Connection, now_ns: u64) -> Kept {
-    let Some(over_ns) = connection.over_ns() else { return Kept::Whole };
+    let Some(over_ns) = connection.cold.over_ns() else { return Kept::Whole };
     // A connection lasts until both FINs are acknowledged, since unacknowledged data is
     // retransmitted.
-    let is_past = if connection.is_unacknowledged() {
+    let is_past = if connection.view().is_unacknowledged() {
         now_ns >= connection.last.time_ns.saturating_add(RTO_MAX_NS)
     } else {
         is_forgotten(over_ns, now_ns)
     };
-    let is_settled = is_settled(over_ns, now_ns) && connection.left_cleanly();
+    let is_settled = is_settled(over_ns, now_ns) && connection.view().is_clean();
     match (is_past, is_settled) {
         (true, _) => Kept::Nothing,
         (false, true) => Kept::Numbers,
@@ -138,8 +138,8 @@ pub struct Closed {
 impl Closed {
     /// Adds `connection` if it has come closer to its end since `before`.
     pub fn follow(&mut self, connection: &mut Connection, hash: u64, before: End, now_ns: u64) {
-        if connection.end() > before {
-            connection.set_over(now_ns);
+        if connection.view().end() > before {
+            connection.cold.set_over(now_ns);
             self.fresh.push_back(Over::of(connection, hash, now_ns));
         }
     }

@@ -17,7 +17,7 @@ pub struct Identity {
 impl Identity {
     pub(super) fn connection(&mut self, connection: &Connection) {
         let ttl = connection.senders[Side::Server as usize].packets.last.ttl;
-        self.add(ttl, connection.protocol(), connection.software(Side::Server));
+        self.add(ttl, connection.framer.protocol(), connection.view().software(Side::Server));
     }
 
     /// Adds the values of a connection. Of several names the least in order is kept, so that

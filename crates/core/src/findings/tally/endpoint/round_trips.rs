@@ -41,9 +41,9 @@ impl RoundTrips {
         if path.has_sample(Side::Server) {
             self.bound_leg(path.rtt_ns(Side::Server));
         }
-        self.nearer += u64::from(connection.is_acknowledged_nearer());
-        self.relayed += u64::from(connection.relayed_rtt_ns().is_some());
-        self.record(connection.relayed_rtt_ns().unwrap_or_else(|| path.known_base_rtt_ns()));
+        self.nearer += u64::from(connection.view().is_acknowledged_nearer());
+        self.relayed += u64::from(connection.view().relayed_rtt_ns().is_some());
+        self.record(connection.view().relayed_rtt_ns().unwrap_or_else(|| path.known_base_rtt_ns()));
     }
 
     pub(super) fn exchange(&mut self, exchange: &Exchange, drained: bool) {

@@ -46,7 +46,7 @@ impl SenderTally {
             self.rates.record(rate);
             self.rated_bytes = self.rated_bytes.saturating_add(sender.counts().actual_data_bytes);
         }
-        self.nagle.add(&connection.nagle(side), history.nagle.held.nagle_ns());
+        self.nagle.add(&connection.view().nagle(side), history.nagle.held.nagle_ns());
         self.late_acks_refuted += u64::from(history.nagle.waits.are_chance());
         if let Some(bulk) = bulk.filter(|bulk| bulk.stood_at_ceiling(&sender.volume)) {
             self.ceilings.add(bulk.has_own_clock(), history.nagle.own_pauses);

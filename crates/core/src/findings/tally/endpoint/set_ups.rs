@@ -21,7 +21,7 @@ pub struct SetUps {
 impl SetUps {
     pub(super) fn connection(&mut self, connection: &Connection) {
         let setup = &connection.setup;
-        let is_half_open = setup.half_open() && !setup.refused && !connection.sends_probes();
+        let is_half_open = setup.half_open() && !setup.refused && !connection.view().sends_probes();
         if is_half_open || setup.has_only_syn_acks() {
             self.flood.add(connection);
         }
@@ -31,7 +31,7 @@ impl SetUps {
 
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.exchanges += u64::from(exchange.connects);
-        let relayed_ns = connection.relayed_rtt_ns();
+        let relayed_ns = connection.view().relayed_rtt_ns();
         let base_ns = relayed_ns.unwrap_or_else(|| connection.path.base_rtt_ns());
         self.late_ns += exchange.set_up_late_ns(base_ns);
     }

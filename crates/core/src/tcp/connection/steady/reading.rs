@@ -1,11 +1,13 @@
 //! Parsing of messages on the fast path that do not repeat known bytes: the connection stays on the
 //! fast path while each segment is one whole message.
 
-use crate::app::{ErrorCode, Extent, Framer, Label, Mark, Side};
+use crate::app::{ErrorCode, Framer, Label, Mark, Side};
 use crate::judge::Gap;
 use crate::model::Sighting;
 use crate::tcp::connection::Connection;
+use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
+use crate::tcp::timeline::{At, Timeline};
 use crate::wire::Segment;
 
 /// The parts of a segment parsed so far; the segment should be one whole message.
@@ -50,6 +52,22 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// Returns the marks so far of the segment of `side`, which has `len` bytes, with their positions
+    /// in the stream.
+    fn marks(&self, side: Side, len: u32) -> [Option<(u64, Mark<'_>)>; 3] {
+        let (first, last) = match side {
+            Side::Client => (Mark::RequestStart, Mark::RequestEnd),
+            Side::Server => (Mark::ResponseStart, Mark::ResponseEnd),
+        };
+        [
+            self.begun.then_some((self.start, first)),
+            (!self.kind.is_empty()).then_some((self.start, Mark::Kind(&self.kind))),
+            self.ended.then_some((self.start + u64::from(len), last)),
+        ]
+    }
+}
+
 impl Connection {
     /// Parses an expected segment that does not repeat known bytes. The connection stays on the
     /// fast path if the segment is one whole message.
@@ -73,9 +91,11 @@ impl Connection {
                 if reading.accepts(side, offset, &mark, segment.payload_len) {
                     return;
                 }
-                self.leave_within(side, segment, &reading, silence);
+                self.leave_with(side, segment, reading.marks(side, segment.payload_len), silence);
             }
-            self.mark(side, start + u64::from(offset), segment, mark);
+            let at = self.at(side, segment);
+            let position = start + u64::from(offset);
+            pass(&mut self.timeline, &mut self.setup, (side, position, at), mark);
         });
         self.framer = framer;
         match &mut self.steady {
@@ -89,58 +109,79 @@ impl Connection {
                 }
                 return;
             }
-            Some(_) => self.leave_within(side, segment, &reading, silence),
+            Some(_) => {
+                self.leave_with(side, segment, reading.marks(side, segment.payload_len), silence);
+            }
             None => {}
         }
         self.streams[side as usize].pass(start + u64::from(segment.payload_len));
-        self.timeline.touch(Sighting::of(side, segment));
+        self.timeline.exchanges.touch(Sighting::of(side, segment));
     }
 
-    /// Leaves the fast path with a response of `status` and `extent` that reports an error: simple
-    /// exchanges report none.
+    /// Leaves the fast path: `segment`, which `side` sends, turned out not to be one whole message
+    /// without an error. `marks` of it are known, with their positions in the stream.
     #[cold]
-    pub(super) fn leave_with_error(
+    #[inline(never)]
+    pub(super) fn leave_with(
         &mut self,
-        start: u64,
+        side: Side,
         segment: &Segment,
-        (status, extent): (u16, Extent),
+        marks: [Option<(u64, Mark<'_>)>; 3],
         gap: &mut Gap,
     ) {
         self.replay(false, gap);
         self.steady = None;
-        let response = Mark::Response { status, extent, software: None };
-        self.mark(Side::Server, start, segment, response);
-        self.streams[Side::Server as usize].pass(start + u64::from(segment.payload_len));
-        self.timeline.touch(Sighting::of(Side::Server, segment));
-    }
-
-    /// Leaves the fast path: `segment`, which `side` sends, turned out not to be one whole message.
-    #[cold]
-    fn leave_within(&mut self, side: Side, segment: &Segment, reading: &Reading, gap: &mut Gap) {
-        self.replay(false, gap);
-        self.steady = None;
-        let &Reading { start, begun, ref kind, ended } = reading;
-        let (first, last) = match side {
-            Side::Client => (Mark::RequestStart, Mark::RequestEnd),
-            Side::Server => (Mark::ResponseStart, Mark::ResponseEnd),
-        };
-        if begun {
-            self.mark(side, start, segment, first);
-        }
-        if !kind.is_empty() {
-            self.mark(side, start, segment, Mark::Kind(kind));
-        }
-        if ended {
-            let end = start + u64::from(segment.payload_len);
-            self.mark(side, end, segment, last);
+        let at = self.at(side, segment);
+        for (position, mark) in marks.into_iter().flatten() {
+            pass(&mut self.timeline, &mut self.setup, (side, position, at), mark);
         }
     }
+}
 
-    /// Passes `mark`, at `position` of the stream of `side`, to the timeline.
-    fn mark(&mut self, side: Side, position: u64, segment: &Segment, mark: Mark<'_>) {
-        let mut at = self.at(side, segment);
-        at.open_ended = false;
-        (at.position, at.positions[side as usize]) = (position, position);
-        self.timeline.mark(mark, &at, &mut self.setup);
+/// Passes `mark`, at `position` of the stream of `side`, to the timeline.
+fn pass(
+    timeline: &mut Timeline,
+    setup: &mut Setup,
+    (side, position, mut at): (Side, u64, At),
+    mark: Mark<'_>,
+) {
+    at.open_ended = false;
+    (at.position, at.positions[side as usize]) = (position, position);
+    timeline.mark(mark, &at, setup);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: u32 = 80;
+
+    fn accepts(side: Side, marks: &[(u32, Mark<'_>)]) -> (bool, Reading) {
+        let mut reading = Reading { start: 1_000, ..Reading::default() };
+        let all = marks.iter().all(|(offset, mark)| reading.accepts(side, *offset, mark, LEN));
+        (all, reading)
+    }
+
+    #[test]
+    fn one_whole_request_is_accepted() {
+        let kind = Label::from("GET /");
+        let whole = [(0, Mark::RequestStart), (5, Mark::Kind(&kind)), (LEN, Mark::RequestEnd)];
+        let (all, reading) = accepts(Side::Client, &whole);
+        assert!(all && reading.ended);
+        let positions = reading.marks(Side::Client, LEN).map(|mark| mark.map(|(at, _)| at));
+        assert_eq!(positions, [Some(1_000), Some(1_000), Some(1_080)]);
+    }
+
+    #[test]
+    fn a_message_that_ends_early_is_not() {
+        let early = [(0, Mark::ResponseStart), (LEN - 1, Mark::ResponseEnd)];
+        let (all, reading) = accepts(Side::Server, &early);
+        assert!(!all && reading.begun && !reading.ended);
+    }
+
+    #[test]
+    fn a_second_message_in_the_segment_is_not() {
+        let second = [(0, Mark::ResponseStart), (40, Mark::ResponseStart)];
+        assert!(!accepts(Side::Server, &second).0);
     }
 }

@@ -1,0 +1,344 @@
+//! What the end of a connection, or of the capture, shows of the exchange in progress: how it ended,
+//! and who was waiting for what.
+
+use crate::app::{Framer, Protocol, Side};
+use crate::judge::thresholds::{HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
+use crate::judge::{Gap, Recovery};
+use crate::model::{Outcome, Owner, Sighting};
+use crate::tcp::connection::asked::is_unreadable;
+use crate::tcp::connection::ending::Ending;
+use crate::tcp::exchange::Exchange;
+use crate::tcp::owed::{Debt, Rule};
+use crate::tcp::path::Path;
+use crate::tcp::sender::{Sender, Tail};
+use crate::tcp::setup::Setup;
+use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
+use crate::tcp::timeline::Timeline;
+use crate::wire::Segment;
+
+/// What is known of a connection when it ends.
+#[derive(Clone, Copy)]
+pub struct AtEnd<'a> {
+    pub(super) senders: &'a [Sender; 2],
+    pub(super) path: &'a Path,
+    pub(super) setup: &'a Setup,
+    pub(super) framer: &'a Framer,
+    pub(super) timeline: &'a Timeline,
+    pub(super) ending: Ending,
+    /// No bytes are missing in the capture.
+    pub(super) is_whole: bool,
+    /// ACKs without data were sent and none of them was captured.
+    pub(super) lacks_acks: bool,
+}
+
+/// Returns whether data is unacknowledged or has to wait for a window.
+pub(super) fn is_unfinished(senders: &[Sender; 2]) -> bool {
+    let unacked = |sender: &Sender| {
+        sender.space.una_seen() < sender.space.nxt.min(sender.space.fin().unwrap_or(u64::MAX))
+    };
+    let was_closed =
+        |sender: &Sender| sender.history().window.is_closed() || sender.since.was_window_closed();
+    senders.iter().any(|sender| unacked(sender) || was_closed(sender))
+}
+
+/// Returns whether the client has not yet sent all of its request.
+pub(super) fn owes_request(framer: &Framer) -> bool {
+    framer.protocol() == Protocol::Http1 && framer.owes(Side::Client)
+}
+
+impl AtEnd<'_> {
+    /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
+    pub(super) fn outcome(&self, debt: Debt) -> Outcome {
+        let by = self.ending.closed_first(self.senders);
+        let has_begun =
+            self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
+        let ends_with_it = by == Some(Side::Server) && self.framer.ends_with_connection();
+        match by {
+            _ if self.lacks_answers() => Outcome::Unseen,
+            // A handshake without a request is complete.
+            _ if self.timeline.may_be_over() || self.timeline.exchanges.is_ready() => {
+                Outcome::Answered
+            }
+            _ if has_begun && ends_with_it => Outcome::Answered,
+            _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
+            _ if debt == Debt::Unknown(Rule::Goodbye) => Outcome::Unclear,
+            _ if self.unacknowledged_request().is_some() => Outcome::Unacknowledged,
+            Some(by) if has_begun => Outcome::CutShort { by },
+            Some(by) => Outcome::Closed { by },
+            None => Outcome::Open,
+        }
+    }
+
+    /// Returns whether the response to the request in progress would be in a direction of which the
+    /// capture has no packet.
+    pub(super) fn lacks_answers(&self) -> bool {
+        let has_begun =
+            self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
+        !has_begun && !self.senders[Side::Server as usize].volume.has_packets()
+    }
+
+    /// Returns whether a RST of `side` cuts off an upload. The client may lose the response by it,
+    /// because its host discards that (RFC 9112 §9.6).
+    pub(super) fn is_upload_cut_by(&self, side: Side) -> bool {
+        side == Side::Server && self.timeline.exchanges.all_answered() && owes_request(self.framer)
+    }
+
+    /// Returns whether the exchange in progress was over when `side` sent its RST. A client that
+    /// has all data of a server that may send no more loses nothing by its RST.
+    pub(super) fn was_over_before_reset_of(&self, side: Side) -> bool {
+        let server = &self.senders[Side::Server as usize];
+        let has_all = side == Side::Client && server.space.una_seen() >= server.space.nxt;
+        let has_fin = self.ending.fin_ns.iter().any(Option::is_some);
+        let closed = has_all && self.ending.fin_ns[Side::Server as usize].is_some();
+        let may_be_over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
+        closed || may_be_over && (has_fin || has_all || !is_unfinished(self.senders))
+    }
+
+    /// Returns what the server owes for the client's last message, when a side closes or the capture
+    /// ends.
+    pub(super) fn debt(&self, is_one_way: bool) -> Debt {
+        match self.framer.protocol() {
+            // The last records of a TLS connection close it (RFC 8446 §6.1).
+            Protocol::Tls if self.may_end_with_goodbye() => Debt::Nothing(Rule::Goodbye),
+            _ if self.may_end_with_goodbye() => Debt::Unknown(Rule::Goodbye),
+            _ if is_one_way => Debt::Nothing(Rule::OneWay),
+            _ => self.timeline.exchanges.debt_at_end(),
+        }
+    }
+
+    /// Returns whether the client's last message may have needed no response, in a protocol that does
+    /// not show which messages do: the client closed right behind it, the server received all of it
+    /// and closed without data. Such are goodbyes, and data that goes one way only. A client that
+    /// waits for a response closes later, or closes its side and gets a response.
+    fn may_end_with_goodbye(&self) -> bool {
+        let [client, server] = self.senders;
+        self.closes_behind_message()
+            && self.ending.closed_first(self.senders) == Some(Side::Client)
+            && self.ending.fin_ns[Side::Server as usize].is_some()
+            && client.space.una_seen() >= client.space.nxt
+            && server.history().holes.bytes() == 0
+            && self.timeline.exchanges.is_unanswered()
+    }
+
+    /// Returns whether the client closed its side right behind its last message, in a protocol that
+    /// does not show which messages need a response.
+    fn closes_behind_message(&self) -> bool {
+        let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
+        let left_ns = self.ending.fin_ns[Side::Client as usize];
+        let last_ns = self.senders[Side::Client as usize].last.time_ns;
+        is_unreadable(self.framer) && left_ns.is_some_and(|left_ns| left_ns <= last_ns + at_once_ns)
+    }
+
+    /// Returns whether the server answered the message of `exchange` although the client had closed
+    /// its side right behind it.
+    pub fn answers_half_closed(&self, exchange: &Exchange) -> bool {
+        let left_ns = self.ending.fin_ns[Side::Client as usize];
+        exchange.response_seen
+            && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns)
+            && self.closes_behind_message()
+    }
+
+    /// Returns the data that the client of the exchange in progress sent again and again, without
+    /// any answer. A server that had closed has received a request, or will never see it.
+    pub(super) fn unacknowledged_request(&self) -> Option<Tail> {
+        let waits =
+            self.timeline.exchanges.front().is_some_and(|it| it.asks() && !it.response_seen);
+        let has_closed = self.ending.fin_ns[Side::Server as usize].is_some();
+        let is_watched = self.senders[Side::Server as usize].volume.has_packets();
+        let client = &self.senders[Side::Client as usize];
+        let tail = client.history().losses.tail_from(client.space.una_seen())?;
+        (waits && !has_closed && is_watched).then_some(tail)
+    }
+
+    /// Returns whether the absence of an answer in the capture shows that none was sent: it contains
+    /// packets of both sides, without holes, and no filter removed the ACKs.
+    pub fn shows_silence(&self) -> bool {
+        self.is_whole
+            && self.senders.iter().all(|sender| sender.volume.has_packets())
+            && !self.lacks_acks
+    }
+
+    /// Returns whether the server has received the ClientHello with which `exchange` begins, and has
+    /// sent nothing since then.
+    pub fn awaits_server_hello(&self, exchange: &Exchange) -> bool {
+        let [client, server] = self.senders;
+        self.is_in_handshake(exchange)
+            && server.space.nxt <= exchange.began_at[Side::Server as usize]
+            && client.space.nxt > exchange.began_at[Side::Client as usize]
+            && client.space.una_seen() >= client.space.nxt
+            && self.shows_silence()
+    }
+
+    /// Returns whether `exchange` is a TLS handshake that is not over, as far as it can be read.
+    fn is_in_handshake(&self, exchange: &Exchange) -> bool {
+        exchange.in_handshake && !exchange.endless && self.framer.protocol() == Protocol::Tls
+    }
+
+    /// Returns whether `exchange` is a TLS handshake that ended before it was complete, and for which
+    /// the client waited: a fault held it up, or the server gave no answer for longer than any timer
+    /// takes at first. Clients also drop handshakes that they need no more.
+    pub(super) fn is_failed_handshake(&self, exchange: &Exchange) -> bool {
+        let is_held_up = exchange.fault_ns() > 0;
+        let is_silent = || {
+            let waited_ns = exchange.ledger.of(Owner::Server);
+            self.awaits_server_hello(exchange) && waited_ns >= RTO_INITIAL_NS
+        };
+        self.is_in_handshake(exchange) && (is_held_up || is_silent())
+    }
+
+    /// Returns when a packet of `side` last showed that it was there, ns: its data, an ACK that
+    /// advanced, its part of the handshake, its FIN or RST.
+    pub fn heard_ns(&self, side: Side) -> u64 {
+        let reset = self.ending.reset.filter(|reset| reset.from == side);
+        let set_up = self.setup.established_ns().filter(|_| side == Side::Server);
+        let times = [
+            Some(self.senders[side as usize].last.time_ns),
+            Some(self.senders[side.peer() as usize].una_seen_ns),
+            self.ending.fin_ns[side as usize],
+            reset.map(|reset| reset.time_ns),
+            set_up,
+        ];
+        times.into_iter().flatten().max().unwrap_or(0)
+    }
+
+    /// Returns whether the server's FIN in `segment`, its first and after all of its data, ends the
+    /// response for which the client still waits.
+    pub(super) fn ends_response(&self, segment: &Segment) -> bool {
+        let [client_ns, server_ns] = self.ending.fin_ns;
+        let server = &self.senders[Side::Server as usize];
+        client_ns.is_none()
+            && server_ns == Some(segment.time_ns)
+            && server.space.fin() == Some(server.space.nxt)
+            && server.history().holes.bytes() == 0
+            && self.framer.ends_with_connection()
+    }
+
+    /// Returns whether the server's FIN at `fin_ns` answers only the client's FIN at `closed_ns`.
+    /// It comes at once, so that the server was not working on the client's last message; the
+    /// server had acknowledged that message and waited for more. In an unreadable protocol, on a
+    /// connection on which other messages were answered, that message was a command without a
+    /// reply.
+    pub(super) fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64, answered: u64) -> bool {
+        let client = &self.senders[Side::Client as usize];
+        let rtt_ns = self.path.rtt_ns(Side::Server);
+        let was_received = closed_ns > client.last.time_ns + rtt_ns + STREAM_PAUSE_MIN_NS;
+        self.framer.protocol() == Protocol::Turns
+            && answered > 0
+            && was_received
+            && client.space.una_seen() >= client.space.nxt
+            && fin_ns.saturating_sub(closed_ns) < rtt_ns + STREAM_PAUSE_MIN_NS
+    }
+
+    /// Returns whether the server has begun a response and not reached its announced end, though it has
+    /// not closed: its client waits for the rest.
+    pub(super) fn has_stopped(&self) -> bool {
+        let has_begun =
+            self.timeline.exchanges.front().is_some_and(|it| it.request_seen && it.response_seen);
+        let server_fin = self.ending.fin_ns[Side::Server as usize];
+        has_begun && self.framer.owes(Side::Server) && server_fin.is_none()
+    }
+
+    /// Returns the side that has to go on: a server waits for the rest of a request that was announced.
+    pub(super) fn waited_for(&self) -> Side {
+        if owes_request(self.framer) { Side::Client } else { Side::Server }
+    }
+
+    /// Returns whether the client has sent its whole request, the response is incomplete, and no
+    /// data is in flight.
+    pub(super) fn waits_for_answer(&self) -> bool {
+        let owed = self.framer.owes(Side::Server);
+        let asked = self.timeline.exchanges.front().is_some_and(|exchange| {
+            let unanswered = exchange.request_seen && !exchange.response_seen;
+            unanswered || owed || self.awaits_server_hello(exchange)
+        });
+        let asks = owes_request(self.framer) || self.framer.owes(Side::Client);
+        asked && !asks && !is_unfinished(self.senders)
+    }
+
+    /// Returns whether the client, which gives up at `now_ns`, has waited for data of a response that
+    /// was lost before the vantage, for longer than any timer takes at first (RFC 6298 §2.1).
+    pub(super) fn waits_for_repair(&self, now_ns: u64) -> bool {
+        let server = &self.senders[Side::Server as usize];
+        let front = self.timeline.exchanges.front();
+        let is_begun = front.is_some_and(|it| it.response_seen || it.in_handshake);
+        is_begun
+            && server.history().holes.are_awaited_at(server.space.una_seen())
+            && now_ns >= server.last.time_ns + RTO_INITIAL_NS
+    }
+
+    /// Returns whether the client waits for a part of the server's flight that was lost before the
+    /// vantage.
+    pub(super) fn awaits_repair_of_handshake(&self, exchange: &Exchange) -> bool {
+        exchange.in_handshake
+            && self.senders[Side::Server as usize]
+                .history()
+                .holes
+                .are_awaited_at(self.senders[Side::Server as usize].space.una_seen())
+    }
+
+    /// Returns the data of a request that was never acknowledged, and the last frame up to which the
+    /// client waited for that: it gave up then, or the capture ended.
+    pub(super) fn unacknowledged_until(&self) -> Option<(Tail, Sighting)> {
+        let tail = self.unacknowledged_request()?;
+        let left = self.ending.reset.filter(|reset| reset.from == Side::Client);
+        let left = self.ending.fin[Side::Client as usize].or(left);
+        let last = left.filter(|left| left.time_ns >= tail.last.time_ns).unwrap_or(tail.last);
+        Some((tail, last))
+    }
+}
+
+impl Tail {
+    /// Returns the gap between two times in which only this data was sent, again and again.
+    pub(crate) fn gap(&self, from_ns: u64, until_ns: u64) -> Gap {
+        let mut gap = Gap::between(Side::Client, from_ns, until_ns, self.first, self.last);
+        gap.repair.trigger = Some(Recovery::Timer);
+        gap.repair.original = Some(self.first);
+        gap.repair.tail = true;
+        gap.next_len = self.last.payload_bytes.into();
+        gap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the outcome of a connection without requests, of which the server `is_seen` or not.
+    fn outcome(ending: Ending, is_seen: bool, debt: Debt) -> Outcome {
+        let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
+        if is_seen {
+            senders[Side::Server as usize].packet(&Segment::default(), 0);
+        }
+        let (path, setup, timeline) = (Path::default(), Setup::default(), Timeline::new());
+        let framer = Framer::new(80, false);
+        let (senders, path, setup, timeline) = (&senders, &path, &setup, &timeline);
+        let (is_whole, lacks_acks, framer) = (true, false, &framer);
+        let at_end = AtEnd { senders, path, setup, framer, timeline, ending, is_whole, lacks_acks };
+        at_end.outcome(debt)
+    }
+
+    fn closed_by(side: Side) -> Ending {
+        let mut ending = Ending::default();
+        ending.take_fin(side, &Segment { time_ns: 5, ..Segment::default() }, 0);
+        ending
+    }
+
+    #[test]
+    fn who_closes_first_ends_the_exchange() {
+        let outcomes = Side::ALL.map(|side| outcome(closed_by(side), true, Debt::Response));
+        assert_eq!(outcomes, Side::ALL.map(|by| Outcome::Closed { by }));
+        assert_eq!(outcome(Ending::default(), true, Debt::Response), Outcome::Open);
+    }
+
+    #[test]
+    fn an_answer_of_a_side_that_was_not_captured_is_unseen() {
+        assert_eq!(outcome(closed_by(Side::Client), false, Debt::Response), Outcome::Unseen);
+    }
+
+    #[test]
+    fn a_goodbye_needs_no_answer() {
+        let of = |debt| outcome(closed_by(Side::Client), true, debt);
+        assert_eq!(of(Debt::Nothing(Rule::Goodbye)), Outcome::Answered);
+        assert_eq!(of(Debt::Unknown(Rule::Goodbye)), Outcome::Unclear);
+    }
+}

@@ -1,0 +1,396 @@
+//! What is done at the end of an exchange: its last revisions, and its report.
+
+use crate::app::Side;
+use crate::judge::thresholds::RTO_MIN_NS;
+use crate::model::{Cause, Class, Family, Outcome, Owner};
+use crate::tcp::connection::Connection;
+use crate::tcp::connection::ceiling_rounds::refute_ceiling;
+use crate::tcp::connection::cold::Cold;
+use crate::tcp::connection::gap::nagle_evidence;
+use crate::tcp::connection::relayed::settle_relay;
+use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
+use crate::tcp::path::Path;
+use crate::tcp::pipe::transmission_ns;
+use crate::tcp::row::Link;
+use crate::tcp::sender::{Sender, burst_opened_by};
+use crate::tcp::sequence::ORIGIN;
+use crate::tcp::setup::Setup;
+use crate::tcp::shared::Shared;
+use crate::tcp::tracker::Sink;
+
+/// What the revisions at the end of an exchange may use of its connection.
+struct Finished<'a> {
+    senders: &'a mut [Sender; 2],
+    setup: &'a Setup,
+    path: &'a Path,
+    cold: &'a mut Cold,
+    /// The capture does not contain the beginning of the connection.
+    mid_stream: bool,
+}
+
+/// The exchanges that a revision concerns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// All.
+    All,
+    /// Those with a cause that later evidence may replace, or with trouble in the set-up.
+    Revised,
+}
+
+/// A revision at the end of an exchange.
+type Revise = fn(&mut Finished<'_>, &mut Exchange);
+
+/// The revisions, in the order in which they are made, with what each decides.
+///
+/// Whether anything was lost is decided first, since a full listen queue and a one-way capture look
+/// like losses. Then losses get their common cause, which takes the small window after them. The
+/// set-up and a slow reader claim their time next. The limits of each sender come after these: what is
+/// left of them was the sender's own. The way behind a proxy and the rate of the path concern the time
+/// that no fault took. Losses are counted last, under their final names.
+const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
+    (
+        "the listener ignored the client's ACK, and nothing was lost",
+        Scope::Revised,
+        name_ignored_ack,
+    ),
+    ("one direction shows a loss only if its timer doubles", Scope::Revised, doubt_one_way),
+    ("losses of one direction have a common cause", Scope::Revised, name_losses),
+    ("the set-up was repeated for a cause, or needlessly", Scope::Revised, settle_set_up),
+    ("small windows belong to a slow reader", Scope::Revised, attribute_to_reader),
+    (
+        "Nagle's algorithm, a buffer or a congestion window limited the sender",
+        Scope::Revised,
+        settle_limits,
+    ),
+    ("a proxy acknowledges for a server behind it", Scope::All, settle_way_behind_proxy),
+    ("the last ACKs of a short transfer show the rate of the path", Scope::All, settle_rate),
+    (
+        "the number of segments of a repair, and the least time of their bytes",
+        Scope::All,
+        count_repairs,
+    ),
+];
+
+/// Makes the decisions that are possible only at the end of `exchange`.
+#[inline]
+fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
+    let revised = |chain: &Chain| Cause::REVISED & 1 << chain.cause as u64 != 0;
+    let is_revised =
+        exchange.connects && finished.setup.is_troubled() || exchange.repeated_setup_ns > 0;
+    let is_revised = is_revised || exchange.chains.iter().any(revised);
+    for (_, scope, revise) in AT_EXCHANGE_END {
+        if is_revised || *scope == Scope::All {
+            revise(&mut finished, exchange);
+        }
+    }
+}
+
+fn has_cause(exchange: &Exchange, cause: Cause) -> bool {
+    exchange.causes() & 1 << cause as u64 != 0
+}
+
+/// Attributes a retransmission of the first data to a full queue of the listener, which ignored the
+/// ACK before it.
+fn name_ignored_ack(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if exchange.connects && it.setup.ignored_ack(it.path) {
+        let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+        let to = (Owner::Connect, Cause::AcceptQueueOverflow);
+        exchange.revise(&Change::Moved { from, to });
+    }
+}
+
+/// Attributes retransmissions to no owner if one direction was not captured: the capture does not show
+/// whether the timer or the other side caused them, nor whether anything waited. A timer that doubles
+/// shows itself.
+fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    let one_way = it.senders.iter().any(|sender| !sender.volume.has_packets());
+    let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
+    // A listener with a full queue may have ignored the first data of a connection, so that it
+    // was not lost.
+    let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
+    let proven = it.senders.iter().any(|it| it.history().losses.repeating.doubles)
+        && timed_out_ns >= RTO_MIN_NS
+        && (it.mid_stream || !is_first);
+    if one_way && !proven {
+        let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
+        exchange.revise(&Change::Unknown { from });
+    }
+}
+
+fn name_losses(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if exchange.causes() & Cause::REVISED != 0 {
+        for side in Side::ALL {
+            name_losses_of(side, it, exchange);
+        }
+    }
+}
+
+/// Sets the common cause of repeated losses of one direction. The small window after a loss is
+/// attributed to the loss as well.
+fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
+    let of_loss = |cause: Cause| cause.family() == Family::Loss;
+    let most = exchange
+        .chains
+        .iter()
+        .filter(|chain| chain.sender == side && of_loss(chain.cause))
+        .max_by_key(|chain| chain.ns)
+        .map(|chain| chain.cause);
+    let sender = &mut it.senders[side as usize];
+    if most.is_some() {
+        sender.history_mut().losses.cause = most;
+    }
+    if let Some(cause) = sender.history().losses.cause {
+        let (from, to) = (Cause::CongestionWindow, cause);
+        exchange.revise(&Change::Renamed { sender: side, from, to });
+    }
+    // If the other side was not seen, nothing shows that smaller segments arrive.
+    let answered = it.senders[side.peer() as usize].volume.has_packets();
+    let sender = &it.senders[side as usize];
+    // The segments of a handshake are small ones that arrived.
+    let small_ones_pass = !it.mid_stream || sender.sizes.acked_max() > 0;
+    if answered && small_ones_pass && sender.has_mtu_black_hole() {
+        let (from, to) = (Cause::RetransmissionTimeout, Cause::MtuBlackHole);
+        exchange.revise(&Change::Renamed { sender: side, from, to });
+    }
+    let history = sender.history();
+    if history.are_mostly_spurious() {
+        let cause = if history.has_reordering() {
+            Cause::Reordering
+        } else {
+            Cause::SpuriousRetransmission
+        };
+        let (from, to) = (Cause::FastRecovery, cause);
+        exchange.revise(&Change::Renamed { sender: side, from, to });
+        let (from, to) = (Cause::RetransmissionTimeout, cause);
+        exchange.revise(&Change::Renamed { sender: side, from, to });
+    }
+}
+
+/// Removes spurious retransmissions from the cost of the set-up, and sets the cause of the
+/// rest.
+fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if exchange.repeated_setup_ns == 0 {
+        return;
+    }
+    let again_ns = exchange.repeated_setup_ns;
+    let needed_ns = it.setup.repeated_ns(it.path).min(again_ns);
+    exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, again_ns - needed_ns);
+    exchange.repeated_setup_ns = needed_ns;
+    if it.setup.refused && it.cold.icmp_report().is_some_and(|report| report.about_syn) {
+        // The errors are the cause of the whole attempt.
+        return;
+    }
+    let cause = it.setup.cause(it.path);
+    if cause == Cause::AcceptQueueOverflow {
+        exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, needed_ns);
+    }
+    if needed_ns > 0 {
+        exchange.set_up_cost(cause, it.setup.frames().syn.unwrap_or_default());
+    }
+}
+
+/// Attributes small windows to a slow reader that closes its window again and again.
+fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if !has_cause(exchange, Cause::ZeroWindow) {
+        return;
+    }
+    for side in Side::ALL {
+        if it.senders[side as usize].history().window.is_read_slowly() {
+            exchange.revise(&Change::Reader { sender: side });
+        }
+    }
+}
+
+/// Decides what limited each sender: whether Nagle's algorithm and a full buffer are refuted, and how
+/// much of the time its congestion window would have taken in any case to open. Data of earlier
+/// exchanges has opened the window too.
+fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if exchange.causes() & Cause::REVISED == 0 {
+        return;
+    }
+    for side in Side::ALL {
+        let sender = &it.senders[side as usize];
+        if nagle_evidence(sender, it.cold).is_refuted() {
+            exchange.revise(&Change::NoNagle { sender: side });
+        }
+        refute_ceiling(side, sender, it.path, exchange);
+        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side as usize]);
+        exchange.subtract_opening(side, &opening(side, sender, it.path, exchange, bytes));
+    }
+}
+
+fn settle_way_behind_proxy(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    settle_relay(it.setup, it.path, it.cold, exchange);
+}
+
+/// Applies [`Exchange::attribute_to_rate`]: the path rate of a short transfer is known only
+/// from its last ACKs.
+fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    if !has_cause(exchange, Cause::SlowStart) {
+        return;
+    }
+    for side in Side::ALL {
+        let sender = &mut it.senders[side as usize];
+        let bytes = exchange.sent_bytes(side, sender.space.nxt);
+        sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
+        exchange.attribute_to_rate(side, &opening(side, sender, it.path, exchange, bytes));
+    }
+}
+
+/// Returns the data that `sender`, which is `side`, had to send in `exchange`, and its window before
+/// that.
+fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes: u64) -> Opening {
+    let began = exchange.began_at[side as usize];
+    Opening {
+        bytes,
+        window: burst_opened_by(
+            sender.sizes.smss(),
+            began.saturating_sub(ORIGIN),
+            bytes,
+            sender.bulk.as_deref(),
+        ),
+        rtt_ns: path.base_rtt_ns(),
+        rate: sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate()),
+        paced: sender.bulk.as_ref().is_some_and(|bulk| bulk.pacer.is_pacing()),
+    }
+}
+
+fn count_repairs(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    for side in Side::ALL {
+        count_repairs_of(side, &mut it.senders[side as usize], exchange);
+    }
+}
+
+/// Adds to the losses of `side` in `exchange` the number of segments, and the time that the
+/// bytes of `side` take in any case.
+fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
+    if !sender.is_troubled() {
+        return;
+    }
+    let began = exchange.began_at[side as usize];
+    let bytes = sender.space.nxt.saturating_sub(began.max(ORIGIN));
+    let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
+    let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
+    let segments = sender.history_mut().counts.take_fast();
+    let dsacks = sender.history_mut().counts.take_dsacks();
+    for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
+        if chain.cause.family() == Family::Loss {
+            chain.least_ns = least_ns;
+        }
+        if chain.cause == Cause::FastRecovery {
+            chain.segments = u32::try_from(segments).unwrap_or(u32::MAX);
+        }
+        if chain.cause == Cause::SpuriousRetransmission {
+            chain.segments = dsacks;
+        }
+    }
+}
+
+impl Connection {
+    /// Reports finished exchanges, unless they may be reopened.
+    pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
+        let awaits_queue = self.cold.questions().is_some_and(|it| it.queued.is_some());
+        let is_held = self.timeline.overlap.is_undecided() || awaits_queue;
+        if self.timeline.done.is_empty() || is_held {
+            return;
+        }
+        self.senders.iter_mut().for_each(Sender::shrink);
+        while let Some(exchange) = self.timeline.done.pop_front() {
+            self.report_exchange(exchange, shared, sink);
+        }
+        self.timeline.shrink();
+    }
+
+    /// Completes one finished exchange and reports it, unless it is held back or not in the report.
+    #[inline]
+    pub(super) fn report_exchange(
+        &mut self,
+        mut exchange: Box<Exchange>,
+        shared: &mut Shared,
+        sink: &mut impl Sink,
+    ) {
+        let Self { senders, setup, path, cold, mid_stream, .. } = self;
+        settle(&mut exchange, Finished { senders, setup, path, cold, mid_stream: *mid_stream });
+        let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
+        if !in_window || self.cold.is_copy() {
+            return;
+        }
+        if !exchange.counts() && !self.at_end().is_failed_handshake(&exchange) {
+            let awaits = exchange.is_awaiting() || self.at_end().awaits_server_hello(&exchange);
+            if exchange.outcome == Outcome::Open && awaits {
+                sink.unanswered(self, &exchange);
+            }
+            if exchange.outcome == Outcome::Unclear {
+                sink.unclear(self, &exchange);
+            }
+            return;
+        }
+        if self.mid_stream {
+            let Some(other) = self.keep_back(exchange, shared, sink) else { return };
+            exchange = other;
+            let ports = [self.client().port, self.server().port];
+            self.roles.accuse_neither(&mut exchange, ports, &self.framer);
+        }
+        self.count(&exchange, sink);
+    }
+
+    /// Counts a finished exchange and passes it to the sink.
+    pub(super) fn count(&mut self, exchange: &Exchange, sink: &mut impl Sink) {
+        self.totals.exchanges += 1;
+        if let Some(code) = exchange.outcome.error() {
+            let counted = if code.is_challenge() { Side::Client } else { Side::Server };
+            self.totals.causes[counted as usize] |= 1 << Cause::ErrorResponses as u64;
+        }
+        self.totals.ledger.merge(&exchange.ledger);
+        for chain in &exchange.chains {
+            let is_fault = chain.cause.class() == Class::Fault;
+            let lost_ns = if is_fault { chain.ns } else { 0 };
+            self.totals.lost_ns = self.totals.lost_ns.saturating_add(lost_ns);
+            self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+            let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
+            if held.contains(&chain.cause) {
+                self.senders[chain.sender as usize].history_mut().nagle.held.add(chain);
+            }
+        }
+        let row = self.totals.row().with(Link {
+            asked_ns: exchange.first.time_ns,
+            ended_ns: exchange.end_ns,
+            path_ns: exchange.ledger.of(Owner::Path),
+            round_trip_ns: self.path.base_rtt_ns(),
+            rtt_client_ns: self.path.known_rtt_ns(Side::Client),
+        });
+        self.totals.set_row(row);
+        sink.exchange(self, exchange);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_get_their_names_before_they_are_counted() {
+        let position =
+            |decides: &str| AT_EXCHANGE_END.iter().position(|(it, ..)| it.contains(decides));
+        assert!(position("only if its timer doubles") < position("a common cause"));
+        assert!(position("a common cause") < position("limited the sender"));
+        assert_eq!(position("segments of a repair"), Some(AT_EXCHANGE_END.len() - 1));
+    }
+
+    #[test]
+    fn an_exchange_without_causes_is_left_as_it_is() {
+        let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
+        let (setup, path, mut cold) = (Setup::default(), Path::default(), Cold::default());
+        let mut exchange = Exchange { end_ns: 9, ..Exchange::default() };
+        let finished = Finished {
+            senders: &mut senders,
+            setup: &setup,
+            path: &path,
+            cold: &mut cold,
+            mid_stream: false,
+        };
+        settle(&mut exchange, finished);
+        assert_eq!(exchange.ledger.of(Owner::Unknown), 0);
+        assert!(exchange.chains.is_empty() && cold.get().is_none());
+    }
+}

@@ -1,0 +1,184 @@
+//! Responses whose timestamp shows that they were queued, until later packets show whether this is
+//! right.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, QUEUE_DELAY_MIN_NS};
+use crate::judge::{Gap, Turn};
+use crate::model::{Owner, Slice, Slices};
+use crate::tcp::connection::cold::Cold;
+use crate::tcp::connection::is_pure_ack;
+use crate::tcp::connection::questions::{Questions, Settling};
+use crate::tcp::exchange::Change;
+use crate::tcp::sender::Sender;
+use crate::tcp::thresholds::CLOCK_STEP_SAME_NS;
+use crate::tcp::timeline::Timeline;
+use crate::wire::Segment;
+
+/// A response whose timestamp shows that it was queued.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    sender: Side,
+    frame: FrameId,
+    /// Slice attributed to the queue.
+    slice: Slice,
+    /// Queueing delay, ns.
+    queued_ns: u64,
+    /// Time at which it passed, ns.
+    time_ns: u64,
+    /// Timestamp of the peer's last packet before it.
+    heard_before: u32,
+    /// The peer has sent a packet since.
+    is_heard: bool,
+    /// The sender itself had so much in flight that it can have filled the queue.
+    is_own: bool,
+}
+
+impl Queued {
+    /// Returns what is kept of the response that ended `gap`, if its timestamp shows that it was
+    /// queued.
+    fn of(gap: &Gap, slices: &Slices, senders: &[Sender; 2]) -> Option<Self> {
+        let queued_ns = senders[gap.sender as usize].clock.queued_ns();
+        if gap.turn == Turn::Continues || queued_ns < QUEUE_DELAY_MIN_NS {
+            return None;
+        }
+        let &slice = slices.iter().find(|slice| slice.owner == Owner::Queueing)?;
+        let (sender, frame, time_ns) = (gap.sender, gap.next.frame, gap.next.time_ns);
+        Some(Self {
+            sender,
+            frame,
+            slice,
+            queued_ns,
+            time_ns,
+            heard_before: senders[sender.peer() as usize].packets.last.tsval,
+            is_heard: false,
+            is_own: gap.flight.before > INITIAL_WINDOW_BYTES,
+        })
+    }
+
+    /// Attributes the time of a queue that did not exist to no owner.
+    fn deny(&self, timeline: &mut Timeline) {
+        let to = Slice::plain(Owner::Unknown, self.slice.ns);
+        let (sender, frame, from) = (self.sender, self.frame, self.slice);
+        timeline.revise_any(&Change::Slice { sender, frame, from, to });
+    }
+}
+
+impl Questions {
+    /// Decides about such a response when `side` sends `segment`.
+    #[cold]
+    pub fn settle_queued(&mut self, side: Side, segment: &Segment, by: Settling<'_>) {
+        let Some(queued) = self.queued.as_deref().copied() else { return };
+        let now_ns = by.senders[side as usize].clock.queued_ns();
+        if segment.time_ns.saturating_sub(queued.time_ns) >= queued.queued_ns {
+            self.queued = None;
+        }
+        if queued.sender == side {
+            return self.settle_aged(&queued, now_ns, segment, by.timeline);
+        }
+        if queued.is_heard {
+            return;
+        }
+        // If the timestamp of the peer shows the same delay, the clocks of both senders did not
+        // count that time: the capture's clock was set forward.
+        if now_ns.abs_diff(queued.queued_ns) <= CLOCK_STEP_SAME_NS {
+            queued.deny(by.timeline);
+            self.queued = None;
+            by.senders.iter_mut().for_each(Sender::clock_stepped);
+        } else if let Some(queued) = self.queued.as_mut() {
+            queued.is_heard = true;
+        }
+    }
+
+    /// Decides about a response when its sender sends `segment`, which is queued for `now_ns`. A
+    /// path is first in, first out. The sender's kernel acknowledged at once what its peer sent behind
+    /// the response, so that the response was the last in a queue that is now empty, although less
+    /// time has passed than the delay. Nothing of the sender itself filled that queue. So either the
+    /// timestamp was taken long before the response was sent, or the path stood still. Where a delay
+    /// of this sender has stayed before, others fill a queue.
+    fn settle_aged(
+        &mut self,
+        queued: &Queued,
+        now_ns: u64,
+        segment: &Segment,
+        timeline: &mut Timeline,
+    ) {
+        let is_later = |echo: u32| echo.wrapping_sub(queued.heard_before) as i32 > 0;
+        if !queued.is_heard || !segment.echoes().is_some_and(is_later) {
+            return;
+        }
+        let lost_ns = queued.queued_ns.saturating_sub(now_ns);
+        let passed_ns = segment.time_ns.saturating_sub(queued.time_ns);
+        let is_at_once = is_pure_ack(segment) && passed_ns < lost_ns;
+        self.queued = None;
+        let stays = &mut self.queue_stays[queued.sender as usize];
+        *stays |= queued.is_own || now_ns >= queued.queued_ns / 2;
+        if !*stays && is_at_once {
+            queued.deny(timeline);
+        }
+    }
+}
+
+/// Keeps the response that ended `gap`, if its timestamp shows that it was queued.
+pub(super) fn note_queued(cold: &mut Cold, senders: &[Sender; 2], gap: &Gap, slices: &Slices) {
+    if let Some(queued) = Queued::of(gap, slices, senders) {
+        cold.get_or_create().questions.queued = Some(Box::new(queued));
+    }
+}
+
+/// Checks the clock when `side` answers at `now_ns`. If all data of the peer is acknowledged, the
+/// answer was sent after that data had arrived. A timestamp that shows a longer queueing delay is
+/// wrong: the capture's clock was set forward, or the sender's host was suspended.
+pub(super) fn check_clock(senders: &mut [Sender; 2], side: Side, now_ns: u64) {
+    let requester = &senders[side.peer() as usize];
+    // If the request was repeated, the answer may be to its first copy.
+    let once = requester.last.time_ns > 0 && !requester.is_troubled();
+    let answers = once && requester.space.una_seen() >= requester.space.nxt;
+    let under_way_ns = now_ns.saturating_sub(requester.last.time_ns);
+    if answers && senders[side as usize].clock.queued_ns() > under_way_ns {
+        senders.iter_mut().for_each(Sender::clock_stepped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Cause;
+    use crate::tcp::connection::questions::tests::{Waiting, frame};
+
+    const NS: u64 = 20_000_000;
+
+    fn queued(queued_ns: u64) -> (Waiting, Questions) {
+        let slice = Slice::of(Owner::Queueing, Cause::Bufferbloat, NS);
+        let queued = Queued {
+            sender: Side::Server,
+            frame: frame(),
+            slice,
+            queued_ns,
+            time_ns: NS,
+            heard_before: 0,
+            is_heard: false,
+            is_own: false,
+        };
+        let queued = Some(Box::new(queued));
+        (Waiting::attributed_to(slice), Questions { queued, ..Questions::default() })
+    }
+
+    #[test]
+    fn the_same_delay_of_both_sides_is_a_step_of_the_clock() {
+        let (mut waiting, mut questions) = queued(CLOCK_STEP_SAME_NS);
+        let heard = Segment { time_ns: NS, ..Segment::default() };
+        questions.settle_queued(Side::Client, &heard, waiting.settling());
+        assert_eq!((waiting.ns_of(Owner::Queueing), waiting.ns_of(Owner::Unknown)), (0, NS));
+        assert!(questions.queued.is_none());
+    }
+
+    #[test]
+    fn a_delay_of_one_side_only_stays_a_queue() {
+        let (mut waiting, mut questions) = queued(50 * CLOCK_STEP_SAME_NS);
+        let heard = Segment { time_ns: NS, ..Segment::default() };
+        questions.settle_queued(Side::Client, &heard, waiting.settling());
+        assert_eq!(waiting.ns_of(Owner::Queueing), NS);
+        assert!(questions.queued.is_some_and(|queued| queued.is_heard));
+    }
+}
