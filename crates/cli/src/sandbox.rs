@@ -15,6 +15,8 @@ use landlock::PathFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use std::sync::Once;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use tcpwhy_live::privileges::Capability;
 
 /// Confines this process to reading `captures`, or the files in them if they are directories, and
@@ -37,11 +39,22 @@ pub fn confine_but_finishing(captures: &[impl AsRef<Path>], folders: &[Option<&P
     let folders: Vec<PathFd> = folders.collect();
     let named: Vec<_> = folders.iter().map(|it| (it.as_fd(), linux::naming())).collect();
     warn([
-        linux::limit_capabilities(&FINISHING),
         linux::limit_files(captures, &named),
         linux::limit_calls(&linux::Rest { finishes: true, ..linux::Rest::default() }),
     ]);
 }
+
+/// Drops the capabilities that outputs do not need, once. A thread keeps those that it began with, so
+/// this comes before the first thread.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn keep_file_capabilities() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| warn([linux::limit_capabilities(&FINISHING)]));
+}
+
+/// Does nothing: no confinement is implemented for this system.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub fn keep_file_capabilities() {}
 
 /// Capabilities with which an output keeps its owner and mode, wherever it is.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -61,6 +61,7 @@ impl Written {
     }
 
     fn open(path: &Path, inputs: &[impl AsRef<Path>], mode: u32) -> Result<Self, Error> {
+        sandbox::keep_file_capabilities();
         // From here on, no signal may leave a temporary file behind.
         terminal::interruptible();
         let failed = |source| Error::Output { path: path.display().to_string(), source };

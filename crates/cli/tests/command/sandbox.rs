@@ -183,24 +183,27 @@ fn table() -> BTreeMap<String, BTreeSet<Rights>> {
     table
 }
 
-/// Waits until the threads of a command have just the rights `wanted`, and ends it.
+/// Number of looks, one every millisecond, in which the rights have to stay.
+const LOOKS: u32 = 50;
+
+/// Waits until the threads of a command have just the rights `wanted` and keep them, and ends it.
 fn has_just(mut command: Command, wanted: &BTreeSet<Rights>) -> Result<(), String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("it starts");
     let tasks = PathBuf::from(format!("/proc/{}/task", child.id()));
     let (began, mut seen) = (Instant::now(), BTreeSet::new());
-    let mut is_right = false;
-    while !is_right && began.elapsed() < Duration::from_secs(10) {
+    let mut looks = 0;
+    while looks < LOOKS && began.elapsed() < Duration::from_secs(10) {
         let Ok(entries) = fs::read_dir(&tasks) else { break };
         let now: BTreeSet<Rights> =
             entries.flatten().filter_map(|task| rights(&task.path())).collect();
-        is_right = now == *wanted;
+        looks = if now == *wanted { looks + 1 } else { 0 };
         seen.insert(now);
         sleep(Duration::from_millis(1));
     }
     let _ = child.kill();
     let _ = child.wait();
-    if is_right { Ok(()) } else { Err(format!("wanted {wanted:x?}, saw {seen:x?}")) }
+    if looks == LOOKS { Ok(()) } else { Err(format!("wanted {wanted:x?}, saw {seen:x?}")) }
 }
 
 /// A capture that takes a while.
