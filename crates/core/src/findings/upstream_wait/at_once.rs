@@ -59,7 +59,7 @@ fn follows(outer: &[&Wait], inner: &[(Wait, Endpoint)]) -> bool {
     let unmatched = outer.len() as u64 - matched;
     matched >= HABIT_MIN.into()
         && matched >= UPSTREAM_MISSED_PART * unmatched
-        && lucky_ns <= span_ns / u64::from(AT_ONCE_PART)
+        && lucky_ns <= span_ns / AT_ONCE_PART
 }
 
 /// Adds up the time in which the server had at least as many requests of its own in progress as each of

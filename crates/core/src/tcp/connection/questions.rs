@@ -181,9 +181,15 @@ fn wait_for_ack(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::*;
-    use crate::app::Label;
+    use super::{Questions, Settling};
+    use crate::app::{Label, Side};
     use crate::capture::FrameId;
+    use crate::judge::Gap;
+    use crate::model::{Owner, Sighting, Slice, Slices};
+    use crate::tcp::connection::doubt::Doubted;
+    use crate::tcp::path::Path;
+    use crate::tcp::sender::Sender;
+    use crate::tcp::timeline::Timeline;
 
     /// The frame that ends the silence of [`Waiting`].
     pub fn frame() -> FrameId {
