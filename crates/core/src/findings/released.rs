@@ -3,8 +3,8 @@
 //! A client that holds a lock, a transaction, a connection of a pool or the only worker, and does nothing
 //! with it, makes the requests of others wait. The packets show it so: on the other connection nothing
 //! passes for as long as the requests wait, then its client goes on (a `COMMIT`, the end of the
-//! connection), and within the time that the server's host takes to react (and the round trip, if the
-//! capture is not at the server) the requests are answered.
+//! connection), the server answers that, and within the time that its host takes (and the round trip, if
+//! the capture is not at the server) the requests are answered.
 //!
 //! That may be chance. Each of the clients that were idle for as long goes on once in the time in which
 //! the requests waited, so the chance that one did so just before the answer is the sum of these short
@@ -26,13 +26,13 @@ struct Holder {
 
 impl Wait {
     /// Returns whether `act` of another client may have ended this wait: its connection was idle from
-    /// before the request on, and the answer came `reach_ns` or less after it.
+    /// before the request on, and the answer came `reach_ns` or less after the server had done with it.
     fn is_ended_by(&self, act: &Act, reach_ns: u64) -> bool {
         let is_other = act.client.address != self.client || act.client.port != self.client_port;
         is_other
             && act.time_ns.saturating_sub(act.idle_ns) <= self.asked_ns
             && act.time_ns > self.asked_ns
-            && (act.time_ns..=act.time_ns + reach_ns).contains(&self.answered_ns)
+            && (act.time_ns..=act.done_ns + reach_ns).contains(&self.answered_ns)
     }
 }
 
@@ -50,7 +50,8 @@ impl Holder {
         let ended = |wait: &Wait| {
             let acts = endpoint.acts.after(wait.wait_ns())?;
             let act = acts.iter().find(|act| wait.is_ended_by(act, reach_ns(wait)))?;
-            let lucky_ns = (acts.len() as u64).saturating_mul(reach_ns(wait));
+            let lucky = acts.iter().map(|act| act.done_ns - act.time_ns + reach_ns(wait));
+            let lucky_ns = lucky.fold(0, u64::saturating_add);
             Some((*act, wait.wait_ns(), lucky_ns))
         };
         let ended: Vec<_> = waits().filter_map(ended).collect();
@@ -123,7 +124,8 @@ mod tests {
     fn released(mut endpoint: EndpointTally, time_ms: u64, idle_ms: u64) -> u64 {
         let mut acts = Acts::default();
         let (time_ns, idle_ns) = (time_ms * MS, idle_ms * MS);
-        acts.insert(Act { time_ns, idle_ns, client: client(9), kind: None });
+        let done_ns = time_ns + 2 * MS;
+        acts.insert(Act { time_ns, done_ns, idle_ns, client: client(9), kind: None });
         endpoint.acts = acts;
         Holder::of(&endpoint).map_or(0, |it| it.released)
     }
@@ -133,6 +135,7 @@ mod tests {
     #[test]
     fn requests_wait_for_a_client_that_held_something_all_the_time() {
         assert_eq!(released(server(WAITS), 6_000, 5_500), 3);
+        assert_eq!(released(server(WAITS), 5_998, 5_500), 3, "the server takes 2 ms for its end");
     }
 
     /// Negative twins.

@@ -41,7 +41,7 @@ use crate::dns::{DNS_PORT, Lookup};
 use crate::findings::announced::{self, Announcement};
 use crate::findings::attempts::Syns;
 use crate::findings::causes::{error_responses, rules};
-use crate::findings::failed_upstream::{self, GatewayError};
+use crate::findings::failed_upstream::{self, ServerError};
 use crate::findings::fallback::Unanswered;
 use crate::findings::left_waiting::LeftWaiting;
 use crate::findings::legs::Legs;
@@ -188,7 +188,7 @@ pub struct Tally {
     /// Addresses that were announced for data connections.
     pub(super) announcements: Vec<Announcement>,
     /// Errors of proxies about the servers behind them.
-    pub(super) gateway_errors: Vec<GatewayError>,
+    pub(super) server_errors: Vec<ServerError>,
     /// Time at which a server's host was last heard, ns.
     pub(super) heard: HashMap<[u8; 16], u64>,
     /// Exchanges that are look-ups.
@@ -576,8 +576,8 @@ impl Tally {
         left_waiting::bound(&mut self.left_waiting, left_waiting::KEPT_MAX);
         self.announcements.extend(other.announcements);
         announced::bound(&mut self.announcements, announced::KEPT_MAX);
-        self.gateway_errors.extend(other.gateway_errors);
-        failed_upstream::bound(&mut self.gateway_errors, failed_upstream::KEPT_MAX);
+        self.server_errors.extend(other.server_errors);
+        failed_upstream::bound(&mut self.server_errors, failed_upstream::KEPT_MAX);
         for (host, heard_ns) in other.heard {
             let mine = self.heard.entry(host).or_default();
             *mine = heard_ns.max(*mine);

@@ -15,6 +15,8 @@ const ACTS_MAX: usize = 16;
 pub struct Act {
     /// Time at which it passed the vantage, ns.
     pub time_ns: u64,
+    /// Time at which the server had done with it: it answered, or closed the connection as well, ns.
+    pub done_ns: u64,
     /// Time without data on its connection before that, ns.
     pub idle_ns: u64,
     /// The client's end of its connection.
@@ -38,6 +40,7 @@ impl Acts {
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.insert(Act {
             time_ns: exchange.first.time_ns,
+            done_ns: exchange.answered_ns.max(exchange.first.time_ns),
             idle_ns: exchange.idle_ns,
             client: connection.client(),
             kind: Some(exchange.kind),
@@ -52,8 +55,10 @@ impl Acts {
         let Some(ended) = ended.filter(|_| connection.setup.is_established()) else { return };
         let idle_ns = idle_ns.min(ended.time_ns.saturating_sub(connection.first_ns));
         if idle_ns >= COST_MIN_NS {
-            let client = connection.client();
-            self.insert(Act { time_ns: ended.time_ns, idle_ns, client, kind: None });
+            let closed_ns = ends.fin_ns[Side::Server as usize].unwrap_or(0);
+            let (time_ns, client) = (ended.time_ns, connection.client());
+            let done_ns = closed_ns.max(time_ns);
+            self.insert(Act { time_ns, done_ns, idle_ns, client, kind: None });
         }
     }
 

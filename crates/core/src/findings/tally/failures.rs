@@ -125,9 +125,7 @@ impl Tally {
             }
             Outcome::Error(code) if is_offer(connection, exchange, code) => {}
             Outcome::Error(code) => {
-                if matches!(code, ErrorCode::Http(502..=504)) {
-                    failed_upstream::keep(&mut self.gateway_errors, connection, exchange);
-                }
+                failed_upstream::keep(&mut self.server_errors, connection, exchange, code);
                 // A response that asks for credentials is counted by itself: the client may have them.
                 let sender = if code.is_challenge() { Side::Client } else { Side::Server };
                 let chain =
