@@ -379,8 +379,7 @@ impl Open {
         let is_of_other = |query: &&mut Query| {
             let is_new = |at_ns: u64| time_ns.saturating_sub(at_ns) < RESOLVER_TIMEOUT_MIN_NS;
             query.client_port == client_port
-                && query.answered_by == server.address
-                && query.server.address != server.address
+                && query.foreign.as_ref().is_some_and(|it| it.address == server.address)
                 && query.answered_ns.is_some_and(is_new)
         };
         if let Some(query) = self.lookup.queries.iter_mut().rev().find(is_of_other) {

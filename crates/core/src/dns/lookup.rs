@@ -46,6 +46,15 @@ pub struct QueryFlags {
     pub is_from_windows: bool,
 }
 
+/// An answer from another address than its query went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// That address.
+    pub address: [u8; 16],
+    /// The client's host did not take the answer.
+    pub is_refused: bool,
+}
+
 /// One query of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
@@ -71,8 +80,6 @@ pub struct Query {
     pub query_bytes: u32,
     /// Frame of the answer.
     pub answer_frame: Option<FrameId>,
-    /// Address from which the answer came.
-    pub answered_by: [u8; 16],
     /// Payload of that frame, bytes; 0 for an ICMP error.
     pub answer_bytes: u32,
     /// Time and frame of a later IP fragment of the answer, whose first fragment never came.
@@ -82,9 +89,8 @@ pub struct Query {
     /// Time and frame of the segment or the ICMP error by which the client closed its end without
     /// the answer: the TCP connection before an answer came, or the port when it came too late.
     pub closed: Option<(u64, FrameId)>,
-    /// The other address from which an answer came that the client's host did not take, and the frame of
-    /// that answer.
-    pub refused: Option<([u8; 16], FrameId)>,
+    /// An answer from another address than the query went to.
+    pub foreign: Option<Box<Foreign>>,
     /// Further properties.
     pub flags: QueryFlags,
 }
@@ -110,10 +116,15 @@ impl Query {
     /// Takes the answer back: it came from another address than the query went to, and the client's host
     /// refused it, since a program takes answers of the server that it asked only (RFC 5452 §9.1).
     pub(super) fn take_back(&mut self) {
-        self.refused = self.answer_frame.map(|frame| (self.answered_by, frame));
+        self.foreign.iter_mut().for_each(|foreign| foreign.is_refused = true);
         (self.answered_ns, self.answer_frame, self.rcode) = (None, None, None);
-        (self.answer_bytes, self.answered_by) = (0, self.server.address);
+        self.answer_bytes = 0;
         (self.flags.has_answers, self.flags.is_truncated) = (false, false);
+    }
+
+    /// Returns the other address from which an answer came that the client's host refused.
+    pub fn refused(&self) -> Option<[u8; 16]> {
+        self.foreign.as_ref().filter(|foreign| foreign.is_refused).map(|foreign| foreign.address)
     }
 
     /// Returns whether the client never received an answer to the query.

@@ -2,7 +2,7 @@
 
 use super::early::{self, Early};
 use super::grouping::{Fit, NewQuery, Open, has_answers};
-use super::lookup::{Known, Lookup, Query, QueryFlags};
+use super::lookup::{Foreign, Known, Lookup, Query, QueryFlags};
 use super::open::OpenLookups;
 use crate::capture::FrameId;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, RESOLVER_TIMEOUT_NS};
@@ -333,7 +333,10 @@ impl Tracker {
             };
             query.answered_ns = Some(time_ns);
             query.answer_frame = Some(carried.frame);
-            query.answered_by = server.address;
+            if query.server.address != server.address {
+                let (address, is_refused) = (server.address, false);
+                query.foreign = Some(Box::new(Foreign { address, is_refused }));
+            }
             query.answer_bytes = carried.payload_bytes;
             query.rcode = Some(message.rcode);
             query.baseline_ns = baseline_ns;
@@ -383,7 +386,7 @@ impl Tracker {
         let goes_on_ns = [superseded_ns, next_lookup_ns].into_iter().flatten().min();
         let too_late = |at_ns: u64| at_ns.saturating_sub(asked_ns) > RESOLVER_TIMEOUT_NS;
         let waited = goes_on_ns.is_some_and(|at_ns| !too_early(at_ns) && !too_late(at_ns));
-        let is_refused = lookup.queries.iter().any(|query| query.refused.is_some());
+        let is_refused = lookup.queries.iter().any(|query| query.refused().is_some());
         lookup.is_abandoned = !is_refused && (unrepeated || cut_short || was_asked_once && !waited);
         let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
         lookup.conclude(&Known {
@@ -432,10 +435,9 @@ fn query_of(carried: &MessageContext<'_>, qtype: u16) -> Query {
         query_bytes: carried.payload_bytes,
         answer_frame: None,
         answer_bytes: 0,
-        answered_by: carried.destination.address,
         later_fragment: None,
         first_fragment: None,
-        refused: None,
+        foreign: None,
         closed: None,
         flags: QueryFlags {
             over_tcp: carried.carrier.is_tcp(),

@@ -23,7 +23,7 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
         ("p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5))),
         ("p99_ns", Fact::Ns(cause.waits.quantile_ns(0.99))),
     ]);
-    facts.extend(limit_ns(key, cause).map(|limit_ns| ("limit_ns", Fact::Ns(limit_ns))));
+    facts.extend(limit_ns(key, cause, endpoint).map(|limit_ns| ("limit_ns", Fact::Ns(limit_ns))));
     if cause.exchanges == 0 {
         facts.clear();
     }
@@ -53,11 +53,15 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
 /// Returns the time after which exchanges failed, ns, if they all took equally long, and as long as a
 /// timeout of an application: work takes now longer and now shorter. Two durations differ by less than a
 /// 64th part by chance once in 32 times; three of them, once in a thousand.
-fn limit_ns(key: &Key, tally: &CauseTally) -> Option<u64> {
+fn limit_ns(key: &Key, tally: &CauseTally, endpoint: Option<&EndpointTally>) -> Option<u64> {
     let ends_work = match key.cause {
         // A client that gives up has a timeout, too.
         Cause::NoAnswer => tally.shown.count(CLOSED) == tally.exchanges,
-        Cause::ErrorResponses | Cause::Reset => key.sender == Side::Server,
+        Cause::ErrorResponses => {
+            let mut codes = endpoint.into_iter().flat_map(|it| it.all.outcomes.codes());
+            codes.all(|(code, _)| code.is_of_server())
+        }
+        Cause::Reset => key.sender == Side::Server,
         _ => false,
     };
     let (least_ns, _) = tally.waits.points().next().filter(|_| ends_work)?;

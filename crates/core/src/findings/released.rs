@@ -12,10 +12,11 @@
 //! (`AT_ONCE_PART`, `HABIT_MIN`).
 
 use crate::findings::nested::Nested;
-use crate::findings::tally::{Act, EndpointTally, Tally, Wait};
+use crate::findings::tally::{Act, Acts, EndpointTally, Tally, Wait};
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN, HOST_DELAY_MAX_NS};
 use crate::model::{Cause, Fact, Finding};
+use crate::wire::Endpoint;
 
 /// The client that others wait for.
 struct Holder {
@@ -37,8 +38,8 @@ impl Wait {
 }
 
 impl Holder {
-    /// Finds the client that most of the time in the waits of `endpoint` was for.
-    fn of(endpoint: &EndpointTally) -> Option<Self> {
+    /// Finds the client that most of the time in the waits for `server` was for.
+    fn of(server: Endpoint, endpoint: &EndpointTally, acts: &Acts) -> Option<Self> {
         let waits = || endpoint.waits.all().iter().filter(|it| it.wait_ns() >= COST_MIN_NS);
         let all_ns: u64 = waits().map(Wait::wait_ns).sum();
         let begun_ns = waits().map(|it| it.asked_ns).min()?;
@@ -48,7 +49,7 @@ impl Holder {
             HOST_DELAY_MAX_NS + way_ns
         };
         let ended = |wait: &Wait| {
-            let acts = endpoint.acts.after(wait.wait_ns())?;
+            let acts = acts.after(server, wait.wait_ns())?;
             let act = acts.iter().find(|act| wait.is_ended_by(act, reach_ns(wait)))?;
             let lucky = acts.iter().map(|act| act.done_ns - act.time_ns + reach_ns(wait));
             let lucky_ns = lucky.fold(0, u64::saturating_add);
@@ -75,7 +76,9 @@ pub(super) fn settle(findings: &mut [Finding], tally: &Tally, nested: &[Nested])
         let waits_for_other = nested.iter().any(|it| it.server == server)
             || finding.facts.iter().any(|(name, _)| *name == "behind");
         let endpoint = tally.endpoints.get(&server).filter(|_| !waits_for_other);
-        let Some(Holder { act, released }) = endpoint.and_then(|it| Holder::of(it)) else {
+        let Some(Holder { act, released }) =
+            endpoint.and_then(|it| Holder::of(server, it, &tally.acts))
+        else {
             continue;
         };
         let what = match act.kind {
@@ -93,8 +96,6 @@ pub(super) fn settle(findings: &mut [Finding], tally: &Tally, nested: &[Nested])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::tally::Acts;
-    use crate::wire::Endpoint;
 
     const MS: u64 = 1_000_000;
 
@@ -121,13 +122,13 @@ mod tests {
     }
 
     /// Returns how many waits an act of client 9 released at this time, after so much idleness, ms.
-    fn released(mut endpoint: EndpointTally, time_ms: u64, idle_ms: u64) -> u64 {
+    fn released(endpoint: EndpointTally, time_ms: u64, idle_ms: u64) -> u64 {
         let mut acts = Acts::default();
         let (time_ns, idle_ns) = (time_ms * MS, idle_ms * MS);
         let done_ns = time_ns + 2 * MS;
-        acts.insert(Act { time_ns, done_ns, idle_ns, client: client(9), kind: None });
-        endpoint.acts = acts;
-        Holder::of(&endpoint).map_or(0, |it| it.released)
+        let server = Endpoint::default();
+        acts.insert(server, Act { time_ns, done_ns, idle_ns, client: client(9), kind: None });
+        Holder::of(server, &endpoint, &acts).map_or(0, |it| it.released)
     }
 
     const WAITS: [(u16, u64, u64); 3] = [(1, 1_000, 6_001), (2, 1_300, 6_001), (3, 4_000, 6_000)];

@@ -211,6 +211,8 @@ pub struct Tally {
     pub slowest: Slowest,
     /// Defects of the capture, and events that cost no time.
     pub notes: Notes,
+    /// What clients did after idleness.
+    pub acts: Acts,
 }
 
 impl Sink for Tally {
@@ -266,7 +268,7 @@ impl Sink for Tally {
             self.legs.exchange(connection, exchange, place);
         }
         if Acts::has_rested(exchange) {
-            self.at(connection.server()).acts.exchange(connection, exchange);
+            self.acts.exchange(connection, exchange);
         }
         if self.runs.take(connection, exchange) {
             return;
@@ -320,6 +322,7 @@ impl Sink for Tally {
         }
         self.hear(connection);
         self.notes.connection(connection);
+        self.acts.connection(connection);
         self.worst.connection(connection);
         self.legs.connection(connection);
         self.queues.connection(connection);
@@ -586,6 +589,7 @@ impl Tally {
         self.tcp_lookups.extend(other.tcp_lookups);
         self.receiving_hosts.merge(other.receiving_hosts);
         self.notes.merge(&other.notes);
+        self.acts.merge(other.acts);
         self.worst.merge(other.worst);
         self.slowest.merge(other.slowest);
         self.queues.merge(other.queues);

@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 61] = [
+const FILLED: [(&str, &str); 62] = [
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/frames.rs", "websocket: requests, then responses"),
     ("app/hpack.rs", "http2: fields (server)"),
@@ -69,18 +69,22 @@ const FILLED: [(&str, &str); 61] = [
     ("tcp/setup.rs", "one SYN again and again"),
     ("tcp/shared.rs", "closed"),
     ("tcp/timeline.rs", "http: requests, none answered"),
+    ("tcp/timeline/in_progress.rs", "http: requests, none answered"),
     ("tcp/tracker.rs", "SYNs"),
     ("tcp/tracker/closed.rs", "closed"),
 ];
 
 /// More of these.
-const FILLED_BY_PACKETS: [(&str, &str); 13] = [
+const FILLED_BY_PACKETS: [(&str, &str); 16] = [
+    ("findings/announced.rs", "announced addresses of FTP"),
     ("findings/asked.rs", "answered look-ups without end"),
     ("findings/client_isolated.rs", "SYNs to many servers"),
     ("findings/distance.rs", "closed at many servers"),
+    ("findings/failed_upstream.rs", "errors of servers"),
     ("findings/forwarded.rs", "answered look-ups without end"),
     ("findings/left_waiting.rs", "left waiting"),
     ("findings/slow.rs", "closed at many servers"),
+    ("findings/tally/acts.rs", "requests after idleness"),
     ("findings/unheard.rs", "never acknowledged"),
     ("pipeline/addresses.rs", "ARP requests and replies"),
     ("wire/dns_message.rs", "many answers in a message"),

@@ -50,6 +50,35 @@ fn lost_after_pause(n: u32, talk: &mut Talk, pcap: &mut Pcap) {
     never_acknowledged(n, talk, pcap, 120_000_000_000);
 }
 
+/// The server answers that it is overloaded.
+fn failed(_: u32, talk: &mut Talk, pcap: &mut Pcap) {
+    talk.say(pcap, Client, REQUEST);
+    talk.say(pcap, Server, b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+    close(talk, pcap);
+}
+
+/// The client asks for the address of a data connection.
+fn announced(_: u32, talk: &mut Talk, pcap: &mut Pcap) {
+    talk.say(pcap, Server, b"220 ready\r\n");
+    talk.say(pcap, Client, b"PASV\r\n");
+    talk.say(pcap, Server, b"227 Entering Passive Mode (10,0,0,2,4,1)\r\n");
+    close(talk, pcap);
+}
+
+/// The client sends its second request, and closes, each a second after the last answer.
+fn idle(n: u32, talk: &mut Talk, pcap: &mut Pcap) {
+    for _ in 0..2 {
+        ask(n, talk, pcap);
+        talk.ack(pcap, Client);
+        pcap.time_ns += 1_000_000_000;
+    }
+    close(talk, pcap);
+}
+
+fn of_ftp(n: u32) -> (End, End) {
+    ((host(n), port(n)), (SERVER, 21))
+}
+
 pub fn all() -> Vec<Hostile> {
     let all = vec![
         courses("left waiting", MANY, of_clients, left),
@@ -58,6 +87,10 @@ pub fn all() -> Vec<Hostile> {
         courses("never acknowledged", MANY, of_clients, lost),
         courses("never acknowledged", MANY, of_clients, lost).watched(),
         courses("never acknowledged by many servers", MANY, of_hosts, lost),
+        courses("errors of servers", MANY, of_clients, failed),
+        courses("announced addresses of FTP", MANY, of_ftp, announced),
+        courses("requests after idleness", MANY, of_clients, idle),
+        courses("requests after idleness to many servers", MANY, of_hosts, idle),
         courses("never acknowledged after a pause", MANY, of_clients, lost_after_pause),
     ];
     all.into_iter().map(|it| it.within(FAILURES_BYTES)).collect()

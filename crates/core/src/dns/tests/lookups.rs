@@ -515,6 +515,5 @@ fn an_answer_from_another_address_that_the_client_s_host_refuses_is_none() {
     assert_eq!((taken.outcome, taken.addresses.len()), (Outcome::Answered, 1));
     let refused = lookup("0.001 closed 4000 10.0.0.1");
     assert_eq!((refused.outcome, refused.addresses.len()), (Outcome::Timeout, 0));
-    let by = refused.queries[0].refused.map(|(address, _)| address);
-    assert_eq!(by, Some(endpoint("10.0.0.1", 0).address));
+    assert_eq!(refused.queries[0].refused(), Some(endpoint("10.0.0.1", 0).address));
 }

@@ -44,7 +44,7 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
     if [qtype::A, qtype::AAAA].iter().all(|it| lookup.qtypes.contains(it)) {
         proof.add_fact("both_types", Fact::Text("A and AAAA".into()));
     }
-    if let Some((address, _)) = query.refused {
+    if let Some(address) = query.refused() {
         let other = Endpoint { address, port: 0 };
         proof.add_fact("other_source", Fact::Text(other.ip().to_string()));
     } else if known.resolvers_if_isolated.is_none() && !query.is_cut_short() && known.answered == 0
@@ -62,7 +62,7 @@ fn prove(scene: &LookupScene<'_>, proof: &mut Proof) {
         // How soon a server would answer that never did is not known.
         proof.add_fact("unmeasured", Fact::Text(query.server.ip().to_string()));
     }
-    let silent = query.answered_ns.is_none() && query.refused.is_none();
+    let silent = query.answered_ns.is_none() && query.refused().is_none();
     let whole = lookup.queries.iter().all(|query| !query.is_cut_short());
     let never = silent && whole && !lookup.queries.iter().any(|query| is_late(lookup, query));
     proof.rule_out(Cause::DnsSlow, "never", never);

@@ -5,6 +5,7 @@ use crate::app::{Label, Side};
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::tcp::{Connection, Exchange};
 use crate::wire::Endpoint;
+use hashbrown::HashMap;
 use std::cmp::Reverse;
 
 /// Number of acts kept per server. These are the ones after the longest idleness.
@@ -25,9 +26,12 @@ pub struct Act {
     pub kind: Option<Label>,
 }
 
-/// Acts of the clients of one server, those after the longest idleness first.
+/// Number of servers whose clients' acts are kept: the first that have any.
+const SERVERS_MAX: usize = 1 << 10;
+
+/// Acts of the clients of each server, those after the longest idleness first. Most servers have none.
 #[derive(Clone, Debug, Default)]
-pub struct Acts(Vec<Act>);
+pub struct Acts(HashMap<Endpoint, Vec<Act>>);
 
 impl Acts {
     /// Returns whether the request of `exchange` came after idleness.
@@ -38,13 +42,16 @@ impl Acts {
 
     /// Records the request of `exchange`.
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
-        self.insert(Act {
-            time_ns: exchange.first.time_ns,
-            done_ns: exchange.answered_ns.max(exchange.first.time_ns),
-            idle_ns: exchange.idle_ns,
-            client: connection.client(),
-            kind: Some(exchange.kind),
-        });
+        self.insert(
+            connection.server(),
+            Act {
+                time_ns: exchange.first.time_ns,
+                done_ns: exchange.answered_ns.max(exchange.first.time_ns),
+                idle_ns: exchange.idle_ns,
+                client: connection.client(),
+                kind: Some(exchange.kind),
+            },
+        );
     }
 
     /// Records the end of `connection`, if its client ended it while it was idle.
@@ -58,27 +65,37 @@ impl Acts {
             let closed_ns = ends.fin_ns[Side::Server as usize].unwrap_or(0);
             let (time_ns, client) = (ended.time_ns, connection.client());
             let done_ns = closed_ns.max(time_ns);
-            self.insert(Act { time_ns, done_ns, idle_ns, client, kind: None });
+            let act = Act { time_ns, done_ns, idle_ns, client, kind: None };
+            self.insert(connection.server(), act);
         }
     }
 
-    /// Records `act`, if its client was idle for long enough.
-    pub fn insert(&mut self, act: Act) {
-        let place = self.0.partition_point(|other| rank(other) <= rank(&act));
-        self.0.insert(place, act);
-        self.0.truncate(ACTS_MAX);
+    /// Records `act` of a client of `server`, if its client was idle for long enough.
+    pub fn insert(&mut self, server: Endpoint, act: Act) {
+        if self.0.len() >= SERVERS_MAX && !self.0.contains_key(&server) {
+            return;
+        }
+        let acts = self.0.entry(server).or_default();
+        let place = acts.partition_point(|other| rank(other) <= rank(&act));
+        acts.insert(place, act);
+        acts.truncate(ACTS_MAX);
     }
 
-    /// Returns the acts after at least `idle_ns` without data; `None` if there may have been more than
-    /// are kept.
-    pub fn after(&self, idle_ns: u64) -> Option<&[Act]> {
-        let count = self.0.partition_point(|act| act.idle_ns >= idle_ns);
-        (count < ACTS_MAX).then(|| &self.0[..count])
+    /// Returns the acts of the clients of `server` after at least `idle_ns` without data; `None` if there
+    /// may have been more than are kept.
+    pub fn after(&self, server: Endpoint, idle_ns: u64) -> Option<&[Act]> {
+        let acts = self.0.get(&server)?;
+        let count = acts.partition_point(|act| act.idle_ns >= idle_ns);
+        (count < ACTS_MAX).then(|| &acts[..count])
     }
 
     /// Adds all acts of `other`.
-    pub fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|&act| self.insert(act));
+    pub fn merge(&mut self, other: Self) {
+        let mut servers: Vec<_> = other.0.into_iter().collect();
+        servers.sort_unstable_by_key(|(server, _)| *server);
+        for (server, acts) in servers {
+            acts.into_iter().for_each(|act| self.insert(server, act));
+        }
     }
 }
 

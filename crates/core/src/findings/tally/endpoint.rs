@@ -25,7 +25,7 @@ pub use sender::SenderTally;
 pub use set_ups::SetUps;
 
 use crate::app::{Label, Side};
-use crate::findings::tally::{Acts, Rows, Tails, Waits};
+use crate::findings::tally::{Rows, Tails, Waits};
 use crate::model::{Cause, Ledger, Outcome, Owner};
 use crate::tcp::{Connection, Exchange};
 
@@ -58,8 +58,6 @@ pub struct EndpointTally {
     samples: Samples,
     /// Times at which exchanges with the server took long.
     pub waits: Waits,
-    /// What clients did after idleness.
-    pub acts: Acts,
     /// Exchanges that costs made slow.
     pub tails: Tails,
     /// Exchanges that followed each other back to back.
@@ -89,7 +87,6 @@ impl EndpointTally {
         self.connections += 1;
         self.identity.connection(connection);
         self.clients.connection(connection);
-        self.acts.connection(connection);
         self.set_ups.connection(connection);
         self.round_trips.connection(connection);
         for side in Side::ALL {
@@ -201,7 +198,6 @@ impl EndpointTally {
         }
         self.samples.merge(other.samples);
         self.waits.merge(&other.waits);
-        self.acts.merge(&other.acts);
         self.tails.merge(other.tails);
         self.rows.merge(&other.rows);
     }
