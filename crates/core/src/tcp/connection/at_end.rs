@@ -63,9 +63,7 @@ impl AtEnd<'_> {
         match by {
             _ if self.lacks_answers() => Outcome::Unseen,
             // A handshake without a request is complete.
-            _ if self.timeline.may_be_over() || self.timeline.exchanges.is_ready() => {
-                Outcome::Answered
-            }
+            _ if self.may_be_over() || self.timeline.exchanges.is_ready() => Outcome::Answered,
             _ if has_begun && ends_with_it => Outcome::Answered,
             _ if self.refuses_what_was_left() => Outcome::Answered,
             _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
@@ -75,6 +73,12 @@ impl AtEnd<'_> {
             Some(by) => Outcome::Closed { by },
             None => Outcome::Open,
         }
+    }
+
+    /// Returns whether the last response has begun and nothing shows that more of it is due. Behind a
+    /// preliminary reply of FTP the final one is (RFC 959 §4.2).
+    pub(super) fn may_be_over(&self) -> bool {
+        self.timeline.may_be_over() && !self.framer.owes_final_reply()
     }
 
     /// Returns whether the response to the request in progress would be in a direction of which the
@@ -247,7 +251,8 @@ impl AtEnd<'_> {
         let has_begun =
             self.timeline.exchanges.front().is_some_and(|it| it.request_seen && it.response_seen);
         let server_fin = self.ending.fin_ns[Side::Server as usize];
-        has_begun && self.framer.owes(Side::Server) && server_fin.is_none()
+        let is_due = self.framer.owes(Side::Server) || self.framer.owes_final_reply();
+        has_begun && is_due && server_fin.is_none()
     }
 
     /// Returns the side that has to go on: a server waits for the rest of a request that has begun.

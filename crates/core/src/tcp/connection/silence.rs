@@ -173,7 +173,7 @@ impl Connection {
             .exchanges
             .front()
             .is_some_and(|exchange| in_recovery || !exchange.is_complete());
-        let over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
+        let over = self.at_end().may_be_over() || self.timeline.exchanges.is_ready();
         if !open || over && !is_unfinished(&self.senders) {
             return;
         }
