@@ -158,7 +158,8 @@ impl Framer {
         self.is_http() && self.skips_to_end()
     }
 
-    fn is_http(&self) -> bool {
+    /// Returns whether messages of HTTP/1 pass, which show where a request ends.
+    pub fn is_http(&self) -> bool {
         self.protocol == Protocol::Http1 && matches!(self.machine, Machine::Http(_))
     }
 

@@ -98,6 +98,18 @@ impl Flow {
         self.segs[..upto].iter().filter(move |seg| seg.from == side)
     }
 
+    /// Furthest right edge of the windows that `side` had offered before segment `upto`. What a SYN
+    /// offers counts until another offer follows: that is scaled, although a device may have removed
+    /// the scale from the SYN.
+    pub fn edge(&self, side: Side, upto: usize) -> Option<i64> {
+        let edges = |of_syn: bool| {
+            let offers = self.by(side, upto).filter(move |it| it.has(TcpFlags::SYN) == of_syn);
+            let offers = offers.filter(|it| !it.has(TcpFlags::RST));
+            offers.filter_map(|seg| Some(seg.ack? + seg.window?)).max()
+        };
+        edges(false).or_else(|| edges(true))
+    }
+
     /// Highest sequence number that `side` had sent before segment `upto`.
     pub fn sent(&self, side: Side, upto: usize) -> i64 {
         self.sent.get(upto).or(self.sent.last()).map_or(0, |it| it[side as usize])

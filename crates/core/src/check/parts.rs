@@ -80,7 +80,7 @@ pub(super) fn of(cause: Cause, part: &str) -> Option<Checker> {
         },
         (_, "probe") => |case, _, index| {
             let seg = case.seg(index)?;
-            let edge = case.flow.by(seg.from.peer(), index).filter_map(edge).max();
+            let edge = case.flow.edge(seg.from.peer(), index);
             let beyond = edge.is_none_or(|edge| seg.end() >= edge);
             let below = seg.at < case.flow.sent(seg.from, index);
             holds(beyond || below, "lies within the window")
@@ -231,8 +231,7 @@ fn edge(seg: &Seg) -> Option<i64> {
 fn opens(flow: &Flow, index: usize) -> bool {
     let Some(seg) = flow.segs.get(index) else { return false };
     let Some(now) = edge(seg) else { return seg.ack.is_some() };
-    let offers = flow.by(seg.from, index).filter(|it| !it.has(TcpFlags::RST));
-    offers.filter_map(edge).max().is_none_or(|before| now > before)
+    flow.edge(seg.from, index).is_none_or(|before| now > before)
 }
 
 /// "The ACK for it", "the ACK it waited for", "the ACK that frees space".
@@ -342,7 +341,7 @@ fn last_before(case: &Case<'_>, at: usize, index: usize) -> Answer {
     }
     if case.finding.cause == Cause::ReceiveWindow && flow.scales_known && part == "flight_end" {
         let heard = flow.heard(seg.time_ns, case.leg_ns(seg.from)).min(index + 1);
-        let edge = flow.by(seg.from.peer(), heard).filter_map(edge).max();
+        let edge = flow.edge(seg.from.peer(), heard);
         let full = edge.is_none_or(|edge| edge - seg.end() < next.len.min(mss));
         holds(full, "leaves the window room")?;
     }

@@ -44,7 +44,7 @@ pub(super) fn window_open(case: &Case<'_>, chain: &Chain) -> Answer {
         }
         holds(none || left || offered.any(|it| it == said), "no segment offers that window")?;
     }
-    let Some(edge) = flow.by(peer, chain.end).filter_map(edge).max() else {
+    let Some(edge) = flow.edge(peer, chain.end) else {
         return undecided("the scale of the window was not captured");
     };
     let sent = flow.sent(end.from, chain.end);
@@ -68,8 +68,7 @@ pub(super) fn fills_window(case: &Case<'_>, chain: &Chain) -> Answer {
     let (flow, end) = (&case.flow, case.seg(chain.end)?);
     let then_ns = case.seg(chain.first)?.time_ns;
     let heard = flow.heard(then_ns, case.leg_ns(end.from)).max(1);
-    let edges = flow.by(end.from.peer(), heard).filter_map(edge);
-    let room = edges.max().map(|edge| edge - flow.sent(end.from, chain.end));
+    let room = flow.edge(end.from.peer(), heard).map(|edge| edge - flow.sent(end.from, chain.end));
     let next = end.len.min(flow.mss(end.from));
     holds(room.is_none_or(|room| room < next), "the next segment would have fitted")
 }

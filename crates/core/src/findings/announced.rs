@@ -8,7 +8,7 @@ use crate::findings::attempts;
 use crate::findings::causes::set_up::are_all_silent;
 use crate::findings::refusals::client;
 use crate::findings::tally::{Key, Tally};
-use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
+use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Culprit, Fact, Role};
 use crate::tcp::{Connection, Exchange};
 use crate::wire::Endpoint;

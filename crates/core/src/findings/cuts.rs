@@ -2,8 +2,7 @@
 //! no exchange waited for it: programs report them as errors.
 
 use crate::app::Side;
-use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
-use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
+use crate::judge::thresholds::{ALIKE_PART, APPLICATION_TIMEOUT_MIN_NS, HABIT_MIN};
 use crate::model::{Fact, units};
 use crate::tcp::Connection;
 

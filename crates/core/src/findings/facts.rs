@@ -4,8 +4,7 @@ use crate::app::Side;
 use crate::findings::causes::no_answer::CLOSED;
 use crate::findings::causes::rules;
 use crate::findings::tally::{CauseTally, EndpointTally, Key};
-use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
-use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};
+use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Cause, Fact, RuledOut};
 use std::collections::BTreeMap;
 

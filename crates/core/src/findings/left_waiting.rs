@@ -6,8 +6,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::{Instance, Key, Tally};
-use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
-use crate::judge::thresholds::{ALIKE_PART, AT_ONCE_PART, HABIT_MIN};
+use crate::judge::thresholds::{ALIKE_PART, APPLICATION_TIMEOUT_MIN_NS, AT_ONCE_PART, HABIT_MIN};
 use crate::model::{Fact, Ledger, Outcome, OutcomeKind, Owner};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};

@@ -3,7 +3,7 @@
 
 use crate::capture::FrameId;
 use crate::findings::tally::{First, Key, Tally};
-use crate::findings::thresholds::APPLICATION_TIMEOUT_MIN_NS;
+use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
 use crate::wire::Endpoint;
 

@@ -113,12 +113,6 @@ pub const SCANNED_HOSTS_MIN: usize = 64;
 /// trips, and no server closes so soon for idleness.
 pub const IDLE_MIN_NS: u64 = 250_000_000;
 
-/// Shortest timeout of an application, ns: a client that leaves sooner has not given up, and a
-/// client that repeats a request does so within this time. Source: judgement; programs set such
-/// timeouts in seconds (`keepalive_timeout`, `KeepAliveTimeout`), and wait less before they try
-/// again.
-pub const APPLICATION_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
-
 /// Variation of a delay that is always the same, ns. Source: RFC 7323 §5.4: a tick of 1 ms, and as
 /// much for hosts.
 pub const ROUTE_VARIATION_NS: u64 = TIMESTAMP_TICK_NS + HOST_DELAY_MAX_NS;

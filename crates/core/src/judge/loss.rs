@@ -3,7 +3,8 @@
 
 use super::answer::{Answer, need};
 use crate::judge::thresholds::{
-    INITIAL_WINDOW_SEGMENTS, LINUX_RTO_MIN_NS, RETRANSMISSION_MIN_NS, RTO_INITIAL_NS, RTO_MIN_NS,
+    INITIAL_WINDOW_SEGMENTS, LINUX_RTO_MAX_NS, LINUX_RTO_MIN_NS, RETRANSMISSION_MIN_NS,
+    RTO_INITIAL_NS, RTO_MIN_NS,
 };
 use crate::judge::{Gap, Recovery, Turn};
 use crate::model::{Cause, Owner, Slice};
@@ -15,6 +16,10 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
     }
     match gap.repair.trigger {
         Some(Recovery::Fast) => Ok(reported(gap, rest_ns)),
+        // A sender whose timer ran would have sent it sooner: its host slept, for example.
+        Some(Recovery::Timer) if gap.len_ns() > timers_max_ns(gap) => {
+            Ok(Slice::plain(Owner::Unknown, rest_ns))
+        }
         Some(Recovery::Timer) => Ok(timed_out(rest_ns)),
         None => Err("neither a retransmission nor a late packet ended it"),
     }
@@ -59,6 +64,12 @@ fn timer_max_ns(gap: &Gap) -> u64 {
     // The RTO after the first sample of a round trip is three round trips (RFC 6298 §2.2).
     let first_ns = RTO_INITIAL_NS.max(3 * gap.rtt.base_ns);
     first_ns.saturating_mul((1 << gap.losses.missing.count.min(16)) - 1)
+}
+
+/// Longest time between a segment and its repetition by timer, ns, if the repetitions in between that
+/// are known were lost before the vantage.
+fn timers_max_ns(gap: &Gap) -> u64 {
+    LINUX_RTO_MAX_NS.saturating_mul(1 + u64::from(gap.losses.missing.count))
 }
 
 /// Returns whether the sender must have sent data that did not reach the vantage. It had more of an

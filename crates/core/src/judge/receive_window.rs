@@ -13,6 +13,11 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
     need(opened, "no ACK in it moved the edge of the window")?;
     let of_window = |ns| Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, ns);
+    // Into a window below a segment a sender sends by its timer only (RFC 9293 §3.8.6.2.1).
+    let is_small = gap.window.bytes.is_some_and(|bytes| bytes.max(gap.next_len) < gap.smss);
+    if gap.window.misread && is_small {
+        return Ok(of_window(rest_ns));
+    }
     if gap.released() {
         return need(fills_window(gap), "the window had room for more")
             .map(|()| of_window(rest_ns));

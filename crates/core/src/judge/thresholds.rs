@@ -12,6 +12,16 @@ pub const INITIAL_WINDOW_BYTES: u64 = INITIAL_WINDOW_SEGMENTS * 1_460;
 /// 5681 §4.1). Source: kernel, `TCP_RTO_MIN` in include/net/tcp.h.
 pub const LINUX_RTO_MIN_NS: u64 = 200_000_000;
 
+/// Shortest timeout of an application, ns: a client that leaves sooner has not given up, and a
+/// client that repeats a request does so within this time. Source: judgement; programs set such
+/// timeouts in seconds (`keepalive_timeout`, `KeepAliveTimeout`), and wait less before they try
+/// again.
+pub const APPLICATION_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
+
+/// Longest RTO, ns; RFC 6298 §2.5 allows a limit of 60 s or more. Source: kernel, `TCP_RTO_MAX` in
+/// include/net/tcp.h.
+pub const LINUX_RTO_MAX_NS: u64 = 120_000_000_000;
+
 /// RTO before the first round-trip sample, ns; a SYN is repeated after it. Source: RFC 6298 §2.1.
 pub const RTO_INITIAL_NS: u64 = 1_000_000_000;
 

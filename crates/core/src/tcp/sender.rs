@@ -123,6 +123,18 @@ impl Sender {
         Self { side, ..Self::default() }
     }
 
+    /// Records that `side` is the sender: client and server turned out to be the other way round.
+    pub fn set_side(&mut self, side: Side) {
+        self.side = side;
+        if let Some(history) = &mut self.history {
+            history.set_side(side);
+        }
+        if !self.since.is_empty() {
+            let first = &mut self.since.stored_mut().probes.first;
+            first.iter_mut().for_each(|probe| probe.from = side);
+        }
+    }
+
     /// Resets all but the packet counts, for a connection that starts again.
     pub fn reset(&mut self) {
         let Self { side, packets, volume: Volume { packets: count, .. }, .. } =

@@ -1,10 +1,19 @@
 //! The evidence for an application's own time, which is the same for client and server: the time
 //! that no mechanism of TCP explains.
 
+use crate::app::Side;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::judge::Turn;
+use crate::judge::{Gap, Turn};
 use crate::model::Cause;
+
+/// Returns whether the client waited for the end of the connection only: its response had all come, and
+/// states no length.
+pub(super) fn waits_for_unstated_end(gap: &Gap) -> bool {
+    let ends = gap.next.from == Side::Server && gap.next.payload_bytes == 0;
+    let continues = gap.sender == Side::Server && gap.turn == Turn::Continues;
+    gap.protocol.lacks_length && continues && ends
+}
 
 /// Proves that the application was silent. `answers` are the names of the frames before and after a
 /// silence in which the other side waited for an answer.
@@ -14,12 +23,17 @@ pub(super) fn prove(scene: &Scene<'_>, answers: (&'static str, &'static str), pr
         Turn::Answers => answers,
         Turn::Continues => ("flight_end", "next"),
     };
+    // What ends amid a request does not complete it.
+    let before = if gap.protocol.amid_request { "flight_end" } else { before };
+    let unstated = waits_for_unstated_end(gap);
+    let before = if unstated { "last_data" } else { before };
     // Before a greeting, the end of the handshake is what the server waited for.
     let is_asked = before != "request" || gap.last.payload_bytes > 0;
     proof.add_frame_before(gap, if is_asked { before } else { "opened" });
     // A FIN or a RST shows that the application sends nothing more.
     let says = gap.next.payload_bytes > 0;
-    proof.add_frame_after(gap, if says { after } else { "end" });
+    let end = if unstated { "fin" } else { "end" };
+    proof.add_frame_after(gap, if says { after } else { end });
     let free = gap.turn == Turn::Answers || !gap.ack_triggered();
     proof.rule_out(Cause::NagleDelayedAck, "not_ack_clocked", free);
     let nothing_lost = !gap.losses.missing.any() && !gap.repair.is_retransmission();

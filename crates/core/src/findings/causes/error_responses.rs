@@ -9,8 +9,8 @@ use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
 use crate::findings::tally::{CauseTally, EndpointTally, Group, Key, Tally};
-use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, TAIL_SHARE};
-use crate::judge::thresholds::{ALIKE_PART, HABIT_MIN};
+use crate::findings::thresholds::TAIL_SHARE;
+use crate::judge::thresholds::{ALIKE_PART, APPLICATION_TIMEOUT_MIN_NS, HABIT_MIN};
 use crate::model::{Cause, Fact, Family, OutcomeKind, Owner, Sighting};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -100,7 +100,10 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     }
     let is_begun = scene.exchange.request_seen && !scene.exchange.asked;
     let is_early = scene.connection.framer.protocol() == Protocol::Http1 && is_begun;
-    shown.add("early", is_early.into());
+    let left_ns = scene.connection.cold.ending().fin_ns[Side::Client as usize];
+    let is_left = left_ns.is_some_and(|left_ns| left_ns <= scene.exchange.answered_ns);
+    shown.add("early", (is_early && !is_left).into());
+    shown.add("left_amid", (is_early && is_left).into());
     shown.add("later", scene.exchange.retry_after_s.is_some().into());
 }
 

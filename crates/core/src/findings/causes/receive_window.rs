@@ -15,6 +15,18 @@ use crate::tcp::SynMarks;
 /// not the client's buffer, keeps the window small.
 pub(in crate::findings) const DROPPED: &str = "dropped";
 
+/// Name of the number of waits at windows that are scaled though the SYN-ACK, as its client got it, does
+/// not say so.
+const MISREAD: &str = "misread_waits";
+
+/// Returns whether the handshake shows that the option of the gap's receiver was lost: the client
+/// offered it, so that the server could answer with it, and uses scaled windows.
+fn is_option_lost(scene: &Scene<'_>) -> bool {
+    let setup = &scene.connection.setup;
+    let offered = setup.marks().has(SynMarks::WINDOW_SCALE) && setup.is_unscaled();
+    scene.gap().sender == Side::Client && scene.gap().window.misread && offered
+}
+
 /// Proves a small window by the last segment that fitted, the ACK that opened it, and the next
 /// segment.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
@@ -30,7 +42,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         Some(scale) => Some(format!("in use (factor {})", 1u32 << scale.min(14))),
         None => None,
     };
-    if let Some(scale) = scale {
+    if let Some(scale) = scale.filter(|_| !is_option_lost(scene)) {
         proof.add_fact("scale", Fact::Text(scale));
     }
     // A window twice as wide could not be advertised in 16 bits (RFC 7323 §1.1).
@@ -46,6 +58,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.add_fact("server", Fact::Text(scene.connection.server().to_string()));
             proof.add_fact(DROPPED, Fact::Text(dropped.into()));
         }
+    }
+    if is_option_lost(scene) {
+        proof.add_fact("server", Fact::Text(scene.connection.server().to_string()));
+        proof.add_fact("unscaled", Fact::Text("the window cannot be wider".into()));
+        proof.add_fact("misread", Fact::Text("takes scaled windows for bytes".into()));
     }
     proof.rule_out(Cause::ZeroWindow, "not_zero", gap.window.closed_ns == 0);
     proof.rule_out(
@@ -65,18 +82,24 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 /// Counts the bytes that the receiving application read.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     buffer_limits::add_up(scene, shown);
+    shown.add(MISREAD, is_option_lost(scene).into());
 }
 
 /// Returns whether a wider window would have saved most of the lost time.
 pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
-    case.is_broad() && buffer_limits::is_short(case.key, case.cause, endpoint, case.floors)
+    let is_lost = case.cause.shown.count(MISREAD) > 0;
+    let is_short = || buffer_limits::is_short(case.key, case.cause, endpoint, case.floors);
+    case.is_broad() && (is_lost || is_short())
 }
 
 /// Returns how often the window limited the sender, if the window did not always have the same
 /// size.
-pub(super) fn facts(key: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
+pub(super) fn facts(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let window = endpoint.sender(key.sender).window;
     let moved = Fact::Count(window.at_any.into());
-    (!window.is_fixed()).then_some(("moved", moved)).into_iter().collect()
+    (!window.is_fixed() && cause.shown.count(MISREAD) == 0)
+        .then_some(("moved", moved))
+        .into_iter()
+        .collect()
 }

@@ -23,6 +23,11 @@ const WITHIN_NS: &str = "amid_ns";
 const LEFT: &str = "left";
 const LEFT_NS: &str = "left_ns";
 
+/// Names of the number of waits for the end of a connection that alone ends a response, and of their
+/// time.
+const UNSTATED: &str = "unstated_ends";
+const UNSTATED_NS: &str = "unstated_ends_ns";
+
 /// Greatest number of kinds of requests that a finding names.
 const KINDS_NAMED: usize = 3;
 
@@ -37,6 +42,10 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     shown.add(WITHIN_RESPONSE, u64::from(is_within));
     if !is_within {
         shown.add(WITHIN_NS, scene.chain.within_ns.min(scene.chain.ns));
+    }
+    if application::waits_for_unstated_end(scene.gap()) {
+        shown.add(UNSTATED, 1);
+        shown.add(UNSTATED_NS, scene.gap().len_ns());
     }
     let has_ended =
         matches!(scene.exchange.outcome, Outcome::Closed { by: Side::Client } | Outcome::Open);
@@ -62,7 +71,11 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     if within == 0 && within_ns >= cause.lost_ns / ALIKE_PART {
         facts.insert("pauses_ns", Fact::Ns(within_ns));
     }
-    if let Some(place) = place(cause.exchanges, within, left) {
+    if cause.shown.count(UNSTATED_NS) > cause.lost_ns / 2 {
+        facts.insert("unstated", Fact::Count(cause.shown.count(UNSTATED)));
+        let place = "from the last data of a response to the end of the connection";
+        facts.insert("where", Fact::Text(place.into()));
+    } else if let Some(place) = place(cause.exchanges, within, left) {
         facts.insert("where", Fact::Text(place.into()));
     }
     if cause.shown.count(LEFT_NS) > cause.lost_ns / 2 {

@@ -4,8 +4,8 @@
 use crate::app::{CANCEL, Protocol, Side};
 use crate::findings::retries::{self, FailedRequest};
 use crate::findings::tally::{Key, Tally};
-use crate::findings::thresholds::{APPLICATION_TIMEOUT_MIN_NS, IDLE_MIN_NS};
-use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
+use crate::findings::thresholds::IDLE_MIN_NS;
+use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, INITIAL_WINDOW_BYTES};
 use crate::model::{Cause, Outcome, Owner, Sighting};
 use crate::tcp::thresholds::{HTTP2_CONTROL_BYTES, STREAM_PAUSE_MIN_NS};
 use crate::tcp::{Chain, Connection, Exchange};

@@ -22,6 +22,8 @@ pub struct OfferedWindow {
     pub room: Option<i64>,
     /// A window of about that size has limited the sender before.
     pub limited_before: bool,
+    /// The receiver scales its windows, and the sender reads them unscaled.
+    pub misread: bool,
     /// Time of the gap for which the receiver offered (almost) no window, as its own ACKs show, ns.
     pub closed_ns: u64,
     /// The ACK that closed the window, if it was closed.

@@ -8,6 +8,10 @@ pub struct ProtocolState {
     /// The request asked for `100-continue` and its body had not come. If the server was silent,
     /// the client had also closed.
     pub expects_continue: bool,
+    /// The request in progress had not reached its end, which the protocol shows.
+    pub amid_request: bool,
+    /// The response in progress states no length: the end of the connection ends it (RFC 9112 §6.3).
+    pub lacks_length: bool,
     /// A TLS handshake is in progress.
     pub in_handshake: bool,
     /// A TLS handshake is complete and its first request has not come.

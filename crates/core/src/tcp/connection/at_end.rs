@@ -2,7 +2,7 @@
 //! and who was waiting for what.
 
 use crate::app::{Framer, Protocol, Side};
-use crate::judge::thresholds::{HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
+use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, HOST_DELAY_MAX_NS, RTO_INITIAL_NS};
 use crate::judge::{Gap, Recovery};
 use crate::model::{Outcome, Owner, Sighting};
 use crate::tcp::connection::asked::is_unreadable;
@@ -46,6 +46,13 @@ pub(super) fn owes_request(framer: &Framer) -> bool {
     framer.protocol() == Protocol::Http1 && framer.owes(Side::Client)
 }
 
+/// Returns whether the oldest request in progress has begun and not reached its end, in a protocol
+/// that shows where that is, and nothing answers it yet.
+pub(super) fn is_amid_request(framer: &Framer, timeline: &Timeline) -> bool {
+    let begun = |it: &Exchange| it.request_seen && !it.asked && !it.response_seen && !it.endless;
+    framer.is_http() && timeline.exchanges.front().is_some_and(begun)
+}
+
 impl AtEnd<'_> {
     /// Returns how the exchange in progress ended, if no RST ended it; `debt` is what the server owed.
     pub(super) fn outcome(&self, debt: Debt) -> Outcome {
@@ -56,10 +63,9 @@ impl AtEnd<'_> {
         match by {
             _ if self.lacks_answers() => Outcome::Unseen,
             // A handshake without a request is complete.
-            _ if self.timeline.may_be_over() || self.timeline.exchanges.is_ready() => {
-                Outcome::Answered
-            }
+            _ if self.may_be_over() || self.timeline.exchanges.is_ready() => Outcome::Answered,
             _ if has_begun && ends_with_it => Outcome::Answered,
+            _ if self.refuses_what_was_left() => Outcome::Answered,
             _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
             _ if debt == Debt::Unknown(Rule::Goodbye) => Outcome::Unclear,
             _ if self.unacknowledged_request().is_some() => Outcome::Unacknowledged,
@@ -67,6 +73,12 @@ impl AtEnd<'_> {
             Some(by) => Outcome::Closed { by },
             None => Outcome::Open,
         }
+    }
+
+    /// Returns whether the last response has begun and nothing shows that more of it is due. Behind a
+    /// preliminary reply of FTP the final one is (RFC 959 §4.2).
+    pub(super) fn may_be_over(&self) -> bool {
+        self.timeline.may_be_over() && !self.framer.owes_final_reply()
     }
 
     /// Returns whether the response to the request in progress would be in a direction of which the
@@ -120,10 +132,14 @@ impl AtEnd<'_> {
             && self.timeline.exchanges.is_unanswered()
     }
 
-    /// Returns whether the client closed its side right behind its last message, in a protocol that
-    /// does not show which messages need a response.
+    /// Returns whether the client closed its side behind its last message, before any program gives up,
+    /// in a protocol that does not show which messages need a response. A TLS client that closes at
+    /// once says goodbye; data of TLS goes both ways.
     fn closes_behind_message(&self) -> bool {
-        let at_once_ns = self.path.base_rtt_ns() + HOST_DELAY_MAX_NS;
+        let at_once_ns = match self.framer.protocol() {
+            Protocol::Tls => self.path.base_rtt_ns() + HOST_DELAY_MAX_NS,
+            _ => APPLICATION_TIMEOUT_MIN_NS.max(self.path.base_rtt_ns() + HOST_DELAY_MAX_NS),
+        };
         let left_ns = self.ending.fin_ns[Side::Client as usize];
         let last_ns = self.senders[Side::Client as usize].last.time_ns;
         is_unreadable(self.framer) && left_ns.is_some_and(|left_ns| left_ns <= last_ns + at_once_ns)
@@ -235,12 +251,41 @@ impl AtEnd<'_> {
         let has_begun =
             self.timeline.exchanges.front().is_some_and(|it| it.request_seen && it.response_seen);
         let server_fin = self.ending.fin_ns[Side::Server as usize];
-        has_begun && self.framer.owes(Side::Server) && server_fin.is_none()
+        let is_due = self.framer.owes(Side::Server) || self.framer.owes_final_reply();
+        has_begun && is_due && server_fin.is_none()
     }
 
-    /// Returns the side that has to go on: a server waits for the rest of a request that was announced.
+    /// Returns the side that has to go on: a server waits for the rest of a request that has begun.
     pub(super) fn waited_for(&self) -> Side {
-        if owes_request(self.framer) { Side::Client } else { Side::Server }
+        let lacks_rest = owes_request(self.framer) || is_amid_request(self.framer, self.timeline);
+        if lacks_rest { Side::Client } else { Side::Server }
+    }
+
+    /// Returns whether the client, which is amid its request, was silent of its own accord until
+    /// `now_ns`: the server's host has received all that it sent, and what it would have sent upon the
+    /// last ACK has not come.
+    pub(super) fn pauses_amid_request(&self, now_ns: u64) -> bool {
+        let client = &self.senders[Side::Client as usize];
+        let due_ns = client.una_seen_ns + self.path.rtt_ns(Side::Client) + HOST_DELAY_MAX_NS;
+        let waits_for_interim =
+            self.timeline.exchanges.front().is_some_and(|exchange| exchange.awaits_continue);
+        is_amid_request(self.framer, self.timeline)
+            && !waits_for_interim
+            && self.is_whole
+            && client.history().holes.bytes() == 0
+            && client.space.una_seen() >= client.space.nxt
+            && now_ns > due_ns
+    }
+
+    /// Returns whether the server answered a request by an error that its client had left amid it, by
+    /// a FIN: that answer is the outcome, though its client may discard it.
+    pub(super) fn refuses_what_was_left(&self) -> bool {
+        let left_ns = self.ending.fin_ns[Side::Client as usize];
+        self.timeline.exchanges.front().is_some_and(|exchange| {
+            let is_refused = !exchange.asked && exchange.error.is_some();
+            let was_left = left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns);
+            exchange.request_seen && is_refused && was_left
+        })
     }
 
     /// Returns whether the client has sent its whole request, the response is incomplete, and no
@@ -251,7 +296,7 @@ impl AtEnd<'_> {
             let unanswered = exchange.request_seen && !exchange.response_seen;
             unanswered || owed || self.awaits_server_hello(exchange)
         });
-        let asks = owes_request(self.framer) || self.framer.owes(Side::Client);
+        let asks = self.waited_for() == Side::Client || self.framer.owes(Side::Client);
         asked && !asks && !is_unfinished(self.senders)
     }
 

@@ -46,6 +46,9 @@ impl Connection {
         sender.space.finish(position);
         // A FIN that the client has acknowledged tells it nothing new.
         let is_repeated = sender.space.una_seen() > position;
+        if side == Side::Client {
+            self.end_pause_amid_request(Sighting::of(side, segment));
+        }
         if side == Side::Server && !is_repeated {
             self.take_server_fin(segment);
         }
@@ -159,7 +162,8 @@ impl Connection {
         if self.timeline.exchanges.front().is_some() {
             apply_pending_acks(&mut self.senders, &self.path, reset.time_ns);
             let cut = self.at_end().is_upload_cut_by(side);
-            let over = !cut && self.at_end().was_over_before_reset_of(side);
+            let over = !cut && self.at_end().was_over_before_reset_of(side)
+                || self.at_end().refuses_what_was_left();
             if cut {
                 self.timeline.reopen_response();
             }

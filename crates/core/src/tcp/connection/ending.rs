@@ -44,10 +44,13 @@ impl Ending {
         self.fin[index].get_or_insert(Sighting::of(side, segment));
     }
 
-    /// Exchanges the FINs of both sides.
-    pub(super) fn swap_fins(&mut self) {
+    /// Exchanges client and server.
+    pub(super) fn swap(&mut self) {
         self.fin_ns.swap(0, 1);
         self.fin.swap(0, 1);
+        self.fin_acks.swap(0, 1);
+        let seen = self.fin.iter_mut().chain([&mut self.reset, &mut self.last_data]).flatten();
+        seen.for_each(|it| it.from = it.from.peer());
     }
 
     /// Time at which the client closed, ns.
@@ -152,6 +155,17 @@ mod tests {
         assert_eq!((ending.fin_ns, ending.fin_acks), ([Some(10), Some(20)], [1, 1]));
         assert_eq!(ending.first_close_ns(), Some(10));
         assert!(ending.is_over());
+    }
+
+    #[test]
+    fn a_fin_belongs_to_its_sender_after_the_sides_are_swapped() {
+        let mut ending = closed([10, 20]);
+        ending.fin_acks = [1, 2];
+        ending.swap();
+        assert_eq!((ending.fin_ns, ending.fin_acks), ([Some(20), Some(10)], [2, 1]));
+        let from = ending.fin.map(|fin| fin.map(|fin| fin.from));
+        assert_eq!(from, Side::ALL.map(Some));
+        assert_eq!(ending.first().map(|fin| fin.from), Some(Side::Server));
     }
 
     #[test]

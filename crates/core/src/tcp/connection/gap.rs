@@ -8,6 +8,7 @@ use crate::judge::{
     Turn, Unsent,
 };
 use crate::tcp::connection::Connection;
+use crate::tcp::connection::at_end::is_amid_request;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::doubt::more_queued;
 use crate::tcp::path::Path;
@@ -185,6 +186,10 @@ impl Knowledge<'_> {
         ProtocolState {
             owes: self.framer.owes(side),
             expects_continue: waits && front.is_some_and(|it| it.awaits_continue),
+            // A server may decide by the header whether the body is to come.
+            amid_request: is_amid_request(self.framer, self.timeline)
+                && !front.is_some_and(|it| it.awaits_continue),
+            lacks_length: self.framer.ends_with_connection(),
             in_handshake: front.is_some_and(|it| it.in_handshake),
             after_handshake: front.is_some_and(|it| it.handshake.is_some() && !it.request_seen),
         }

@@ -59,6 +59,9 @@ impl Connection {
         // Client and server are the other way round: what was found before is dropped.
         self.client_is_high = !self.client_is_high;
         self.senders.swap(0, 1);
+        for side in Side::ALL {
+            self.senders[side as usize].set_side(side);
+        }
         self.streams.swap(0, 1);
         self.path.swap();
         self.setup = Setup::default();
@@ -70,7 +73,13 @@ impl Connection {
             echoes.swap();
         }
         if let Some(ending) = &mut cold.ending {
-            ending.swap_fins();
+            ending.swap();
+        }
+        if let Some(delays) = &mut cold.queue_delay {
+            delays.swap(0, 1);
+        }
+        if let Some(refused) = &mut cold.refused {
+            refused.swap(0, 1);
         }
         cold.kept.clear();
         cold.questions.begin_again();

@@ -34,6 +34,9 @@ impl Connection {
         since: &SinceDeparture,
         gap: &mut Gap,
     ) -> bool {
+        if side == Side::Server && kind == Kind::New {
+            self.end_pause_amid_request(Sighting::of(side, segment));
+        }
         let from_ns = self.timeline.cursor_ns;
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
@@ -88,6 +91,15 @@ impl Connection {
         let sender = &mut self.senders[side as usize];
         follow(sender, gap, start, self.timeline.exchanges.front().filter(|_| continues));
         true
+    }
+
+    /// Attributes the time before `end`, by which the client closes its side or the server answers,
+    /// to a client that had been silent amid its request.
+    pub(super) fn end_pause_amid_request(&mut self, end: Sighting) {
+        let is_next = self.timeline.active == Some(Side::Client);
+        if is_next && self.at_end().pauses_amid_request(end.time_ns) {
+            self.accrue_to(Side::Client, end.time_ns, end);
+        }
     }
 
     /// Judges a gap and attributes its slices. If the gap ended with a retransmission, that repairs
@@ -161,7 +173,7 @@ impl Connection {
             .exchanges
             .front()
             .is_some_and(|exchange| in_recovery || !exchange.is_complete());
-        let over = self.timeline.may_be_over() || self.timeline.exchanges.is_ready();
+        let over = self.at_end().may_be_over() || self.timeline.exchanges.is_ready();
         if !open || over && !is_unfinished(&self.senders) {
             return;
         }

@@ -144,6 +144,9 @@ impl Sender {
         rtt_receiver_ns: u64,
     ) {
         let advances = ack.una > self.space.una();
+        if advances && self.space.takes_back(&ack, self.sizes.smss()) {
+            self.history_mut().window.misread();
+        }
         let opens = match (ack.offer, self.space.right_edge()) {
             (Offer::Edge(new), Some(old)) => new > old,
             (Offer::Edge(_), None) => true,
@@ -206,8 +209,9 @@ impl Sender {
             Offer::Edge(edge) => {
                 let window = edge.saturating_sub(ack.una);
                 self.sizes.note_window(window);
+                let is_misread = self.history().window.is_misread();
                 // With less room than for a full segment a sender waits (RFC 9293 §3.8.6.2.1).
-                window < self.sizes.smss()
+                window < self.sizes.smss() && (!is_misread || window == 0)
             }
             // Zero is zero at any scale.
             Offer::Field(field) => field == 0,
@@ -217,7 +221,13 @@ impl Sender {
             since.closed_ns += self.history_mut().window.follow(seen, closed, last_ns);
         }
         match ack.offer {
-            Offer::Edge(edge) => self.space.offer(edge),
+            Offer::Edge(edge) => {
+                if self.history().window.is_misread() {
+                    // The first offer, which was not scaled, seems to be taken back.
+                    self.space.forget_edge();
+                }
+                self.space.offer(edge);
+            }
             Offer::Field(field) => {
                 self.space.forget_edge();
                 if let Some(bulk) = &mut self.bulk {

@@ -12,6 +12,7 @@ use super::restart::Restart;
 use super::since::SinceDeparture;
 use super::space::SendSpace;
 use super::window_history::WindowHistory;
+use crate::app::Side;
 use crate::judge::{Gap, Losses};
 use crate::model::Slices;
 use crate::wire::Segment;
@@ -65,6 +66,12 @@ impl History {
     pub fn none() -> &'static Self {
         static NONE: History = History::NONE;
         &NONE
+    }
+
+    /// Records that `side` is the sender.
+    pub(super) fn set_side(&mut self, side: Side) {
+        self.losses.set_side(side);
+        self.window.set_side(side);
     }
 
     /// Number of retransmissions, and number of those that were spurious (RFC 2883). A loss before

@@ -52,6 +52,7 @@ impl Sender {
             room,
             limited_before: bytes
                 .is_some_and(|bytes| self.history().window.is_at_last_level(bytes)),
+            misread: self.history().window.is_misread(),
             closed_ns,
             closed_by: self.history().window.closed_by().filter(|_| closed_ns > 0),
             probes: since.probes,

@@ -2,6 +2,7 @@
 
 use super::space::SendSpace;
 use super::stamp::Stamp;
+use crate::app::Side;
 use crate::judge::thresholds::{ALIKE_PART, RTO_MIN_NS};
 use crate::judge::{DuplicateAcks, Recovery};
 use crate::model::{Cause, Sighting};
@@ -239,6 +240,14 @@ impl LossState {
         self.occurred = repeated.occurred;
         self.flight_since = repeated.flight_since;
         self.recovery = None;
+    }
+
+    /// Records that `side` is the sender.
+    pub(super) fn set_side(&mut self, side: Side) {
+        self.duplicates.first.iter_mut().for_each(|ack| ack.from = side.peer());
+        if let Some(tail) = &mut self.tail {
+            (tail.first.from, tail.last.from) = (side, side);
+        }
     }
 
     /// Records that the data from `start` on, the first that is not acknowledged, was sent again in

@@ -1,8 +1,8 @@
 //! The window that the receiver offers (RFC 9293 §3.8.6), as known to the sender.
 
-use crate::tcp::acks::{PendingAcks, scaled};
+use crate::tcp::acks::{Ack, Offer, PendingAcks, scaled};
 use crate::tcp::sender::space::{HAS_EDGE, SCALE_UNKNOWN, SendSpace};
-use crate::tcp::sequence::widen;
+use crate::tcp::sequence::{ORIGIN, widen};
 
 impl SendSpace {
     /// Scale of the windows that the receiver offers (RFC 7323 §2.2); `None` if unknown.
@@ -50,6 +50,19 @@ impl SendSpace {
         edge.map(|edge| edge.max(una + scaled(window_field, scale)))
     }
 
+    /// Returns whether `ack`, the first of data, takes back most of what the handshake had offered
+    /// without window scaling, and leaves less than a segment of `smss`. Data that is not read takes
+    /// room for itself only, and no receiver takes back an offer (RFC 9293 §3.8.6): the window is
+    /// scaled, which at least halves the field (RFC 7323 §2.2).
+    pub(super) fn takes_back(&self, ack: &Ack, smss: u64) -> bool {
+        let Offer::Edge(edge) = ack.offer else { return false };
+        let is_first = self.una() <= ORIGIN + 1 && ack.una > ORIGIN + 1;
+        let offered = self.right_edge().map_or(0, |edge| edge.saturating_sub(ack.una));
+        let window = edge.saturating_sub(ack.una);
+        let is_small = window > 0 && window < smss && 2 * window < offered;
+        is_first && is_small && self.window_scale() == Some(0)
+    }
+
     /// Room in the offered window as the sender knows it, bytes.
     pub fn room(&self) -> Option<i64> {
         self.right_edge().map(|edge| edge as i64 - self.nxt as i64)
@@ -74,8 +87,6 @@ impl SendSpace {
 mod tests {
     use super::*;
     use crate::capture::FrameId;
-    use crate::tcp::acks::{Ack, Offer};
-    use crate::tcp::sequence::ORIGIN;
 
     fn offered(edge: u64) -> SendSpace {
         let mut space = SendSpace::default();
@@ -92,6 +103,24 @@ mod tests {
         assert_eq!((space.room(), space.window()), (Some(4_000), Some(5_000)));
         space.forget_edge();
         assert_eq!((space.room(), space.window()), (None, None));
+    }
+
+    #[test]
+    fn a_scaled_window_seems_to_take_back_what_the_handshake_offered() {
+        let takes_back = |window: u64, una: u64| {
+            let mut space = offered(65_160);
+            space.set_window_scale(Some(0));
+            let (una, frame) = (ORIGIN + una, FrameId::new(0, 0));
+            let offer = Offer::Edge(una + window);
+            let (payload_bytes, duplicate, paced, tsval) = (0, false, false, 0);
+            let ack =
+                Ack { seen_ns: 10, frame, una, offer, payload_bytes, duplicate, paced, tsval };
+            space.takes_back(&ack, 1_460)
+        };
+        assert!(takes_back(64, 1_000));
+        assert!(!takes_back(64_160, 1_000), "the data is not read");
+        assert!(!takes_back(0, 1_000), "zero is zero at any scale");
+        assert!(!takes_back(160, 65_000), "so much was sent that the rest is small");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! History of the window that a sender was offered (RFC 9293 §3.8.6): closed windows, their probes,
 //! and heights at which the window limited the sender.
 
+use crate::app::Side;
 use crate::model::Sighting;
 use crate::tcp::sender::space::SendSpace;
 use crate::tcp::thresholds::WINDOW_ALIKE_PART;
@@ -46,6 +47,9 @@ pub struct WindowHistory {
     /// Number of times that the window limited the sender, and number of those after it had been
     /// more than twice as great.
     waits: [u32; 2],
+    /// The sender takes windows for smaller than the receiver means them: see
+    /// [`is_misread`](Self::is_misread).
+    misread: bool,
 }
 
 impl WindowHistory {
@@ -59,11 +63,23 @@ impl WindowHistory {
         level_max: Level::NONE,
         not_exceeded: Level::NONE,
         waits: [0; 2],
+        misread: false,
     };
 
     /// Returns whether the window is (almost) closed.
     pub fn is_closed(&self) -> bool {
         self.closed_since_ns.is_some()
+    }
+
+    /// Returns whether the receiver scales its windows and the sender does not know it, because the
+    /// option that says so was removed on the way (RFC 7323 §2.2).
+    pub fn is_misread(&self) -> bool {
+        self.misread
+    }
+
+    /// Records that the windows are scaled in spite of the handshake.
+    pub(super) fn misread(&mut self) {
+        self.misread = true;
     }
 
     /// Returns whether the last ACK at the vantage offered a window of zero.
@@ -85,6 +101,11 @@ impl WindowHistory {
     /// The ACK that closed the window last.
     pub fn closed_by(&self) -> Option<Sighting> {
         self.closed_by
+    }
+
+    /// Records that `side` is the sender.
+    pub(super) fn set_side(&mut self, side: Side) {
+        self.closed_by.iter_mut().for_each(|ack| ack.from = side.peer());
     }
 
     /// Time for which the window was closed between `from_ns` and `now_ns`, ns; 0 if it is open.
@@ -191,6 +212,14 @@ mod tests {
         assert_eq!([window.closed_for_ns(0, 50), window.closed_for_ns(30, 50)], [40, 20]);
         assert_eq!(window.follow(ack(35), false, 30), 5);
         assert_eq!(window.closed_for_ns(0, 50), 0);
+    }
+
+    #[test]
+    fn the_peer_of_the_sender_closed_the_window_whichever_side_that_is() {
+        let mut window = WindowHistory::NONE;
+        window.close(Sighting { time_ns: 10, from: Side::Server, ..Sighting::default() });
+        window.set_side(Side::Server);
+        assert_eq!(window.closed_by().map(|ack| ack.from), Some(Side::Client));
     }
 
     #[test]
