@@ -16,6 +16,8 @@ pub(super) struct Cuts {
     sessions: Cut,
     /// Sessions that their server's host ended after the client's window had been closed.
     readers: Cut,
+    /// Connections on which neither side sent anything until the client ended them.
+    mute: Cut,
     /// Requests of which the client sent a part, and then nothing as long as anything was seen of it.
     bodies: Cut,
 }
@@ -39,7 +41,11 @@ impl Cuts {
         {
             self.bodies.add(idle_ns);
         }
-        let Some((Side::Server, idle_ns)) = connection.view().ended_first() else { return };
+        let Some((by, idle_ns)) = connection.view().ended_first() else { return };
+        if by == Side::Client {
+            self.mute.add_mute(connection);
+            return;
+        }
         let window = &connection.senders[Side::Server as usize].history().window;
         if connection.framer.lacks_close_frame() {
             self.websockets.add(idle_ns);
@@ -58,6 +64,7 @@ impl Cuts {
         self.sessions.merge(&other.sessions);
         self.readers.merge(&other.readers);
         self.bodies.merge(&other.bodies);
+        self.mute.merge(&other.mute);
     }
 
     /// Returns the observations with their facts.
@@ -75,6 +82,9 @@ impl Cuts {
         if self.bodies.count > 0 {
             noted.push(("unsent_bodies", self.bodies.facts()));
         }
+        if self.mute.count > 0 {
+            noted.push(("mute_connections", self.mute.facts()));
+        }
         noted
     }
 }
@@ -83,6 +93,20 @@ impl Cut {
     fn add(&mut self, idle_ns: u64) {
         self.count += 1;
         self.include((idle_ns, idle_ns));
+    }
+
+    /// Adds a connection that its client ended, if neither side had sent anything for as long as a timeout
+    /// of an application takes.
+    fn add_mute(&mut self, connection: &Connection) {
+        let is_mute = connection.senders.iter().all(|it| it.counts().actual_data_bytes == 0);
+        let established_ns = connection.setup.established_ns().filter(|_| is_mute);
+        let ends = connection.cold.ending();
+        let ended = ends.fin[Side::Client as usize].or(ends.reset);
+        if let Some((from_ns, ended)) = established_ns.zip(ended)
+            && ended.time_ns.saturating_sub(from_ns) >= APPLICATION_TIMEOUT_MIN_NS
+        {
+            self.add(ended.time_ns - from_ns);
+        }
     }
 
     fn include(&mut self, (least_ns, most_ns): (u64, u64)) {

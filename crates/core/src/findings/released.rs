@@ -4,7 +4,7 @@
 //! with it, makes the requests of others wait. The packets show it so: on the other connection nothing
 //! passes for as long as the requests wait, then its client goes on (a `COMMIT`, the end of the
 //! connection), the server answers that, and within the time that its host takes (and the round trip, if
-//! the capture is not at the server) the requests are answered.
+//! the capture is not at the server) the first request is answered, and soon those that waited behind it.
 //!
 //! That may be chance. Each of the clients that were idle for as long goes on once in the time in which
 //! the requests waited, so the chance that one did so just before the answer is the sum of these short
@@ -33,7 +33,7 @@ impl Wait {
         is_other
             && act.time_ns.saturating_sub(act.idle_ns) <= self.asked_ns
             && act.time_ns > self.asked_ns
-            && (act.time_ns..=act.done_ns + reach_ns).contains(&self.answered_ns)
+            && (act.time_ns..=act.done_ns.saturating_add(reach_ns)).contains(&self.answered_ns)
     }
 }
 
@@ -41,30 +41,36 @@ impl Holder {
     /// Finds the client that most of the time in the waits for `server` was for.
     fn of(server: Endpoint, endpoint: &EndpointTally, acts: &Acts) -> Option<Self> {
         let waits = || endpoint.waits.all().iter().filter(|it| it.wait_ns() >= COST_MIN_NS);
-        let all_ns: u64 = waits().map(Wait::wait_ns).sum();
+        let all_ns = waits().map(Wait::wait_ns).fold(0, u64::saturating_add);
         let begun_ns = waits().map(|it| it.asked_ns).min()?;
         let span_ns = waits().map(|it| it.answered_ns).max()?.saturating_sub(begun_ns);
         let reach_ns = |wait: &Wait| {
             let way_ns = if wait.at_server { 0 } else { endpoint.round_trips.needed_ns() };
-            HOST_DELAY_MAX_NS + way_ns
+            way_ns.saturating_add(HOST_DELAY_MAX_NS)
         };
         let ended = |wait: &Wait| {
             let acts = acts.after(server, wait.wait_ns())?;
             let act = acts.iter().find(|act| wait.is_ended_by(act, reach_ns(wait)))?;
-            let lucky = acts.iter().map(|act| act.done_ns - act.time_ns + reach_ns(wait));
+            let lucky =
+                acts.iter().map(|act| (act.done_ns - act.time_ns).saturating_add(reach_ns(wait)));
             let lucky_ns = lucky.fold(0, u64::saturating_add);
             Some((*act, wait.wait_ns(), lucky_ns))
         };
         let ended: Vec<_> = waits().filter_map(ended).collect();
-        let ended_ns: u64 = ended.iter().map(|(_, ns, _)| ns).sum();
+        // What waits behind the first of them follows as soon as that has what it waited for.
+        let follows = |wait: &&Wait| {
+            let reach_ns = reach_ns(wait).max(wait.wait_ns() / (AT_ONCE_PART * AT_ONCE_PART));
+            ended.iter().any(|(act, ..)| wait.is_ended_by(act, reach_ns))
+        };
+        let ended_ns = waits().filter(follows).map(Wait::wait_ns).fold(0, u64::saturating_add);
         let lucky_ns = ended.iter().map(|(.., lucky_ns)| *lucky_ns).max()?;
         let one_in = u128::from(AT_ONCE_PART.pow(HABIT_MIN));
         let is_chance = u128::from(lucky_ns) * one_in > u128::from(span_ns);
-        if is_chance || 2 * ended_ns <= all_ns {
+        if is_chance || ended_ns <= all_ns / 2 {
             return None;
         }
         let (act, ..) = *ended.iter().max_by_key(|(act, ns, _)| (*ns, act.idle_ns))?;
-        Some(Self { act, released: ended.len() as u64 })
+        Some(Self { act, released: waits().filter(follows).count() as u64 })
     }
 }
 
@@ -137,6 +143,8 @@ mod tests {
     fn requests_wait_for_a_client_that_held_something_all_the_time() {
         assert_eq!(released(server(WAITS), 6_000, 5_500), 3);
         assert_eq!(released(server(WAITS), 5_998, 5_500), 3, "the server takes 2 ms for its end");
+        let queued = WAITS.into_iter().chain([(4, 2_000, 6_040)]);
+        assert_eq!(released(server(queued), 6_000, 5_500), 4, "and 39 ms for what waits behind");
     }
 
     /// Negative twins.

@@ -154,7 +154,7 @@ impl Behind {
     /// Finds the servers for which `outer` waits in several exchanges at a time.
     fn find_at_once(outer: Endpoint, tally: &Tally) -> Option<Self> {
         let at_once::Covered { mut parts, outer_ns } = at_once::find(outer, tally)?;
-        let inner_ns: u64 = parts.iter().map(|(_, ns)| ns).sum();
+        let inner_ns = parts.iter().map(|(_, ns)| *ns).fold(0, u64::saturating_add);
         parts.sort_by_key(|&(server, ns)| (Reverse(ns), server));
         let mut servers = parts.into_iter().map(|(server, _)| server);
         let inner = servers.next()?;

@@ -27,7 +27,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let outcomes = &endpoint.all.outcomes;
     let worked = outcomes.of(OutcomeKind::Answered) + outcomes.of(OutcomeKind::Error);
-    let is_away = cause.shown.count(AWAY) >= cause.exchanges;
+    let is_away = cause.shown.count(AWAY) > 0;
     let only_syns = (worked == 0 && is_away && cause.shown.count(FULL) == 0).then_some((
         "only_syns",
         Fact::Text("its accept queue is full, or a device on the path drops all but SYNs".into()),

@@ -52,7 +52,8 @@ fn follows(outer: &[&Wait], inner: &[(Wait, Endpoint)]) -> bool {
     let span_ns = outer.iter().map(|it| it.answered_ns).max().unwrap_or(0) - begun_ns;
     let lucky_ns = (ends_ns.len() as u64).saturating_mul(HOST_DELAY_MAX_NS);
     let at_once = |wait: &&&Wait| {
-        let from = ends_ns.partition_point(|&end_ns| end_ns + HOST_DELAY_MAX_NS < wait.answered_ns);
+        let from = ends_ns
+            .partition_point(|&end_ns| end_ns.saturating_add(HOST_DELAY_MAX_NS) < wait.answered_ns);
         ends_ns.get(from).is_some_and(|&end_ns| end_ns <= wait.answered_ns)
     };
     let matched = outer.iter().filter(at_once).count() as u64;
@@ -86,7 +87,8 @@ fn cover(outer: &[&Wait], inner: &[(Wait, Endpoint)]) -> Covered {
         for (&server, &count) in &asked {
             let waiting = count.clamp(0, rest);
             rest -= waiting;
-            *parts.entry(server).or_default() += past_ns.saturating_mul(waiting as u64);
+            let part = parts.entry(server).or_default();
+            *part = part.saturating_add(past_ns.saturating_mul(waiting as u64));
         }
         last_ns = time_ns;
         match server {
@@ -94,7 +96,8 @@ fn cover(outer: &[&Wait], inner: &[(Wait, Endpoint)]) -> Covered {
             Some(server) => *asked.entry(server).or_default() += change,
         }
     }
-    let outer_ns = outer.iter().map(|it| it.answered_ns - it.asked_ns).sum();
+    let waits_ns = outer.iter().map(|it| it.answered_ns - it.asked_ns);
+    let outer_ns = waits_ns.fold(0, u64::saturating_add);
     Covered { parts: parts.into_iter().filter(|(_, ns)| *ns > 0).collect(), outer_ns }
 }
 

@@ -139,7 +139,7 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
             0 => unread::nothing_read(report),
             _ => format!("No fault found, but no complete exchange either in {connections}."),
         };
-        return Part::plain(Paint::Bold, format!("{}{text}", scans(report)));
+        return Part::plain(Paint::Bold, format!("{}{text}{}", scans(report), mute(report)));
     }
     let exchanges = counted(totals.exchanges, "exchange", "exchanges");
     let latency = described(&report.latency, totals.exchanges);
@@ -244,6 +244,19 @@ fn cut(report: &Report) -> Option<String> {
     };
     let text: String = report.observations.iter().filter_map(says).collect();
     (!text.is_empty()).then_some(text)
+}
+
+/// Says that clients gave up connections on which nobody had sent anything.
+fn mute(report: &Report) -> String {
+    let noted = report.observations.iter().find(|it| it.id == "mute_connections");
+    let fact = |name: &str| noted?.facts.iter().find(|(of, _)| *of == name).map(|it| &it.1);
+    let (count, idle) = (fact("count"), fact("idle_min_ns").map(template::show));
+    let Some((&Fact::Count(count), idle)) = count.zip(idle) else { return String::new() };
+    let ended =
+        counted(count, "of them was ended by its client", "of them were ended by the client");
+    format!(
+        " {ended} after {idle} without a byte from either side: the server did not speak first."
+    )
 }
 
 /// Says that clients sent nothing after they had connected, if that took longer than all exchanges.

@@ -67,7 +67,7 @@ impl Ending {
     /// The first FIN or RST.
     pub(super) fn first(&self) -> Option<Sighting> {
         let ends = self.fin.into_iter().chain([self.reset]).flatten();
-        ends.min_by_key(|it| (it.time_ns, it.from as usize))
+        ends.min_by_key(|it| (it.time_ns, it.frame))
     }
 
     /// Returns whether both sides sent a FIN, or a RST ended the connection.
