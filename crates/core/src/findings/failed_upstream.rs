@@ -133,7 +133,7 @@ pub(super) fn settle(findings: &mut Vec<Finding>, tally: &Tally) {
         let facts = &mut findings[of_errors].facts;
         facts.push(("failed_upstream", Fact::Text(server.to_string())));
         facts.push(("failed_how", Fact::Text(how.into())));
-        // What has to be repaired is known, and not at the proxy.
+        // The server behind the proxy has to be repaired, not the proxy.
         facts.retain(|(name, _)| *name != "of_proxy");
     }
 }

@@ -77,7 +77,7 @@ impl Noticed {
     /// Returns the events at the sender of `side`.
     pub fn of(connection: &Connection, side: Side) -> Self {
         let history = connection.senders[side as usize].history();
-        // What a D-SACK shows to be spurious is counted as that only.
+        // A retransmission that a D-SACK shows to be spurious is counted as spurious only.
         let spurious = u64::from(history.counts.dsacks);
         let repeated = history.counts.rexmt_data_packets.saturating_sub(spurious);
         let has_exchanges = connection.totals.exchanges > 0;

@@ -57,12 +57,13 @@ impl Holder {
             Some((*act, wait.wait_ns(), lucky_ns))
         };
         let ended: Vec<_> = waits().filter_map(ended).collect();
-        // What waits behind the first of them follows as soon as that has what it waited for.
-        let follows = |wait: &&Wait| {
+        // Requests that queued behind the first one are answered a little later than that.
+        let follows = |wait: &Wait, act: &Act| {
             let reach_ns = reach_ns(wait).max(wait.wait_ns() / (AT_ONCE_PART * AT_ONCE_PART));
-            ended.iter().any(|(act, ..)| wait.is_ended_by(act, reach_ns))
+            wait.is_ended_by(act, reach_ns)
         };
-        let ended_ns = waits().filter(follows).map(Wait::wait_ns).fold(0, u64::saturating_add);
+        let is_ended = |wait: &&Wait| ended.iter().any(|(act, ..)| follows(wait, act));
+        let ended_ns = waits().filter(is_ended).map(Wait::wait_ns).fold(0, u64::saturating_add);
         let lucky_ns = ended.iter().map(|(.., lucky_ns)| *lucky_ns).max()?;
         let one_in = u128::from(AT_ONCE_PART.pow(HABIT_MIN));
         let is_chance = u128::from(lucky_ns) * one_in > u128::from(span_ns);
@@ -70,7 +71,8 @@ impl Holder {
             return None;
         }
         let (act, ..) = *ended.iter().max_by_key(|(act, ns, _)| (*ns, act.idle_ns))?;
-        Some(Self { act, released: waits().filter(follows).count() as u64 })
+        let released = waits().filter(|wait| follows(wait, &act)).count() as u64;
+        Some(Self { act, released })
     }
 }
 

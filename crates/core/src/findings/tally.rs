@@ -211,7 +211,7 @@ pub struct Tally {
     pub slowest: Slowest,
     /// Defects of the capture, and events that cost no time.
     pub notes: Notes,
-    /// What clients did after idleness.
+    /// Requests after idleness, and ends of idle connections.
     pub acts: Acts,
 }
 

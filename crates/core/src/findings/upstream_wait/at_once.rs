@@ -66,7 +66,8 @@ fn follows(outer: &[&Wait], inner: &[(Wait, Endpoint)]) -> bool {
 /// Adds up the time in which the server had at least as many requests of its own in progress as each of
 /// those that it owes an answer: of `outer` in progress at a time, as many wait as there are `inner`.
 fn cover(outer: &[&Wait], inner: &[(Wait, Endpoint)]) -> Covered {
-    // What begins or ends: a wait for the server (none), or its own wait for another one.
+    // Time, change of the number in progress, and the other server that is asked; `None` for a wait for
+    // the server itself.
     let mut steps: Vec<(u64, i32, Option<Endpoint>)> = Vec::new();
     for wait in outer {
         steps.push((wait.asked_ns, 1, None));
