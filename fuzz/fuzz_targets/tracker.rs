@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use tcpwhy_core::capture::FrameId;
 use tcpwhy_core::findings::{Floors, Tally, assemble};
 use tcpwhy_core::model::{Ledger, Report};
-use tcpwhy_core::tcp::{Connection, Exchange, Sink, Tracker};
+use tcpwhy_core::internals::{Connection, Exchange, Sink, Tracker};
 use tcpwhy_core::wire::{
     Endpoint, FlowHasher, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags,
 };

@@ -22,9 +22,9 @@ pub mod drill;
 pub mod experiment;
 pub mod filter;
 pub mod findings;
-pub mod graph;
+mod graph;
 pub mod join;
-pub mod judge;
+mod judge;
 pub mod model;
 pub mod picture;
 pub mod pipeline;
@@ -34,5 +34,11 @@ mod second_pass;
 pub mod state;
 pub mod survey;
 pub mod tables;
-pub mod tcp;
+mod tcp;
 pub mod wire;
+
+/// What tests and fuzz targets of the analysis itself need; no interface of the crate.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::tcp::{Connection, Exchange, Sink, Tracker};
+}

@@ -2,6 +2,7 @@
 //! send buffer is full. The height of the flight, round by round, distinguishes the two.
 
 use super::answer::{Answer, need};
+use super::thresholds::INITIAL_WINDOW_SEGMENTS;
 use crate::judge::{Gap, Shape};
 use crate::model::{Cause, Owner, Slice};
 
@@ -11,12 +12,17 @@ use crate::model::{Cause, Owner, Slice};
 /// stays at one height for several rounds, with room in the receiver's window, is due to a full
 /// send buffer. This requires that no loss can have come before it, or that the sender had nothing
 /// more buffered each time, which a congestion window could hold back. A sender that continues with
-/// a duplicate ACK waited for less data in flight. A pause that the writer would have made anyhow
+/// a duplicate ACK waited for less data in flight. One segment is a flight of a window that begins
+/// with one. A pause that the writer would have made anyhow
 /// is not claimed.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let rest_ns = rest_ns.saturating_sub(gap.pace.own_pause_ns);
     need(!gap.repair.is_retransmission(), "a retransmission ended it")?;
-    need(gap.flight_held() > gap.smss, "no more than one full segment was unacknowledged")?;
+    let flight = gap.flight_held();
+    let first = gap.flight.opens_from_one
+        && flight == gap.smss
+        && gap.flight.cwnd_opened < (INITIAL_WINDOW_SEGMENTS + 1) * gap.smss;
+    need(first || flight > gap.smss, "no more than one full segment was unacknowledged")?;
     if !gap.ack_triggered() && gap.duplicate_triggered() {
         return Ok(Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns));
     }

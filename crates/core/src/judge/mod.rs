@@ -29,8 +29,6 @@ pub use answer::Answer;
 pub use application::busy;
 pub use bufferbloat::{Leg, own_ns};
 pub use delayed_ack::after_late_ack;
-pub use facts::Facts;
-pub use flight::buffer_bytes;
 pub use gap::{
     AckTrigger, Acks, Bottleneck, DuplicateAcks, Flight, Gap, LateAcks, Losses, MissingPackets,
     NagleEvidence, OfferedWindow, Pace, ProtocolState, Recovery, Repair, RoundTrips, Turn, Unsent,

@@ -78,22 +78,24 @@ fn window_beyond(gap: &Gap, flight: u64) -> u64 {
     (flight.div_ceil(gap.smss) + 1) * gap.smss
 }
 
-/// Returns whether the congestion window has opened beyond `flight`, even if it began with two
+/// Returns whether the congestion window has opened beyond `flight`, even if it began with the fewest
 /// segments and grew by one with each ACK of two (RFC 5681 §3.1).
 fn has_opened(gap: &Gap, flight: u64) -> bool {
     let sent_before = gap.flight.cwnd_opened.saturating_sub(INITIAL_WINDOW_SEGMENTS * gap.smss);
-    window_beyond(gap, flight) <= 2 * gap.smss + sent_before / 2
+    window_beyond(gap, flight) <= gap.flight.initial_segments() * gap.smss + sent_before / 2
 }
 
 /// Returns whether full segments did not fill the congestion window. That is so if an earlier ACK
 /// had made room, or if there are few segments and either more has been in flight before, or the
-/// window has opened wider and the held segment ends a message. It is also so for a single segment,
-/// since no window begins with less than two (RFC 5681 §3.1).
+/// window has opened wider and the held segment ends a message. It is also so for a flight that even
+/// the least initial window exceeds.
 fn cwnd_open(gap: &Gap) -> bool {
     let flight = gap.flight_held();
     let opened = gap.flight.has_reached(flight + gap.next_segment())
         || gap.next_pushed && has_opened(gap, flight);
-    let few = gap.flight.before <= FEW_SEGMENTS * gap.smss && (flight <= gap.smss || opened);
+    let initial = gap.flight.initial_segments() * gap.smss;
+    let few = gap.flight.before <= FEW_SEGMENTS * gap.smss
+        && (window_beyond(gap, flight) <= initial || opened);
     (few || gap.ignored_acks())
         && !gap.flight.cut
         && !gap.losses.occurred

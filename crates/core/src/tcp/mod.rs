@@ -49,5 +49,4 @@ pub use row::{Link, Row};
 pub(crate) use sequence::{ORIGIN, Sequence};
 pub use setup::{Setup, Syn, SynMarks};
 pub use shared::Shared;
-pub use trace::{RecordedGap, Trace};
 pub use tracker::{SimpleExchange, Sink, Tracker};

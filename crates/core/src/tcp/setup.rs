@@ -351,6 +351,12 @@ impl Setup {
         self.repeated.is_some()
     }
 
+    /// Returns whether a SYN or a SYN-ACK was sent more than once.
+    #[inline]
+    pub fn is_repeated(&self) -> bool {
+        self.syns > 1 || self.syn_acks > 1
+    }
+
     /// Removes the answer to the SYN, which the client rejected.
     pub fn reject_answer(&mut self) {
         self.steps.forget_answer();

@@ -4,7 +4,7 @@ use crate::language::{Place, parse};
 use crate::network::{EPOCH_NS, capture, packets};
 use tcpwhy_core::capture::{Block, CaptureSet, Frame, FrameId, LinkType, Source};
 use tcpwhy_core::findings::Tally;
-use tcpwhy_core::tcp::{Sink, Tracker};
+use tcpwhy_core::internals::{Sink, Tracker};
 use tcpwhy_core::wire::{FlowHasher, Packet, Segment, decode};
 
 /// A tracker that has seen these frames.

@@ -2,8 +2,8 @@
 
 use crate::memory::{frames, track};
 use tcpwhy_core::findings::{Floors, Tally, assemble};
+use tcpwhy_core::internals::{Connection, Exchange, Sink, Tracker};
 use tcpwhy_core::model::Report;
-use tcpwhy_core::tcp::{Connection, Exchange, Sink, Tracker};
 
 /// Counts each exchange individually.
 #[derive(Default)]

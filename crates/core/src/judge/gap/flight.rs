@@ -19,6 +19,8 @@ pub struct Flight {
     pub small_acked: bool,
     /// Least size of the congestion window if nothing had been lost, bytes.
     pub cwnd_opened: u64,
+    /// The window may have begun with one segment, since the SYN or the SYN-ACK was sent again.
+    pub opens_from_one: bool,
     /// The sender has waited for the ACKs of full segments one or two at a time.
     pub waits_per_segment: bool,
     /// Shape of the flight, round by round.
@@ -36,6 +38,12 @@ impl Flight {
     /// Returns whether as much as `bytes` was in flight before, without a loss since.
     pub fn has_reached(&self, bytes: u64) -> bool {
         bytes <= self.reached
+    }
+
+    /// Returns the fewest segments with which the congestion window can have begun: two, or one if a
+    /// SYN or SYN-ACK was lost (RFC 5681 §3.1).
+    pub fn initial_segments(&self) -> u64 {
+        if self.opens_from_one { 1 } else { 2 }
     }
 
     /// Returns whether at least `segments` full segments of `smss` were in flight before the last

@@ -4,8 +4,8 @@
 use crate::app::{Framer, Side};
 use crate::judge::thresholds::{CLOCKED_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::judge::{
-    AckTrigger, Acks, Bottleneck, Flight, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair,
-    Turn, Unsent,
+    AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair, Turn,
+    Unsent,
 };
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::at_end::is_amid_request;
@@ -14,6 +14,7 @@ use crate::tcp::connection::doubt::more_queued;
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
+use crate::tcp::setup::Setup;
 use crate::tcp::timeline::Timeline;
 
 /// What is known of both senders when one of them was silent.
@@ -21,6 +22,7 @@ pub(super) struct Knowledge<'a> {
     senders: &'a mut [Sender; 2],
     path: &'a Path,
     framer: &'a Framer,
+    setup: &'a Setup,
     timeline: &'a Timeline,
     cold: &'a Cold,
     /// The capture does not contain the beginning of the connection.
@@ -33,9 +35,9 @@ impl Connection {
     /// What is known of both senders.
     #[inline]
     pub(super) fn knowledge(&mut self) -> Knowledge<'_> {
-        let Self { senders, path, framer, timeline, cold, mid_stream, pure_acks, .. } = self;
+        let Self { senders, path, framer, setup, timeline, cold, mid_stream, pure_acks, .. } = self;
         let (mid_stream, pure_acks) = (*mid_stream, *pure_acks);
-        Knowledge { senders, path, framer, timeline, cold, mid_stream, pure_acks }
+        Knowledge { senders, path, framer, setup, timeline, cold, mid_stream, pure_acks }
     }
 }
 
@@ -58,7 +60,9 @@ impl Knowledge<'_> {
         let sender = &self.senders[side as usize];
         let last_side = if continues { side } else { side.peer() };
         let last = &self.senders[last_side as usize].last;
-        let flight = sender.flight_in_gap(since, continues, opens_from);
+        let mut flight = sender.flight_in_gap(since, continues, opens_from);
+        flight.cut = self.is_cut(sender.space.nxt - flight.before);
+        flight.opens_from_one = self.setup.is_repeated();
         *gap = Gap {
             sender: side,
             turn: if continues { Turn::Continues } else { Turn::Answers },
@@ -75,7 +79,7 @@ impl Knowledge<'_> {
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,
-            flight: Flight { cut: self.is_cut(sender.space.nxt - flight.before), ..flight },
+            flight,
             window: sender.window_in_gap(since, end_ns),
             unsent: self.unsent_in_gap(side, end_ns - start_ns, continues, since),
             repair: Repair::default(),

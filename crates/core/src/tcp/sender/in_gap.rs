@@ -27,6 +27,7 @@ impl Sender {
             first: if since.acks.last.is_none() { before } else { since.flight_first },
             before,
             cut: false,
+            opens_from_one: false,
             reached: self.history().losses.flight_reached(self.volume.flight_max),
             apart_ns: if continues { self.last.apart_ns() } else { 0 },
             small_acked: self.volume.small.was_acked_of(before, self.space.nxt, self.space.una()),
