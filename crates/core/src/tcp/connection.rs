@@ -10,12 +10,12 @@ mod blocked;
 mod ceiling_rounds;
 mod closing;
 mod cold;
+mod content;
 mod data;
 mod doubt;
 mod echoes;
 mod ending;
 mod faults;
-mod feed;
 mod finished;
 mod gap;
 mod icmp;
@@ -261,7 +261,7 @@ impl Connection {
                 take_timestamps(&mut self.cold, &mut self.path, (side, segment), carrier, clocked);
             }
         } else {
-            self.take_empty(side, segment, shared);
+            self.take_empty(side, segment);
         }
         if segment.flags.has(TcpFlags::FIN) {
             self.take_fin(side, segment);
@@ -385,12 +385,11 @@ impl Connection {
 
     /// Processes a segment without payload, which may be a window probe.
     #[inline]
-    fn take_empty(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
+    fn take_empty(&mut self, side: Side, segment: &Segment) {
         if is_window_probe(&mut self.senders[side as usize], segment) {
             if self.awaited().may_be_under_way(side) {
                 let first_ns = self.first_ns;
-                let (_, _, feed) = self.feed(side, segment, shared);
-                feed.begin_mid_message(side, first_ns);
+                self.begin_mid_message(side, segment, first_ns);
             }
             self.senders[side as usize].since.stored_mut().probed(side, segment);
             self.senders[side as usize].history_mut().window.probes += 1;
@@ -406,8 +405,10 @@ impl Connection {
                     && !self.mid_stream
                     && server.history().holes.bytes() > 0
                 {
-                    let (_, _, feed) = self.feed(Side::Server, segment, shared);
-                    feed.await_greeting(begins);
+                    // The server sent the first data, from this position on.
+                    let mut at = self.at(Side::Server, segment);
+                    at.positions[Side::Server as usize] = begins;
+                    self.timeline.await_greeting(&at, &mut self.setup);
                 }
             }
         }

@@ -20,9 +20,6 @@ pub struct Saved {
 #[derive(Clone, Debug)]
 pub struct Pauses {
     before_first: Saved,
-    before_last: Saved,
-    /// Start of the last pause, ns.
-    pub last_since_ns: u64,
     /// Position of the server's stream at the first pause.
     position: u64,
     count: u32,
@@ -75,37 +72,19 @@ impl Saved {
 }
 
 impl Exchange {
-    /// Records a pause of the server: it was silent for `own_ns` of its own accord, beginning at
-    /// `since_ns`, and continues at `position` of its stream.
-    pub(super) fn pause(&mut self, own_ns: u64, since_ns: u64, position: u64) {
-        let saved = Saved::of(self);
+    /// Records a pause of the server: it was silent for `own_ns` of its own accord, and continues at
+    /// `position` of its stream.
+    pub(super) fn pause(&mut self, own_ns: u64, position: u64) {
         match &mut self.pauses {
             Some(pauses) => {
-                pauses.before_last = saved;
-                pauses.last_since_ns = since_ns;
                 pauses.count += 1;
                 pauses.longest_ns = pauses.longest_ns.max(own_ns);
             }
             None => {
-                self.pauses = Some(Box::new(Pauses {
-                    before_first: saved.clone(),
-                    before_last: saved,
-                    last_since_ns: since_ns,
-                    position,
-                    count: 1,
-                    longest_ns: own_ns,
-                }));
+                let before_first = Saved::of(self);
+                let pauses = Pauses { before_first, position, count: 1, longest_ns: own_ns };
+                self.pauses = Some(Box::new(pauses));
             }
-        }
-    }
-
-    /// Removes from the exchange what came after its last pause.
-    pub(super) fn end_before_pause(&mut self) {
-        let Some(mut pauses) = self.pauses.take() else { return };
-        pauses.before_last.clone().restore(self);
-        pauses.count -= 1;
-        if pauses.count > 0 {
-            self.pauses = Some(pauses);
         }
     }
 

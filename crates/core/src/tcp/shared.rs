@@ -4,6 +4,7 @@ use crate::app::{KnownHeaders, Side};
 use crate::judge::Gap;
 use crate::model::Window;
 use crate::tcp::early::EarlyBytes;
+use crate::tcp::timeline::Marks;
 use std::sync::Arc;
 
 /// State shared by the connections of one shard.
@@ -23,6 +24,8 @@ pub struct Shared {
     pub early: EarlyBytes,
     /// The gap that the current departure ended.
     pub(super) silence: Gap,
+    /// The marks of the bytes that were read last.
+    pub(super) marks: Marks,
 }
 
 impl Shared {

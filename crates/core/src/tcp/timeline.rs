@@ -2,6 +2,7 @@
 
 mod asked;
 mod in_progress;
+mod marks;
 mod overlap;
 mod pauses;
 mod steady;
@@ -17,6 +18,7 @@ use crate::tcp::pause::ServerPattern;
 use crate::tcp::sender::Tail;
 use crate::tcp::setup::Setup;
 pub use in_progress::InProgress;
+pub use marks::Marks;
 pub use overlap::{OverlappingMessage, StreamProgress};
 use std::num::NonZeroU64;
 
@@ -41,6 +43,10 @@ pub struct At {
     /// The server may send messages that the client acknowledges, see
     /// [`Timeline::drop_acknowledgement`].
     pub has_events: bool,
+    /// Whether the data may overlap a message of the other side.
+    pub overlap: OverlappingMessage,
+    /// The data follows a pause in which no exchange waited, see [`InProgress::is_ready`].
+    pub rests: bool,
     /// Position of each stream, indexed by sender.
     pub positions: [u64; 2],
     /// The client had closed the connection.
@@ -62,21 +68,15 @@ pub struct Timeline {
     pub exchanges: InProgress,
     /// Exchanges that are finished and not yet reported.
     pub done: Queue<Box<Exchange>>,
-    /// A request began in the data that was pushed last.
-    pub request_began: bool,
     /// Exchanges of this protocol end only with the next request.
     pub open_ended: bool,
     /// Position of the server's stream whose ACK ends the oldest exchange.
     pub retire_at: u64,
-    /// The data being pushed follows a pause in which no exchange waited, see
-    /// [`InProgress::is_ready`].
-    pub rests: bool,
-    /// The data pushed last followed a pause of the server.
-    pub paused_now: bool,
     /// The pattern in which the server sends, learnt from its responses.
     pub pattern: ServerPattern,
-    /// State of the data being pushed, which may overlap the response to an earlier request.
-    pub overlap: OverlappingMessage,
+    /// A request has begun that may overlap a response: the exchange of that is kept in `done` until
+    /// the server sends.
+    pub is_interrupted: bool,
     begun: Begun,
     /// See [`Timeline::is_one_way`].
     one_way: bool,
@@ -249,12 +249,11 @@ impl Timeline {
     }
 
     fn request_start(&mut self, at: &At, setup: &mut Setup) {
-        if self.overlap == OverlappingMessage::RequestContinues {
+        if at.overlap == OverlappingMessage::RequestContinues {
             return;
         }
         let event_came = self.begun == Begun::Event;
-        let after_handshake = self.exchanges.is_ready() && !self.rests;
-        self.request_began = !after_handshake;
+        let after_handshake = self.exchanges.is_ready() && !at.rests;
         if !after_handshake {
             if !self.exchanges.queue.is_empty() {
                 self.retire_answered(at);
@@ -277,7 +276,7 @@ impl Timeline {
     /// Ends the exchanges that are answered, as far as known, because another request begins.
     fn retire_answered(&mut self, at: &At) {
         let position = at.positions[Side::Server as usize];
-        if self.interrupt() {
+        if at.overlap == OverlappingMessage::Possible && self.interrupt() {
             return;
         }
         let next = self.pattern.receipts.debt(at.seen.payload_bytes);
@@ -442,7 +441,7 @@ impl Timeline {
 
     /// Ends all exchanges: complete ones with [`Outcome::Answered`], the rest with `outcome`.
     pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
-        if self.overlap.is_undecided() {
+        if self.is_interrupted {
             self.settle_interrupted(None, [rtt_client_ns, 0]);
         }
         self.retire_complete(rtt_client_ns);

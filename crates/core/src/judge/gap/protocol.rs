@@ -12,6 +12,11 @@ pub struct ProtocolState {
     pub amid_request: bool,
     /// The response in progress states no length: the end of the connection ends it (RFC 9112 §6.3).
     pub lacks_length: bool,
+    /// The sender had sent a preliminary reply to a command of FTP (RFC 959 §4.2): its final one waits
+    /// for a transfer over another connection.
+    pub owes_final_reply: bool,
+    /// The protocol was recognised.
+    pub is_known: bool,
     /// A TLS handshake is in progress.
     pub in_handshake: bool,
     /// A TLS handshake is complete and its first request has not come.

@@ -84,11 +84,13 @@ impl Connection {
         self.senders.iter_mut().for_each(|sender| sender.since.stored_mut().excuse_missing());
         self.senders[sender as usize].since.stored_mut().has_sent_unseen = true;
         let position = self.senders[sender as usize].in_order();
-        let (streams, early, mut feed) = self.feed(sender, segment, shared);
-        let stream = &mut streams[sender as usize];
-        stream.skip_to(sender, position, early, &mut |side, bytes, missing, end| {
-            feed.push(side, bytes, missing, end);
+        self.read(sender, shared, |stream, early, reader| {
+            stream.skip_to(sender, position, early, &mut |side, bytes, missing, end| {
+                reader.push(side, bytes, missing, end);
+            });
         });
+        let at = self.at(sender, segment);
+        self.timeline.apply(&shared.marks, sender, at, &mut self.setup);
     }
 }
 

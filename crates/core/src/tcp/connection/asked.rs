@@ -4,24 +4,24 @@
 use crate::app::{Framer, Protocol, Side};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{self, Gap};
-use crate::model::Cause;
+use crate::model::{Cause, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::setup::Setup;
-use crate::tcp::timeline::{StreamProgress, Timeline};
+use crate::tcp::timeline::{OverlappingMessage, StreamProgress, Timeline};
 use crate::wire::Segment;
 
 impl Connection {
-    /// Returns the client's gap before a request that belongs to no exchange in progress, if
-    /// Nagle's algorithm held the request: a small segment after another small one, sent with the
+    /// Returns the client's gap, and its slices, before a request that belongs to no exchange in
+    /// progress, if Nagle's algorithm held the request: a small segment after another small one, sent with the
     /// ACK of that (`since`), though no response had come for which the application could have waited.
     #[inline(never)]
     pub(super) fn held_request(
         &mut self,
         segment: &Segment,
         since: &SinceDeparture,
-    ) -> Option<Gap> {
+    ) -> Option<(Gap, Slices)> {
         let [client, server] = [&self.senders[0], &self.senders[1]];
         let ack = since.acks.last.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;
@@ -38,13 +38,14 @@ impl Connection {
         let span_ns = (from_ns, segment.time_ns);
         self.knowledge().fill(Side::Client, span_ns, true, since, &mut gap);
         gap.end_with(segment);
-        let held = judge::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
+        let slices = judge::judge(&gap);
+        let held = slices.causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
         let nagle = &mut self.senders[Side::Client as usize].history_mut().nagle;
         if !idle {
             nagle.evidence.holds += u32::from(held);
-            return held.then_some(gap);
+            return held.then_some((gap, slices));
         }
-        nagle.note_idle_request(held).then_some(gap)
+        nagle.note_idle_request(held).then_some((gap, slices))
     }
 }
 
@@ -54,18 +55,19 @@ pub(super) fn passed(sender: &Sender) -> StreamProgress {
 }
 
 /// Processes data of the client at `now_ns`, sent at a time when it may have the whole response.
-/// Returns whether the data is unreadable and overlaps the response.
+/// Returns whether the data, if it is unreadable, overlaps the response.
 pub(super) fn request_overlaps(
-    timeline: &mut Timeline,
+    timeline: &Timeline,
     framer: &Framer,
     server: &Sender,
     path: &Path,
     now_ns: u64,
-) -> bool {
+) -> OverlappingMessage {
     let (last_ns, rtt_ns) = (server.last.time_ns, path.rtt_ns(Side::Server));
-    is_unreadable(framer)
-        && !timeline.overlap.is_undecided()
-        && timeline.request_overlaps(now_ns, passed(server), last_ns, rtt_ns)
+    if !is_unreadable(framer) || timeline.is_interrupted {
+        return OverlappingMessage::None;
+    }
+    timeline.request_overlaps(now_ns, passed(server), last_ns, rtt_ns)
 }
 
 /// Returns whether the client, which is about to send, has sent nothing but its only SYN, which

@@ -1,8 +1,7 @@
 //! Which data the exchanges in progress wait for.
 
 use crate::app::{Framer, Protocol, Side};
-use crate::judge::{self, Gap};
-use crate::model::Owner;
+use crate::model::{Owner, Slices};
 use crate::tcp::connection::asked::{has_sent_only_early_data, is_unreadable, passed};
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::path::Path;
@@ -120,14 +119,13 @@ impl Awaited<'_> {
         arrives_ns.checked_sub(from_ns).filter(|&ns| ns > 0)
     }
 
-    /// Returns whether no exchange waited in this gap: it follows a TLS handshake, and is longer
-    /// than a client that needed the handshake takes to send its request.
-    pub fn has_rested(self, gap: &Gap) -> bool {
-        if !self.timeline.exchanges.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {
+    /// Returns whether no exchange waited in a silence with these `slices`: it follows a TLS handshake,
+    /// and is longer than a client that needed the handshake takes to send its request.
+    pub fn has_rested(self, slices: &Slices) -> bool {
+        if !self.timeline.exchanges.is_ready() {
             return false;
         }
         // A delay by a late or lost packet is no pause of the client.
-        let slices = judge::judge(gap);
         let own = slices.iter().filter(|it| matches!(it.owner, Owner::Client | Owner::Server));
         own.map(|slice| slice.ns).sum::<u64>() > HANDSHAKE_WAITED_FOR_NS
     }
@@ -141,13 +139,11 @@ impl Awaited<'_> {
         client.space.una_seen() > began || client.space.nxt <= began
     }
 
-    /// Returns whether data of the server after a pause is no response: the protocol shows that, or
-    /// the client closed meanwhile.
-    pub fn is_unsolicited(self) -> bool {
+    /// Returns whether data of the server after a pause since `since_ns` is no response: the protocol
+    /// shows that, or the client closed meanwhile.
+    pub fn is_unsolicited(self, since_ns: u64) -> bool {
         let closed_ns = self.cold.ending().fin_ns[Side::Client as usize];
-        self.framer.is_set_aside()
-            || closed_ns
-                .is_some_and(|at_ns| self.timeline.exchanges.paused_since_ns() < Some(at_ns))
+        self.framer.is_set_aside() || closed_ns.is_some_and(|at_ns| since_ns < at_ns)
     }
 
     /// Returns whether data of `side` may continue a message whose beginning was not captured.

@@ -3,8 +3,8 @@
 
 use crate::app::{Framer, Protocol, Side};
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
-use crate::judge::{self, Gap, Recovery};
-use crate::model::Sighting;
+use crate::judge::{Gap, Recovery};
+use crate::model::{Sighting, Slices};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::asked::{is_unreadable, passed, request_overlaps};
 use crate::tcp::connection::faults::note_size;
@@ -13,10 +13,9 @@ use crate::tcp::connection::place::{
 };
 use crate::tcp::connection::silence::move_cursor;
 use crate::tcp::connection::suspended::{Next, Suspended};
-use crate::tcp::pause::Saved;
 use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
-use crate::tcp::timeline::Timeline;
+use crate::tcp::timeline::{At, OverlappingMessage, Timeline};
 use crate::tcp::trace::Trace;
 use crate::wire::{Segment, TcpFlags};
 
@@ -82,26 +81,48 @@ impl Data<'_> {
     }
 }
 
-/// The silence that a segment ended, and the messages before it.
+/// The silence that a segment ended, and what is known of the segment without its content.
 struct Ended {
     /// An exchange was waiting for the data, so that the data advances the timeline.
     is_awaited: bool,
     /// [`Shared::silence`] is a gap that has to be explained.
     explained: bool,
-    /// The server sent the data while a request was incomplete.
-    overlaps_request: bool,
+    /// Whether the data overlaps a message of the other side.
+    overlap: OverlappingMessage,
     /// Time of the last data of either side before this, ns.
     last_data_ns: u64,
 }
 
-/// Readings of the data that are open because it is no part of an exchange in progress.
+/// What data means to the exchanges in progress, by its content.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// It is part of an exchange, which waited for it.
+    Awaited,
+    /// It begins an exchange, and none waited for it.
+    Begins,
+    /// No exchange waits for it: it keeps the connection open or ends it, for example. A message of
+    /// the server's own accord is counted.
+    Aside { is_unsolicited: bool },
+}
+
+/// The content of a segment, whose marks are in [`Shared::marks`].
+struct Content {
+    meaning: Meaning,
+    /// A request begins in it.
+    begins_exchange: bool,
+    /// The data follows a pause in which no exchange waited.
+    rests: bool,
+    overlap: OverlappingMessage,
+}
+
+/// What data may be if it is no part of an exchange in progress.
 struct Doubts {
-    /// The data may be an unsolicited message of the server.
+    /// An unsolicited message of the server, or its greeting after a TLS handshake.
     unsolicited: bool,
-    /// The data may be a message that no exchange waits for, or the next request.
+    /// A message that no exchange waits for, or the next request.
     maybe_idle: bool,
-    /// State that is restored if the data turns out to be unsolicited.
-    saved: Option<Box<Saved>>,
+    /// A message that nothing requested, in a response that may be over.
+    may_be_unasked: bool,
 }
 
 impl Doubts {
@@ -111,24 +132,23 @@ impl Doubts {
         data: &Data<'_>,
         ended: &Ended,
         rests: bool,
-        timeline: &mut Timeline,
+        timeline: &Timeline,
         framer: &Framer,
     ) -> Self {
-        timeline.open_ended = framer.is_open_ended();
-        timeline.paused_now = false;
-        timeline.rests = rests;
         let of_server = data.is_new_of(Side::Server);
-        let unsolicited = of_server && timeline.exchanges.is_ready();
+        let is_behind_handshake = of_server && timeline.exchanges.is_ready();
         let maybe_idle = data.side == Side::Client
             && timeline.active == Some(Side::Server)
             && timeline.may_be_over()
             && !timeline.exchanges.is_ready()
-            || timeline.rests
-            || unsolicited
-            || ended.overlaps_request;
-        let may_be_unasked = of_server && framer.has_unsolicited();
-        let saved = if may_be_unasked { timeline.save() } else { None };
-        Self { unsolicited, maybe_idle, saved }
+            || rests
+            || is_behind_handshake
+            || ended.overlap == OverlappingMessage::Certain;
+        Self {
+            unsolicited: is_behind_handshake && !rests,
+            maybe_idle,
+            may_be_unasked: of_server && framer.has_unsolicited() && timeline.may_be_over(),
+        }
     }
 }
 
@@ -151,13 +171,12 @@ impl Connection {
             self.with_questions(|it, _| it.stop_counting_acks(side));
             return data.depart(&mut self.senders[side as usize], &since);
         }
-        self.follow_repetition(&data, shared);
+        self.follow_repetition(&data);
         if self.cold.is_gap_open() && self.settle_with(&data, &since) {
             return data.depart(&mut self.senders[side as usize], &since);
         }
         if data.is_new() && self.awaited().may_continue_response(side, segment) {
-            let (_, _, feed) = self.feed(side, segment, shared);
-            feed.begin_mid_message(side, segment.time_ns);
+            self.begin_mid_message(side, segment, segment.time_ns);
         }
         let ended = self.end_silence(&data, payload, &since, shared);
         let may_be_held = data.is_new_of(Side::Client)
@@ -167,16 +186,27 @@ impl Connection {
         let is_beside = is_beside_receiver(&self.setup, &self.path, side);
         data.begin_flight(&mut self.senders, self.timeline.active, is_beside);
         data.depart(&mut self.senders[side as usize], &since);
-        let rests = ended.explained && self.awaited().has_rested(&shared.silence);
-        let doubts = Doubts::about(&data, &ended, rests, &mut self.timeline, &self.framer);
-        let is_settled =
-            !ended.explained || self.attribute_silence(&data, doubts.maybe_idle, &shared.silence);
+        self.timeline.open_ended = self.framer.is_open_ended();
+        if ended.explained && data.is_timer_repetition() {
+            self.suspend(&data, &shared.silence);
+            return self.follow_rounds(side);
+        }
+        let slices = ended.explained.then(|| self.judge(&shared.silence));
+        let content = self.read_content(&data, payload, (&ended, slices.as_ref()), shared);
+        if let Some(slices) = slices.filter(|_| content.meaning == Meaning::Awaited) {
+            self.attribute_silence(&data, &shared.silence, slices);
+        }
+        self.follow_rounds(side);
+        self.pass_content(&data, &ended, &content, shared);
+        if let Some((gap, slices)) = held.filter(|_| content.begins_exchange) {
+            hold(&mut self.timeline, self.cold.trace_mut(), &gap, &slices);
+        }
+    }
+
+    fn follow_rounds(&mut self, side: Side) {
         let Sender { bulk, space, sizes, .. } = &mut self.senders[side as usize];
         if let Some(bulk) = bulk {
             bulk.follow_rounds(space, sizes.smss());
-        }
-        if is_settled {
-            self.read_content(&data, payload, (ended, doubts, held), shared);
         }
     }
 
@@ -199,7 +229,7 @@ impl Connection {
         self.senders[index].since.take(since);
         let echoes = segment.echoes();
         self.senders[index].advance(since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
-        if side == Side::Server && self.timeline.overlap.is_undecided() {
+        if side == Side::Server && self.timeline.is_interrupted {
             let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
             self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
         }
@@ -247,7 +277,7 @@ impl Connection {
 
     /// Follows a timer that repeats data (RFC 6298 §5.5), which may be a request that began before
     /// the capture.
-    fn follow_repetition(&mut self, data: &Data<'_>, shared: &mut Shared) {
+    fn follow_repetition(&mut self, data: &Data<'_>) {
         let &Data { side, segment, start, arrived, .. } = data;
         let is_needed_by_timer = data.is_timer_repetition() && !arrived;
         if matches!(data.kind, Kind::Retransmission(_)) {
@@ -258,8 +288,7 @@ impl Connection {
         }
         if self.awaited().repeats_unacknowledged_message(side, segment) {
             let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
-            let (_, _, feed) = self.feed(side, segment, shared);
-            feed.begin_mid_message(side, since_ns);
+            self.begin_mid_message(side, segment, since_ns);
         }
     }
 
@@ -299,12 +328,18 @@ impl Connection {
         shared: &mut Shared,
     ) -> Ended {
         let &Data { side, segment, start, kind, arrived, .. } = data;
-        let overlaps_request = data.is_new_of(Side::Server)
-            && (self.awaited().response_overlaps() || self.awaited().precedes_request(segment));
+        let mut overlap = OverlappingMessage::None;
+        if data.is_new_of(Side::Server)
+            && (self.awaited().response_overlaps() || self.awaited().precedes_request(segment))
+        {
+            overlap = OverlappingMessage::Certain;
+        }
         if data.is_new_of(Side::Client) && is_unreadable(&self.framer) {
             let passed = passed(&self.senders[Side::Client as usize]);
             let rtt_ns = self.path.rtt_ns(Side::Client);
-            self.timeline.continues_request(segment.time_ns, passed, rtt_ns);
+            if self.timeline.continues_request(segment.time_ns, passed, rtt_ns) {
+                overlap = OverlappingMessage::RequestContinues;
+            }
         }
         let awaited = self.awaited();
         let says_nothing = data.is_new() && awaited.says_nothing(side, (start, segment), payload);
@@ -314,102 +349,130 @@ impl Connection {
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
         let last_data_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
-        Ended { is_awaited, explained, overlaps_request, last_data_ns }
+        Ended { is_awaited, explained, overlap, last_data_ns }
     }
 
-    /// Attributes `silence`, unless the content has to show first whether an exchange waited for the
-    /// data. Returns `false` if the verdict is postponed: the answer will show whether a
-    /// retransmission by timer was needed.
-    fn attribute_silence(&mut self, data: &Data<'_>, maybe_idle: bool, silence: &Gap) -> bool {
+    /// Postpones the verdict on `silence`, which ended with a retransmission by timer: the answer will
+    /// show whether that was needed.
+    fn suspend(&mut self, data: &Data<'_>, silence: &Gap) {
+        let mut gap = *silence;
+        gap.repair.deaf = data.deaf;
+        let stamp = self.senders[data.side as usize].stamp(data.segment, gap.repair.original);
+        self.cold.get_or_create().questions.suspended =
+            Some(Box::new(Suspended { gap, end: data.end, stamp }));
+    }
+
+    /// Attributes the `slices` of `silence`.
+    fn attribute_silence(&mut self, data: &Data<'_>, silence: &Gap, slices: Slices) {
         let &Data { side, segment, end, .. } = data;
-        if data.is_timer_repetition() {
-            let mut gap = *silence;
-            gap.repair.deaf = data.deaf;
-            let stamp = self.senders[side as usize].stamp(segment, gap.repair.original);
-            self.cold.get_or_create().questions.suspended =
-                Some(Box::new(Suspended { gap, end, stamp }));
-            return false;
+        self.attribute(silence, slices, end);
+        if data.kind == Kind::Retransmission(Recovery::Fast) && !silence.losses.in_recovery {
+            let stamp = self.senders[side as usize].stamp(segment, silence.repair.original);
+            self.cold.get_or_create().questions.fast =
+                Some(Box::new(Suspended { gap: *silence, end, stamp }));
         }
-        if !maybe_idle {
-            self.attribute(silence, end);
-            if data.kind == Kind::Retransmission(Recovery::Fast) && !silence.losses.in_recovery {
-                let stamp = self.senders[side as usize].stamp(segment, silence.repair.original);
-                self.cold.get_or_create().questions.fast =
-                    Some(Box::new(Suspended { gap: *silence, end, stamp }));
-            }
-        }
-        true
     }
 
-    /// Advances the timeline and parses the content, which shows whether an exchange waited for it.
+    /// Reads the content, which shows whether an exchange waited for it. The silence before it has
+    /// these `slices`, if there is something to explain.
     fn read_content(
         &mut self,
         data: &Data<'_>,
         payload: &[u8],
-        (ended, doubts, held): (Ended, Doubts, Option<Gap>),
+        (ended, slices): (&Ended, Option<&Slices>),
+        shared: &mut Shared,
+    ) -> Content {
+        let &Data { side, segment, start, .. } = data;
+        let rests = slices.is_some_and(|slices| self.awaited().has_rested(slices));
+        let doubts = Doubts::about(data, ended, rests, &self.timeline, &self.framer);
+        let mut overlap = ended.overlap;
+        if doubts.maybe_idle && data.is_new_of(Side::Client) && overlap == OverlappingMessage::None
+        {
+            let Self { timeline, framer, senders: [_, server], path, .. } = self;
+            overlap = request_overlaps(timeline, framer, server, path, segment.time_ns);
+        }
+        self.framer.set_overlapping(overlap == OverlappingMessage::Certain);
+        let (since_ns, rtt_ns) = (self.timeline.cursor_ns, self.path.known_rtt_ns(side));
+        let at_once_ns = since_ns + rtt_ns + HOST_DELAY_MAX_NS;
+        self.framer.set_late(since_ns > 0 && segment.time_ns > at_once_ns);
+        let range = (start, segment.payload_len);
+        self.read(side, shared, |stream, early, reader| {
+            stream.push(side, range, payload, early, &mut |side, bytes, lost, end| {
+                reader.push(side, bytes, lost, end);
+            });
+        });
+        let begins_exchange = self.timeline.begins_exchange(&shared.marks, overlap, rests);
+        let pause = slices.and_then(|slices| self.pause_of_server(&shared.silence, slices));
+        let meaning = self.meaning(doubts, begins_exchange, pause.map(|_| shared.silence.start_ns));
+        Content { meaning, begins_exchange, rests, overlap }
+    }
+
+    /// Returns what the content that was read last means, if it `begins_exchange`, and if the server
+    /// paused before it since `paused_ns`.
+    fn meaning(&self, doubts: Doubts, begins_exchange: bool, paused_ns: Option<u64>) -> Meaning {
+        let is_greeting = doubts.unsolicited && !self.framer.has_sent_tickets_only();
+        if is_greeting {
+            // The client may have waited for it.
+            return Meaning::Awaited;
+        }
+        if doubts.maybe_idle && begins_exchange {
+            return Meaning::Begins;
+        }
+        if doubts.maybe_idle {
+            // It is neither a request nor a response (a closing alert, for example).
+            return Meaning::Aside { is_unsolicited: false };
+        }
+        if paused_ns.is_some_and(|since_ns| self.awaited().is_unsolicited(since_ns)) {
+            // A TLS record outside of exchanges after a pause is the alert that ends the
+            // connection.
+            let is_unsolicited = self.framer.protocol() != Protocol::Tls;
+            return Meaning::Aside { is_unsolicited };
+        }
+        if doubts.may_be_unasked && self.framer.is_set_aside() {
+            return Meaning::Aside { is_unsolicited: true };
+        }
+        Meaning::Awaited
+    }
+
+    /// Advances the timeline to the data, and applies the marks in its content.
+    fn pass_content(
+        &mut self,
+        data: &Data<'_>,
+        ended: &Ended,
+        content: &Content,
         shared: &mut Shared,
     ) {
-        let &Data { side, segment, start, end, .. } = data;
-        let Doubts { unsolicited, maybe_idle, saved } = doubts;
-        self.timeline.request_began = false;
-        let before = (self.timeline.cursor_ns, self.timeline.active);
-        let overlaps = ended.overlaps_request
-            || maybe_idle && data.is_new_of(Side::Client) && {
-                let Self { timeline, framer, senders: [_, server], path, .. } = self;
-                request_overlaps(timeline, framer, server, path, segment.time_ns)
-            };
-        if ended.is_awaited {
+        let &Data { side, segment, .. } = data;
+        let is_aside = matches!(content.meaning, Meaning::Aside { .. });
+        if ended.is_awaited && !is_aside {
             move_cursor(&mut self.timeline, &mut self.senders, side, segment.time_ns);
             self.timeline.shorten_pause(ended.last_data_ns, segment.time_ns);
         }
         if data.is_new_of(Side::Client) {
             self.timeline.exchanges.note_client_data();
         }
-        self.framer.set_overlapping(overlaps);
-        let at_once_ns = self.path.known_rtt_ns(side) + HOST_DELAY_MAX_NS;
-        self.framer.set_late(before.0 > 0 && segment.time_ns > before.0 + at_once_ns);
-        let (streams, early, mut feed) = self.feed(side, segment, shared);
-        let range = (start, segment.payload_len);
-        streams[side as usize].push(side, range, payload, early, &mut |side, bytes, lost, end| {
-            feed.push(side, bytes, lost, end);
-        });
-        self.timeline.overlap.end();
-        if let Some(gap) = held.filter(|_| self.timeline.request_began) {
-            hold(&mut self.timeline, self.cold.trace_mut(), &gap);
+        let &Content { rests, overlap, meaning, .. } = content;
+        if !shared.marks.is_empty() {
+            let at = At { rests, overlap, ..self.at(side, segment) };
+            self.timeline.apply(&shared.marks, side, at, &mut self.setup);
         }
-        if unsolicited && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
-            // The data is a greeting, for which the client may have waited.
-            if ended.explained {
-                self.attribute(&shared.silence, end);
+        match meaning {
+            Meaning::Awaited | Meaning::Begins => {
+                self.timeline.exchanges.touch(Sighting::of(side, segment));
             }
-            self.timeline.exchanges.touch(Sighting::of(side, segment));
-            return;
-        }
-        let unsolicited = self.timeline.paused_now && self.awaited().is_unsolicited();
-        if maybe_idle && !self.timeline.request_began || unsolicited {
-            // The data is neither a request nor a response (a closing alert, for example): no
-            // exchange waits for it.
-            (self.timeline.cursor_ns, self.timeline.active) = before;
-            if unsolicited {
-                // A TLS record outside of exchanges after a pause is the alert that ends the
-                // connection.
-                self.timeline.end_before_pause(self.framer.protocol() == Protocol::Tls);
+            Meaning::Aside { is_unsolicited } => {
+                let count = u32::from(is_unsolicited);
+                let unsolicited = &mut self.timeline.pattern.unsolicited;
+                *unsolicited = unsolicited.saturating_add(count);
             }
-            return;
         }
-        if let Some(saved) = saved.filter(|_| self.framer.is_set_aside()) {
-            (self.timeline.cursor_ns, self.timeline.active) = before;
-            return self.timeline.end_at(*saved);
-        }
-        self.timeline.exchanges.touch(Sighting::of(side, segment));
     }
 }
 
-/// Attributes `gap` to the request that began in the last push, which was held for that long.
-fn hold(timeline: &mut Timeline, trace: Option<&mut Trace>, gap: &Gap) {
-    let slices = judge::judge(gap);
+/// Attributes the `slices` of `gap` to the request that began behind it, which was held for that long.
+fn hold(timeline: &mut Timeline, trace: Option<&mut Trace>, gap: &Gap, slices: &Slices) {
     if let Some(trace) = trace {
         trace.gap(gap, slices.iter());
     }
-    timeline.exchanges.hold(gap, &slices);
+    timeline.exchanges.hold(gap, slices);
 }

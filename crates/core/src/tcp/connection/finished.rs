@@ -290,7 +290,7 @@ impl Connection {
     /// Reports finished exchanges, unless they may be reopened.
     pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         let awaits_queue = self.cold.questions().is_some_and(|it| it.queued.is_some());
-        let is_held = self.timeline.overlap.is_undecided() || awaits_queue;
+        let is_held = self.timeline.is_interrupted || awaits_queue;
         if self.timeline.done.is_empty() || is_held {
             return;
         }

@@ -1,7 +1,7 @@
 //! Fills [`Gap`]s with what their senders knew. Each group of a gap comes from the type that owns
 //! the knowledge.
 
-use crate::app::{Framer, Side};
+use crate::app::{Framer, Protocol, Side};
 use crate::judge::thresholds::{CLOCKED_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::judge::{
     AckTrigger, Acks, Bottleneck, Gap, Losses, NagleEvidence, Pace, ProtocolState, Repair, Turn,
@@ -88,7 +88,7 @@ impl Knowledge<'_> {
             late_acks: sender.history().nagle.late_acks,
             pace: Pace::default(),
             bottleneck,
-            protocol: self.protocol_in_gap(side),
+            protocol: self.protocol_in_gap(side, continues),
         };
     }
 
@@ -182,7 +182,7 @@ impl Knowledge<'_> {
     }
 
     /// Returns the state of the application protocol in a gap of `side`.
-    fn protocol_in_gap(&self, side: Side) -> ProtocolState {
+    fn protocol_in_gap(&self, side: Side, continues: bool) -> ProtocolState {
         let front = self.timeline.exchanges.front();
         // The server waits for the body too, and for ever if the client has closed.
         let waits =
@@ -194,6 +194,8 @@ impl Knowledge<'_> {
             amid_request: is_amid_request(self.framer, self.timeline)
                 && !front.is_some_and(|it| it.awaits_continue),
             lacks_length: self.framer.ends_with_connection(),
+            owes_final_reply: side == Side::Server && continues && self.framer.owes_final_reply(),
+            is_known: self.framer.protocol() != Protocol::Turns,
             in_handshake: front.is_some_and(|it| it.in_handshake),
             after_handshake: front.is_some_and(|it| it.handshake.is_some() && !it.request_seen),
         }

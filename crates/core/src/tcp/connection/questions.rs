@@ -133,7 +133,7 @@ impl Connection {
         {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
-        self.attribute(&gap, end);
+        self.attribute(&gap, self.judge(&gap), end);
         move_cursor(&mut self.timeline, &mut self.senders, gap.sender, gap.end_ns);
     }
 }

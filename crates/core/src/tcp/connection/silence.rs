@@ -1,6 +1,6 @@
 //! Turns departures into [`Gap`]s, and attributes the time of the gaps.
 
-use crate::app::{Protocol, Side};
+use crate::app::Side;
 use crate::judge::{self, Gap, Recovery, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
@@ -102,29 +102,44 @@ impl Connection {
         }
     }
 
-    /// Judges a gap and attributes its slices. If the gap ended with a retransmission, that repairs
-    /// data before `end`.
-    pub(super) fn attribute(&mut self, gap: &Gap, end: u64) {
+    /// Judges a gap, with what the exchange and the protocol show of it.
+    pub(super) fn judge(&self, gap: &Gap) -> Slices {
+        let mut slices = judge::judge(gap);
+        let answers_early = gap.sender == Side::Server
+            && gap.turn == Turn::Answers
+            && !self.awaited().has_received_request();
+        if answers_early || gap.protocol.owes_final_reply {
+            slices.make_unknown(Cause::ServerThink);
+        }
+        slices
+    }
+
+    /// Time for which the server was silent of its own accord in `gap`, which has these `slices`, ns, if
+    /// it continues a response that may have been over.
+    pub(super) fn pause_of_server(&self, gap: &Gap, slices: &Slices) -> Option<u64> {
+        let own_ns = self.own_ns_amid_response(gap, slices)?;
+        self.timeline.is_pause(own_ns).then_some(own_ns)
+    }
+
+    /// Time of the server's application in `gap`, ns, if it continues a response after it.
+    fn own_ns_amid_response(&self, gap: &Gap, slices: &Slices) -> Option<u64> {
+        // Data within a round trip of other data continues that: the peer could not have reacted.
+        let is_apart = gap.len_ns() > self.path.known_base_rtt_ns();
+        let continues = gap.sender == Side::Server && gap.turn == Turn::Continues;
+        let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
+        (continues && is_apart && !gap.protocol.owes_final_reply)
+            .then(|| own.map(|slice| slice.ns).sum())
+    }
+
+    /// Attributes the `slices` of a gap. If the gap ended with a retransmission, that repairs data
+    /// before `end`.
+    pub(super) fn attribute(&mut self, gap: &Gap, mut slices: Slices, end: u64) {
         let one_way = !self.senders[gap.sender.peer() as usize].volume.has_packets();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
             let from_ns = self.timeline.cursor_ns;
             self.timeline.exchanges.attribute_plain(Owner::Unknown, from_ns, gap.len_ns());
             return;
-        }
-        let mut slices = judge::judge(gap);
-        if gap.sender == Side::Server
-            && gap.turn == Turn::Answers
-            && !self.awaited().has_received_request()
-        {
-            slices.make_unknown(Cause::ServerThink);
-        }
-        // The final reply waits for a transfer over another connection.
-        let owes_reply = gap.sender == Side::Server
-            && gap.turn == Turn::Continues
-            && self.framer.owes_final_reply();
-        if owes_reply {
-            slices.make_unknown(Cause::ServerThink);
         }
         let sender = &mut self.senders[gap.sender as usize];
         if sender.history().restarted.is_some() {
@@ -139,16 +154,12 @@ impl Connection {
             let Self { cold, senders, path, timeline, .. } = self;
             learn(gap, &slices, Settling { senders, path, timeline }, cold);
         }
-        // Data within a round trip of other data continues that: the peer could not have reacted.
-        let apart = gap.len_ns() > self.path.known_base_rtt_ns();
-        if gap.sender == Side::Server && gap.turn == Turn::Continues && apart && !owes_reply {
-            let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
+        if let Some(own_ns) = self.own_ns_amid_response(gap, &slices) {
             let position = self.senders[Side::Server as usize].space.nxt - gap.next_len;
-            let own_ns = own.map(|slice| slice.ns).sum();
-            self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
+            self.timeline.pause((own_ns, gap.len_ns()), position);
         }
         let sent = self.senders[Side::Client as usize].space.nxt;
-        let is_known = self.framer.protocol() != Protocol::Turns;
+        let is_known = gap.protocol.is_known;
         self.timeline.settle_client_pause(gap, &slices, sent, is_known);
         let repaired = gap.repair.trigger.map(|_| end);
         if self.timeline.exchanges.is_ready() && gap.sender == Side::Client {
@@ -211,7 +222,7 @@ impl Connection {
             gap.repair.trigger = Some(Recovery::Timer);
         }
         gap.next = next;
-        self.attribute(&gap, 0);
+        self.attribute(&gap, self.judge(&gap), 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }
 }

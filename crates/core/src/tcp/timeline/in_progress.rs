@@ -175,12 +175,6 @@ impl InProgress {
         asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client as usize]))
     }
 
-    /// Start of the last pause of the exchange in progress, ns.
-    pub fn paused_since_ns(&self) -> Option<u64> {
-        let pauses = self.queue.back()?.pauses.as_ref()?;
-        Some(pauses.last_since_ns)
-    }
-
     /// Removes the exchange that [`ask`](Self::ask) added: the fast path records it again.
     pub fn remove_request(&mut self) {
         self.queue.pop_front();

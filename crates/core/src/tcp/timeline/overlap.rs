@@ -8,35 +8,18 @@ use crate::model::{Outcome, Owner};
 use crate::tcp::owed::Debt;
 use crate::tcp::timeline::Timeline;
 
-/// Whether a message of the client overlaps a message of the server.
+/// Whether data overlaps a message of the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverlappingMessage {
-    /// The client has received the whole response, so its message does not overlap.
+    /// It does not: its sender had received the whole message.
     #[default]
     None,
     /// The client's message may overlap the response; the server's next data decides.
     Possible,
-    /// A request has begun that may overlap a response; that exchange is kept open until the
-    /// server sends.
-    Undecided,
     /// The client continues its request and has not received the server's data yet.
     RequestContinues,
-}
-
-impl OverlappingMessage {
-    /// Ends the processing of the client's data.
-    #[inline]
-    pub fn end(&mut self) {
-        if *self != Self::Undecided {
-            *self = Self::None;
-        }
-    }
-
-    /// Returns whether finished exchanges may be reopened.
-    #[inline]
-    pub fn is_undecided(self) -> bool {
-        self == Self::Undecided
-    }
+    /// The message certainly overlaps one of the other side, which continues.
+    Certain,
 }
 
 /// Progress of one side's stream.
@@ -63,55 +46,68 @@ impl StreamProgress {
 
 impl Timeline {
     /// Processes data of the client at `now_ns`, when the server's stream had `passed` so far, the
-    /// last of it at `last_ns`. Returns whether it certainly overlaps a response.
+    /// last of it at `last_ns`. Returns whether it overlaps a response.
     pub fn request_overlaps(
-        &mut self,
+        &self,
         now_ns: u64,
         passed: StreamProgress,
         last_ns: u64,
         rtt_server_ns: u64,
-    ) -> bool {
-        let Some(exchange) = self.exchanges.queue.only().filter(|_| self.may_be_over()) else {
-            return false;
+    ) -> OverlappingMessage {
+        let begun = self
+            .exchanges
+            .queue
+            .only()
+            .filter(|_| self.may_be_over())
+            .map(|exchange| exchange.began_at[Side::Server as usize]);
+        let Some(begun) = begun.filter(|&begun| passed.is_transfer(begun)) else {
+            return OverlappingMessage::None;
         };
-        let begun = exchange.began_at[Side::Server as usize];
-        if !passed.is_transfer(begun) {
-            return false;
+        if passed.is_under_way(begun) {
+            return OverlappingMessage::Certain;
         }
         let continues = now_ns.saturating_sub(last_ns) < rtt_server_ns;
-        if continues && !passed.is_under_way(begun) && self.done.is_empty() {
-            self.overlap = OverlappingMessage::Possible;
+        match continues && self.done.is_empty() {
+            true => OverlappingMessage::Possible,
+            false => OverlappingMessage::None,
         }
-        passed.is_under_way(begun)
     }
 
     /// Processes data of the client at `now_ns`, when its stream had `passed` so far. If the client
     /// cannot have received the server's data yet, it continues its request, and that data was no
-    /// response.
-    pub fn continues_request(&mut self, now_ns: u64, passed: StreamProgress, rtt_client_ns: u64) {
+    /// response: returns `true`.
+    pub fn continues_request(
+        &mut self,
+        now_ns: u64,
+        passed: StreamProgress,
+        rtt_client_ns: u64,
+    ) -> bool {
         if self.active != Some(Side::Server) || !self.may_be_over() {
-            return;
+            return false;
         }
         let reached_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / ALIKE_PART;
-        let Some(exchange) = self.exchanges.queue.back_mut().filter(|_| now_ns < reached_ns) else {
-            return;
-        };
-        if exchange.request_seen && passed.is_transfer(exchange.began_at[Side::Client as usize]) {
-            (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
-            self.active = Some(Side::Client);
-            self.overlap = OverlappingMessage::RequestContinues;
-        }
+        let continued = self.exchanges.queue.back_mut().filter(|it| {
+            now_ns < reached_ns
+                && it.request_seen
+                && passed.is_transfer(it.began_at[Side::Client as usize])
+        });
+        let Some(exchange) = continued else { return false };
+        (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
+        self.active = Some(Side::Client);
+        true
     }
 
     /// Processes a request that seems to begin during a response: the response is over only if the
     /// server's next data can be the answer to the request. Returns whether that is left open.
     pub(super) fn interrupt(&mut self) -> bool {
-        let is_open = self.overlap == OverlappingMessage::Possible;
-        if let Some(answer) = is_open.then(|| self.exchanges.queue.pop_front()).flatten() {
-            self.overlap = OverlappingMessage::Undecided;
+        if self.is_interrupted {
+            return false;
+        }
+        if let Some(answer) = self.exchanges.queue.pop_front() {
+            self.is_interrupted = true;
             self.done.push_back(answer);
         }
-        is_open
+        true
     }
 
     /// Decides about an interrupted response when the server sends at `now_ns` (`None`: it never
@@ -120,7 +116,7 @@ impl Timeline {
     /// request.
     #[inline(never)]
     pub fn settle_interrupted(&mut self, now_ns: Option<u64>, rtts_ns: [u64; 2]) {
-        self.overlap = OverlappingMessage::None;
+        self.is_interrupted = false;
         let Some(mut answer) = self.done.pop_front() else { return };
         let [rtt_client_ns, rtt_server_ns] = rtts_ns;
         let request = self.exchanges.queue.front().map(|it| (it.first.time_ns, it.began_at));

@@ -2,49 +2,25 @@
 //! unsolicited.
 
 use crate::tcp::owed::Debt;
-use crate::tcp::pause::Saved;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
 
 impl Timeline {
-    /// Processes a silence of the server of `all_ns` since `since_ns`, of which `own_ns` was the
-    /// server's own time, and after which it continues from `position`.
-    pub fn pause(&mut self, (own_ns, all_ns): (u64, u64), since_ns: u64, position: u64) {
-        let is_over = self.may_be_over();
-        self.paused_now = own_ns >= STREAM_PAUSE_MIN_NS && is_over;
-        if own_ns < STREAM_PAUSE_MIN_NS && all_ns >= STREAM_PAUSE_MIN_NS && is_over {
+    /// Returns whether the server was of its own accord silent for `own_ns` after what may have been
+    /// the end of its response.
+    pub fn is_pause(&self, own_ns: u64) -> bool {
+        own_ns >= STREAM_PAUSE_MIN_NS && self.may_be_over()
+    }
+
+    /// Processes a silence of the server of `all_ns`, of which `own_ns` was the server's own time, and
+    /// after which it continues from `position`.
+    pub fn pause(&mut self, (own_ns, all_ns): (u64, u64), position: u64) {
+        if self.is_pause(own_ns) {
+            if let Some(exchange) = self.exchanges.queue.back_mut() {
+                exchange.pause(own_ns, position);
+            }
+        } else if all_ns >= STREAM_PAUSE_MIN_NS && self.may_be_over() {
             self.pattern.held();
-        }
-        if let Some(exchange) = self.exchanges.queue.back_mut().filter(|_| self.paused_now) {
-            exchange.pause(own_ns, since_ns, position);
-        }
-    }
-
-    /// Removes the data after the last pause from the exchange. It was a message of the server's own
-    /// accord unless it `ends` the connection.
-    pub fn end_before_pause(&mut self, ends: bool) {
-        if let Some(exchange) = self.exchanges.queue.back_mut() {
-            exchange.end_before_pause();
-            let count = u32::from(!ends);
-            self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(count);
-        }
-    }
-
-    /// Copies the state of the exchange in progress, if that may be over.
-    #[cold]
-    #[inline(never)]
-    pub fn save(&self) -> Option<Box<Saved>> {
-        let exchange = self.exchanges.queue.back().filter(|_| self.may_be_over())?;
-        Some(Box::new(Saved::of(exchange)))
-    }
-
-    /// Restores the state `saved` of the exchange in progress: later data belongs to no exchange.
-    #[cold]
-    #[inline(never)]
-    pub fn end_at(&mut self, saved: Saved) {
-        if let Some(exchange) = self.exchanges.queue.back_mut() {
-            saved.restore(exchange);
-            self.pattern.unsolicited = self.pattern.unsolicited.saturating_add(1);
         }
     }
 

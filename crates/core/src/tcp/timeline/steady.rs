@@ -28,7 +28,6 @@ impl Timeline {
     /// Adds an exchange of this `kind`, whose whole request came with the ACK of the last response.
     #[inline]
     pub fn ask(&mut self, seen: Sighting, positions: [u64; 2], kind: &Label) {
-        self.request_began = true;
         let mut exchange = Exchange::begin(seen, seen.time_ns);
         (exchange.began_at, exchange.idle_ns) = (positions, self.paused_ns);
         (exchange.request_seen, exchange.asked) = (true, true);
@@ -52,7 +51,6 @@ impl Timeline {
     pub fn pass(&mut self, side: Side, now_ns: u64) {
         self.move_to(now_ns);
         self.active = Some(side);
-        (self.open_ended, self.paused_now, self.rests) = (false, false, false);
-        self.request_began = false;
+        self.open_ended = false;
     }
 }
