@@ -54,6 +54,7 @@ use ending::Ending;
 use faults::{Corrected, note_rare_properties};
 pub use icmp::IcmpReport;
 use opening::{is_of_another, is_of_another_host};
+use questions::{Event, Questions};
 use roles::Roles;
 use std::sync::Arc;
 use steady::Steady;
@@ -342,10 +343,10 @@ impl Connection {
     fn note_packet(&mut self, side: Side, segment: &Segment) {
         self.last = Sighting::of(side, segment);
         if self.senders[side as usize].packets.ids.take_late() {
-            self.with_questions(|it, by| it.settle_late(side, segment.ip_id, by));
+            self.settle(&Event::Late { side, number: segment.ip_id });
         }
-        if self.cold.questions().is_some_and(|it| it.queued.is_some()) {
-            self.with_questions(|it, by| it.settle_queued(side, segment, by));
+        if self.cold.questions().is_some_and(Questions::is_queue_open) {
+            self.settle(&Event::Packet { side, segment });
         }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0
@@ -395,7 +396,7 @@ impl Connection {
             self.senders[side as usize].history_mut().window.probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
             if self.cold.is_gap_open() && self.senders[side as usize].space.is_keep_alive(segment) {
-                self.with_questions(|it, _| it.stop_counting_acks(side));
+                self.settle(&Event::KeepAlive { side });
             }
             self.senders[side as usize].announce(segment);
             if side == Side::Server && self.senders[side as usize].is_troubled() {

@@ -9,6 +9,7 @@ use crate::judge::thresholds::{
 use crate::tcp::connection::at_end::owes_request;
 use crate::tcp::connection::blocked::take_ack;
 use crate::tcp::connection::place::near;
+use crate::tcp::connection::questions::Event;
 use crate::tcp::connection::{Connection, is_pure_ack};
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Near, Sender};
@@ -30,7 +31,7 @@ impl Connection {
             self.senders[peer].space.position(segment.ack);
         }
         if self.cold.is_gap_open() && self.senders[peer].space.acked_again(segment) {
-            self.with_questions(|it, by| it.settle_by_second_ack(side, segment.time_ns, by));
+            self.settle(&Event::SecondAck { side, acked_ns: segment.time_ns });
         }
         let dsacks = self.senders[peer].history().counts.dsacks;
         let (una, last_ns) = (self.senders[peer].space.una_seen(), self.senders[peer].last.time_ns);
@@ -66,7 +67,7 @@ impl Connection {
         let is_rst = segment.flags.has(TcpFlags::RST);
         let missing = if is_rst { None } else { self.senders[peer].skip_unseen() };
         if let Some(missing) = missing {
-            self.with_questions(|it, by| it.arrived_unseen(side.peer(), by));
+            self.settle(&Event::Unseen { side: side.peer() });
             self.skip_missing(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {

@@ -44,7 +44,7 @@ impl Questions {
     /// because of the congestion window or Nagle's algorithm, is joined with data written later
     /// (RFC 9293 §3.8.6.2.1). If full segments directly follow a partial one, they were written
     /// only after the ACK made room.
-    pub fn settle_blocked(&mut self, side: Side, segment: &Segment, by: Settling<'_>) {
+    pub fn settle_blocked(&mut self, side: Side, segment: &Segment, by: &mut Settling<'_>) {
         let of_side = |blocked: &mut Box<Blocked>| blocked.gap.sender == side;
         let Some(blocked) = self.blocked.take_if(of_side) else { return };
         let Blocked { slice, gap } = *blocked;
@@ -118,7 +118,7 @@ mod tests {
         let last = &mut waiting.senders[Side::Server as usize].last;
         (last.frame, last.time_ns) = (frame(), NS);
         let full = Segment { time_ns: NS + apart_ns, payload_len: 60_000, ..Segment::default() };
-        questions.settle_blocked(Side::Server, &full, waiting.settling());
+        questions.settle_blocked(Side::Server, &full, &mut waiting.settling());
         assert!(questions.blocked.is_none());
         waiting.ns_of(Owner::SendBuffer)
     }

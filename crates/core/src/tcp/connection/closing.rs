@@ -9,6 +9,7 @@ use crate::tcp::connection::at_end::AtEnd;
 use crate::tcp::connection::attempt::attempt;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::icmp::settle_refusal;
+use crate::tcp::connection::questions::Event;
 use crate::tcp::connection::reset::{HeldReset, Shown};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::owed::Debt;
@@ -207,10 +208,7 @@ impl Connection {
         self.leave_fast_path(shared);
         self.release_reset();
         self.streams.iter_mut().for_each(|stream| stream.discard_waiting(&mut shared.early));
-        self.with_questions(|it, _| it.queued = None);
-        let last = self.last.frame;
-        self.with_questions(|it, _| it.drop_last(last));
-        self.resume();
+        self.settle(&Event::End { last: self.last.frame });
         let rtt_client_ns = self.path.known_rtt_ns(Side::Client);
         if let Some(left_ns) = self.cold.ending().fin_ns[Side::Client as usize] {
             let asks_at_once = self.timeline.asks_at_once();

@@ -54,7 +54,7 @@ pub(super) struct ColdState {
 impl ColdState {
     /// Returns whether no state is pending that the next segment may change, except a doubt that
     /// satisfies `is_known`.
-    pub fn is_quiet_except(&self, is_known: impl FnOnce(&Doubted) -> bool) -> bool {
+    pub fn is_quiet_except(&self, is_known: impl Fn(&Doubted) -> bool) -> bool {
         let Self {
             ending,
             echoes: _,

@@ -11,8 +11,9 @@ use crate::tcp::connection::faults::note_size;
 use crate::tcp::connection::place::{
     arrives, has_not_heard, is_awaited_here, is_beside_receiver, is_beside_sender,
 };
+use crate::tcp::connection::questions::Event;
 use crate::tcp::connection::silence::move_cursor;
-use crate::tcp::connection::suspended::{Next, Suspended};
+use crate::tcp::connection::suspended::Suspended;
 use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
 use crate::tcp::timeline::{At, OverlappingMessage, Timeline};
@@ -168,12 +169,17 @@ impl Connection {
             trace.kind = Some(data.kind);
         }
         if matches!(data.kind, Kind::Probe | Kind::Late) {
-            self.with_questions(|it, _| it.stop_counting_acks(side));
+            self.settle(&Event::KeepAlive { side });
             return data.depart(&mut self.senders[side as usize], &since);
         }
         self.follow_repetition(&data);
-        if self.cold.is_gap_open() && self.settle_with(&data, &since) {
-            return data.depart(&mut self.senders[side as usize], &since);
+        if self.cold.is_gap_open() {
+            let Data { start, kind, .. } = data;
+            let is_whole = self.cold.faults().missing_bytes == 0;
+            let since = &since;
+            if self.settle(&Event::Data { side, start, segment, kind, since, is_whole }) {
+                return data.depart(&mut self.senders[side as usize], since);
+            }
         }
         if data.is_new() && self.awaited().may_continue_response(side, segment) {
             self.begin_mid_message(side, segment, segment.time_ns);
@@ -290,32 +296,6 @@ impl Connection {
             let since_ns = self.senders[side as usize].history().losses.repeating.first_ns;
             self.begin_mid_message(side, segment, since_ns);
         }
-    }
-
-    /// Settles earlier verdicts that wait for the next segment. Returns whether the data only
-    /// continues a retransmission whose verdict stays open.
-    fn settle_with(&mut self, data: &Data<'_>, since: &SinceDeparture) -> bool {
-        let &Data { side, segment, start, kind, .. } = data;
-        match self.with_questions(|it, by| it.settle_by_next(side, segment, kind, by.path)) {
-            Some(Next::Stays) => return true,
-            Some(Next::Counts) => self.resume(),
-            Some(Next::Nothing) | None => {}
-        }
-        let now_ns = segment.time_ns;
-        if self.with_questions(|it, by| it.settle_acked_late(side, now_ns, since, by)) == Some(true)
-        {
-            self.resume();
-        }
-        if kind == Kind::New {
-            let is_whole = self.cold.faults().missing_bytes == 0;
-            self.with_questions(|it, by| {
-                it.settle_doubt(side, (start, segment), since, is_whole, by);
-            });
-            self.with_questions(|it, by| it.settle_blocked(side, segment, by));
-        } else if matches!(kind, Kind::Fill(_)) {
-            self.with_questions(|it, by| it.settle_skipped(side, segment, by));
-        }
-        false
     }
 
     /// Ends the silence before the data: fills [`Shared::silence`] if there is something to

@@ -109,7 +109,7 @@ impl Questions {
         (start, segment): (u64, &Segment),
         since: &SinceDeparture,
         is_whole: bool,
-        by: Settling<'_>,
+        by: &mut Settling<'_>,
     ) {
         let Some(doubted) = self.doubted.take_if(|doubted| doubted.sender == side) else { return };
         let sender = &mut by.senders[side as usize];
@@ -155,7 +155,7 @@ impl Questions {
     /// a loss have come, none was lost and the sender was busy.
     #[cold]
     #[inline(never)]
-    pub fn settle_late(&mut self, side: Side, number: u16, by: Settling<'_>) {
+    pub fn settle_late(&mut self, side: Side, number: u16, by: &mut Settling<'_>) {
         let Some(doubted) = self.doubted.as_mut().filter(|it| it.sender == side) else { return };
         if doubted.missing.arrived(number) && !doubted.missing.any() {
             self.revoke_loss(side, by);
@@ -164,7 +164,7 @@ impl Questions {
 
     /// Processes data of `side` that seemed lost and has arrived: it is missing only in the
     /// capture.
-    pub fn arrived_unseen(&mut self, side: Side, by: Settling<'_>) {
+    pub fn arrived_unseen(&mut self, side: Side, by: &mut Settling<'_>) {
         if self.doubted.as_deref().is_some_and(|doubted| doubted.unseen) {
             self.revoke_loss(side, by);
         }
@@ -173,7 +173,7 @@ impl Questions {
     /// Attributes a supposed loss of `side` to the time of its application.
     #[cold]
     #[inline(never)]
-    fn revoke_loss(&mut self, side: Side, by: Settling<'_>) {
+    fn revoke_loss(&mut self, side: Side, by: &mut Settling<'_>) {
         let lost = timed_out(0).cause;
         let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
         let Some(doubted) = self.doubted.take_if(of_side) else { return };
@@ -185,7 +185,7 @@ impl Questions {
     /// Processes a repair of skipped data by `side`, a round trip after the single segment that
     /// ended such a gap. That segment was a probe for a flight whose end was lost before the
     /// vantage (RFC 8985 §7.3), or the first that the timer sent.
-    pub fn settle_skipped(&mut self, side: Side, segment: &Segment, by: Settling<'_>) {
+    pub fn settle_skipped(&mut self, side: Side, segment: &Segment, by: &mut Settling<'_>) {
         let of_side = |doubted: &mut Box<Doubted>| doubted.sender == side && doubted.skips;
         let Some(doubted) = self.doubted.take_if(of_side) else { return };
         let last = &by.senders[side as usize].last;
@@ -302,7 +302,7 @@ mod tests {
     fn data_that_has_arrived_was_not_lost() {
         let mut waiting = Waiting::attributed_to(timed_out(NS));
         let mut questions = doubted(timed_out(NS));
-        questions.arrived_unseen(Side::Server, waiting.settling());
+        questions.arrived_unseen(Side::Server, &mut waiting.settling());
         assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), 0);
         assert_eq!(waiting.ns_of(Owner::Server), NS);
         assert!(questions.doubted.is_none());
@@ -312,7 +312,7 @@ mod tests {
     fn a_doubt_about_one_side_is_not_settled_by_the_other() {
         let mut waiting = Waiting::attributed_to(timed_out(NS));
         let mut questions = doubted(timed_out(NS));
-        questions.arrived_unseen(Side::Client, waiting.settling());
+        questions.arrived_unseen(Side::Client, &mut waiting.settling());
         assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), NS);
         assert!(questions.doubted.is_some());
     }
@@ -326,7 +326,7 @@ mod tests {
         }
         waiting.senders[Side::Server as usize].last.frame = frame();
         let repair = Segment { time_ns: 2 * NS, ..Segment::default() };
-        questions.settle_skipped(Side::Server, &repair, waiting.settling());
+        questions.settle_skipped(Side::Server, &repair, &mut waiting.settling());
         assert_eq!(waiting.ns_of(Owner::RetransmissionTimeout), NS);
     }
 }

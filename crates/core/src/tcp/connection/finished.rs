@@ -7,6 +7,7 @@ use crate::tcp::connection::Connection;
 use crate::tcp::connection::ceiling_rounds::refute_ceiling;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::gap::nagle_evidence;
+use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::settle_relay;
 use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
 use crate::tcp::path::Path;
@@ -289,7 +290,7 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
 impl Connection {
     /// Reports finished exchanges, unless they may be reopened.
     pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        let awaits_queue = self.cold.questions().is_some_and(|it| it.queued.is_some());
+        let awaits_queue = self.cold.questions().is_some_and(Questions::is_queue_open);
         let is_held = self.timeline.is_interrupted || awaits_queue;
         if self.timeline.done.is_empty() || is_held {
             return;

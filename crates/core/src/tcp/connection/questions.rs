@@ -1,6 +1,7 @@
 //! Verdicts that later packets may change, and what is kept of each until then.
 
 use crate::app::Side;
+use crate::capture::FrameId;
 use crate::judge::{self, Gap, timed_out};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::Connection;
@@ -9,10 +10,10 @@ use crate::tcp::connection::doubt::Doubted;
 use crate::tcp::connection::place::is_beside_receiver;
 use crate::tcp::connection::queued::Queued;
 use crate::tcp::connection::silence::move_cursor;
-use crate::tcp::connection::suspended::{AckedLate, Answer, Answered, Suspended};
+use crate::tcp::connection::suspended::{AckedLate, Answer, Suspended};
 use crate::tcp::exchange::Change;
 use crate::tcp::path::Path;
-use crate::tcp::sender::Sender;
+use crate::tcp::sender::{Kind, Sender, SinceDeparture};
 use crate::tcp::timeline::Timeline;
 use crate::tcp::trace::Trace;
 use crate::wire::Segment;
@@ -46,30 +47,206 @@ pub(super) struct Questions {
 
 impl Questions {
     /// Returns whether no question is open, except a doubt that satisfies `is_known`.
-    pub fn are_settled_except(&self, is_known: impl FnOnce(&Doubted) -> bool) -> bool {
-        let is_doubted = self.doubted.as_deref().is_some_and(|doubted| !is_known(doubted));
-        !(self.is_repeated() || is_doubted || self.queued.is_some() || self.blocked.is_some())
+    pub fn are_settled_except(&self, is_known: impl Fn(&Doubted) -> bool) -> bool {
+        QUESTIONS.iter().all(|question| {
+            let is_known =
+                question.asks == Asks::Owner && self.doubted.as_deref().is_some_and(&is_known);
+            is_known || !(question.is_open)(self)
+        })
     }
 
     /// Returns whether a gap is not yet settled, which later segments may explain.
     #[inline]
     pub fn is_gap_open(&self) -> bool {
-        self.is_repeated() || self.doubted.is_some() || self.blocked.is_some()
+        QUESTIONS.iter().any(|it| it.asks != Asks::Queue && (it.is_open)(self))
+    }
+
+    /// Returns whether it is open whether a response was queued.
+    #[inline]
+    pub fn is_queue_open(&self) -> bool {
+        self.queued.is_some()
     }
 
     /// Drops what is open about gaps, once client and server turned out to be the other way round.
     pub fn begin_again(&mut self) {
-        (self.suspended, self.contested, self.doubted, self.fast) = (None, None, None, None);
-    }
-
-    /// Returns whether it is open whether a retransmission was needed.
-    #[inline]
-    fn is_repeated(&self) -> bool {
-        let by_timer = self.suspended.is_some() || self.contested.is_some();
-        let is_counted = self.counted.is_some() || self.acked_late.is_some();
-        by_timer || is_counted || self.fast.is_some()
+        let (queued, queue_stays) = (self.queued.take(), self.queue_stays);
+        *self = Self { queued, queue_stays, ..Self::default() };
     }
 }
+
+/// What a question asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// Whether the segment that ended a gap was needed.
+    Need,
+    /// Which of two owners has a gap.
+    Owner,
+    /// Whether the sender's buffer was full.
+    Buffer,
+    /// Whether a response was queued.
+    Queue,
+}
+
+/// What may settle a question. The `side` is that which sends.
+pub(super) enum Event<'a> {
+    /// Any packet.
+    Packet { side: Side, segment: &'a Segment },
+    /// A packet whose IP identification shows that it is late.
+    Late { side: Side, number: u16 },
+    /// An ACK that may answer a retransmission of the other side.
+    Ack(Answer<'a>),
+    /// An ACK of what was acknowledged before.
+    SecondAck { side: Side, acked_ns: u64 },
+    /// An ACK of the peer of data that `side` sent, and that was not captured.
+    Unseen { side: Side },
+    /// Something that is acknowledged and is no data in the stream: a keep-alive, or a probe.
+    KeepAlive { side: Side },
+    /// Data.
+    Data {
+        side: Side,
+        /// Position in the stream.
+        start: u64,
+        segment: &'a Segment,
+        kind: Kind,
+        /// What its sender knew.
+        since: &'a SinceDeparture,
+        /// Nothing was acknowledged that the capture does not contain.
+        is_whole: bool,
+    },
+    /// The end of the capture, whose last frame is `last`.
+    End { last: FrameId },
+}
+
+/// What follows for the connection from an event.
+pub(super) enum Outcome {
+    /// Nothing.
+    None,
+    /// The suspended retransmission counts as needed, and is attributed now.
+    Counts,
+    /// The data only continues a retransmission whose verdict stays open.
+    Stays,
+    /// Neither the last copy nor the one before it brought the ACK about.
+    TooLate { last: Box<Suspended>, earlier: Option<Box<Suspended>> },
+}
+
+/// A kind of open question, of which a connection has at most one.
+struct Question {
+    asks: Asks,
+    is_open: fn(&Questions) -> bool,
+    /// Settles it with an event, or leaves it open.
+    settle: fn(&mut Questions, &Event<'_>, &mut Settling<'_>) -> Outcome,
+}
+
+/// The kinds of questions, in the order in which an event settles them.
+///
+/// An ACK first shows whether a fast retransmission was needed, since that is older than a timer behind
+/// it. Data ends the count of ACKs before it may begin another one. It then decides about the timer:
+/// what that silence was has to be known before the sender's next one is looked at. Retransmissions
+/// after lost ACKs come behind that, because they may become the suspended one. The owner of a gap and a
+/// full buffer are asked about when no repair is left that would explain them. The queue of a
+/// response depends on no other question.
+const QUESTIONS: &[Question] = &[
+    // Was a fast retransmission needed? An ACK tells which of both transmissions it answers.
+    Question {
+        asks: Asks::Need,
+        is_open: |it| it.fast.is_some(),
+        settle: |it, event, by| {
+            if let Event::Ack(answer) = event
+                && answer.advances
+            {
+                let rtt_ns = by.path.rtt_ns(answer.side);
+                it.settle_fast(answer.side, answer.segment, rtt_ns, by);
+            }
+            Outcome::None
+        },
+    },
+    // Did the receiver get both copies? It acknowledges each; nothing else may be acknowledged meanwhile.
+    Question {
+        asks: Asks::Need,
+        is_open: |it| it.counted.is_some(),
+        settle: |it, event, by| {
+            match *event {
+                Event::SecondAck { side, acked_ns } => it.settle_by_second_ack(side, acked_ns, by),
+                Event::KeepAlive { side } | Event::Data { side, .. } => it.stop_counting_acks(side),
+                _ => {}
+            }
+            Outcome::None
+        },
+    },
+    // Was a retransmission by timer needed? An ACK tells, or what its sender does next.
+    Question {
+        asks: Asks::Need,
+        is_open: |it| it.suspended.is_some() || it.contested.is_some(),
+        settle: |it, event, by| match event {
+            Event::Ack(answer) => it.settle_by_ack(answer, by),
+            Event::Data { side, segment, kind, .. } => {
+                it.settle_by_next(*side, segment, *kind, by.path)
+            }
+            Event::End { last } => {
+                it.drop_last(*last);
+                Outcome::Counts
+            }
+            _ => Outcome::None,
+        },
+    },
+    // Had the sender waited for ACKs that were lost? What it sends next tells.
+    Question {
+        asks: Asks::Need,
+        is_open: |it| it.acked_late.is_some(),
+        settle: |it, event, by| match event {
+            Event::Data { side, segment, since, .. }
+                if it.settle_acked_late(*side, segment.time_ns, since, by) =>
+            {
+                Outcome::Counts
+            }
+            _ => Outcome::None,
+        },
+    },
+    // Was the application busy, or did a timer repair a loss before the vantage? What the sender does
+    // next tells, or a packet that was missing.
+    Question {
+        asks: Asks::Owner,
+        is_open: |it| it.doubted.is_some(),
+        settle: |it, event, by| {
+            match *event {
+                Event::Late { side, number } => it.settle_late(side, number, by),
+                Event::Unseen { side } => it.arrived_unseen(side, by),
+                Event::Data { side, start, segment, kind: Kind::New, since, is_whole } => {
+                    it.settle_doubt(side, (start, segment), since, is_whole, by);
+                }
+                Event::Data { side, segment, kind: Kind::Fill(_), .. } => {
+                    it.settle_skipped(side, segment, by);
+                }
+                _ => {}
+            }
+            Outcome::None
+        },
+    },
+    // Was the sender's buffer full? The size of its next segment tells.
+    Question {
+        asks: Asks::Buffer,
+        is_open: |it| it.blocked.is_some(),
+        settle: |it, event, by| {
+            if let Event::Data { side, segment, kind: Kind::New, .. } = event {
+                it.settle_blocked(*side, segment, by);
+            }
+            Outcome::None
+        },
+    },
+    // Was a response queued? The timestamps of the next packets tell.
+    Question {
+        asks: Asks::Queue,
+        is_open: |it| it.queued.is_some(),
+        settle: |it, event, by| {
+            match event {
+                Event::Packet { side, segment } => it.settle_queued(*side, segment, by),
+                Event::End { .. } => it.queued = None,
+                _ => {}
+            }
+            Outcome::None
+        },
+    },
+];
 
 /// What a question is settled with: the senders and the path that it is about, and the exchanges
 /// whose time the verdict concerns.
@@ -80,14 +257,28 @@ pub(super) struct Settling<'a> {
 }
 
 impl Connection {
-    /// Settles open questions by `settle`; returns its result, or `None` if there was never one.
-    #[inline]
-    pub(super) fn with_questions<T>(
-        &mut self,
-        settle: impl FnOnce(&mut Questions, Settling<'_>) -> T,
-    ) -> Option<T> {
-        let Self { cold, senders, path, timeline, .. } = self;
-        Some(settle(cold.questions_mut()?, Settling { senders, path, timeline }))
+    /// Settles open questions with `event`. Returns whether the event is data that only continues a
+    /// retransmission whose verdict stays open.
+    #[inline(never)]
+    pub(super) fn settle(&mut self, event: &Event<'_>) -> bool {
+        for question in QUESTIONS {
+            let Self { cold, senders, path, timeline, .. } = self;
+            let Some(questions) = cold.questions_mut() else { return false };
+            if !(question.is_open)(questions) {
+                continue;
+            }
+            let mut by = Settling { senders, path, timeline };
+            match ((question.settle)(questions, event, &mut by), event) {
+                (Outcome::Counts, _) => self.resume(),
+                (Outcome::Stays, _) => return true,
+                (Outcome::TooLate { last, earlier }, Event::Ack(ack)) => {
+                    let held = (&*last, earlier.as_deref());
+                    wait_for_ack(&mut by, cold.trace_mut(), ack.segment, held);
+                }
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Settles with an ACK of `side` what is open about the retransmissions of its peer.
@@ -105,15 +296,7 @@ impl Connection {
         let is_seen_sent = has_dsack && is_beside_receiver(&self.setup, &self.path, side.peer());
         let server_owes = has_dsack && self.framer.owes(Side::Server);
         let answer = Answer { side, segment, has_dsack, advances, is_seen_sent, server_owes };
-        match self.with_questions(|it, mut by| it.settle_by_ack(&answer, &mut by)) {
-            Some(Answered::Needed) => self.resume(),
-            Some(Answered::TooLate { last, earlier }) => {
-                let Self { cold, senders, path, timeline, .. } = self;
-                let mut by = Settling { senders, path, timeline };
-                wait_for_ack(&mut by, cold.trace_mut(), segment, (&last, earlier.as_deref()));
-            }
-            Some(Answered::Open) | None => {}
-        }
+        self.settle(&Event::Ack(answer));
     }
 
     /// Attributes the suspended gap: the retransmission was needed, or at least nothing contradicts

@@ -67,7 +67,7 @@ impl Queued {
 impl Questions {
     /// Decides about such a response when `side` sends `segment`.
     #[cold]
-    pub fn settle_queued(&mut self, side: Side, segment: &Segment, by: Settling<'_>) {
+    pub fn settle_queued(&mut self, side: Side, segment: &Segment, by: &mut Settling<'_>) {
         let Some(queued) = self.queued.as_deref().copied() else { return };
         let now_ns = by.senders[side as usize].clock.queued_ns();
         if segment.time_ns.saturating_sub(queued.time_ns) >= queued.queued_ns {
@@ -168,7 +168,7 @@ mod tests {
     fn the_same_delay_of_both_sides_is_a_step_of_the_clock() {
         let (mut waiting, mut questions) = queued(CLOCK_STEP_SAME_NS);
         let heard = Segment { time_ns: NS, ..Segment::default() };
-        questions.settle_queued(Side::Client, &heard, waiting.settling());
+        questions.settle_queued(Side::Client, &heard, &mut waiting.settling());
         assert_eq!((waiting.ns_of(Owner::Queueing), waiting.ns_of(Owner::Unknown)), (0, NS));
         assert!(questions.queued.is_none());
     }
@@ -177,7 +177,7 @@ mod tests {
     fn a_delay_of_one_side_only_stays_a_queue() {
         let (mut waiting, mut questions) = queued(50 * CLOCK_STEP_SAME_NS);
         let heard = Segment { time_ns: NS, ..Segment::default() };
-        questions.settle_queued(Side::Client, &heard, waiting.settling());
+        questions.settle_queued(Side::Client, &heard, &mut waiting.settling());
         assert_eq!(waiting.ns_of(Owner::Queueing), NS);
         assert!(questions.queued.is_some_and(|queued| queued.is_heard));
     }

@@ -6,7 +6,7 @@ use crate::capture::FrameId;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
 use crate::tcp::connection::doubt::{revise_overtaken, revise_spurious};
-use crate::tcp::connection::questions::{Questions, Settling};
+use crate::tcp::connection::questions::{Outcome, Questions, Settling};
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Kind, Sender, SinceDeparture, Stamp, too_early};
 use crate::wire::Segment;
@@ -45,32 +45,6 @@ pub(super) struct Answer<'a> {
     pub is_seen_sent: bool,
     /// The server has begun a message whose announced length it has not yet sent.
     pub server_owes: bool,
-}
-
-/// What an ACK shows of the retransmission that it answers.
-pub(super) enum Answered {
-    /// Nothing that has to be attributed now.
-    Open,
-    /// The retransmission was needed.
-    Needed,
-    /// Neither the last copy nor the one before it brought the ACK about.
-    TooLate {
-        /// The last copy.
-        last: Box<Suspended>,
-        /// The copy before it.
-        earlier: Option<Box<Suspended>>,
-    },
-}
-
-/// What a segment shows of the retransmission before it.
-#[derive(PartialEq, Eq)]
-pub(super) enum Next {
-    /// There is none, or it was not needed.
-    Nothing,
-    /// It stays undecided.
-    Stays,
-    /// It counts as needed, unless a later ACK contradicts that.
-    Counts,
 }
 
 impl Suspended {
@@ -131,26 +105,23 @@ impl Questions {
     /// transmission. If the answer to a spurious retransmission is the first ACK to advance SND.UNA,
     /// the earlier ACKs were lost.
     #[inline(never)]
-    pub fn settle_by_ack(&mut self, answer: &Answer<'_>, by: &mut Settling<'_>) -> Answered {
+    pub fn settle_by_ack(&mut self, answer: &Answer<'_>, by: &mut Settling<'_>) -> Outcome {
         let &Answer { side, segment, has_dsack, .. } = answer;
         let rtt_ns = by.path.rtt_ns(side);
-        if answer.advances {
-            self.settle_fast(side, segment, rtt_ns, by);
-        }
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
         let contested = self.contested.take_if(of_peer);
         let suspended = self.suspended.take_if(of_peer);
         if let Some(held) = suspended.as_deref().filter(|it| it.shows_lost_acks(answer, rtt_ns)) {
             let (last, earlier) = (held.clone(), contested.map(|held| *held));
             self.acked_late = Some(Box::new(AckedLate { last, earlier }));
-            return Answered::Open;
+            return Outcome::None;
         }
         let server = &by.senders[Side::Server as usize];
         let earlier = contested.as_deref();
         if let Some(last) = suspended.as_ref()
             && last.is_answered_late(answer, earlier, server, by.path)
         {
-            return Answered::TooLate { last: last.clone(), earlier: contested };
+            return Outcome::TooLate { last: last.clone(), earlier: contested };
         }
         let sender = &by.senders[side.peer() as usize];
         if let Some(held) = contested {
@@ -160,16 +131,16 @@ impl Questions {
                 None => self.contested = Some(held),
             }
         }
-        let Some(held) = suspended else { return Answered::Open };
+        let Some(held) = suspended else { return Outcome::None };
         let needed = held.was_needed(sender, rtt_ns, segment, has_dsack);
         if needed != Some(false) {
             self.suspended = Some(held);
         }
         if needed != Some(true) {
-            return Answered::Open;
+            return Outcome::None;
         }
         self.count_acks(sender);
-        Answered::Needed
+        Outcome::Counts
     }
 
     /// Decides, with an ACK of `side` that advances SND.UNA, whether a fast retransmission of its peer
@@ -177,7 +148,7 @@ impl Questions {
     /// overtaken that, and nothing was lost.
     #[cold]
     #[inline(never)]
-    fn settle_fast(&mut self, side: Side, ack: &Segment, rtt_ns: u64, by: &mut Settling<'_>) {
+    pub fn settle_fast(&mut self, side: Side, ack: &Segment, rtt_ns: u64, by: &mut Settling<'_>) {
         let Some(held) = self.fast.take_if(|held| held.gap.sender != side) else { return };
         if !held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns) {
             return;
@@ -217,7 +188,7 @@ impl Questions {
     /// window scale hides, and is not counted.
     #[cold]
     #[inline(never)]
-    pub fn settle_by_second_ack(&mut self, side: Side, acked_ns: u64, by: Settling<'_>) {
+    pub fn settle_by_second_ack(&mut self, side: Side, acked_ns: u64, by: &mut Settling<'_>) {
         let sender = &mut by.senders[side.peer() as usize];
         if acked_ns < sender.una_seen_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
@@ -238,9 +209,8 @@ impl Questions {
         segment: &Segment,
         kind: Kind,
         path: &Path,
-    ) -> Next {
-        self.stop_counting_acks(side);
-        let Some(held) = &self.suspended else { return Next::Nothing };
+    ) -> Outcome {
+        let Some(held) = &self.suspended else { return Outcome::None };
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if held.gap.sender != side {
             if kind == Kind::New {
@@ -248,13 +218,13 @@ impl Questions {
                 // transmission had arrived.
                 self.suspended = None;
             }
-            return Next::Nothing;
+            return Outcome::None;
         }
         if by_timer && segment.time_ns < held.gap.end_ns + path.rtt_ns(side.peer()) {
-            return Next::Stays;
+            return Outcome::Stays;
         }
         self.contested = Some(held.clone());
-        Next::Counts
+        Outcome::Counts
     }
 
     /// Decides about retransmissions after lost ACKs when `side` sends. If it continues at once
@@ -267,7 +237,7 @@ impl Questions {
         side: Side,
         now_ns: u64,
         since: &SinceDeparture,
-        by: Settling<'_>,
+        by: &mut Settling<'_>,
     ) -> bool {
         let Some(late) = self.acked_late.take() else { return false };
         let gap = &late.last.gap;
@@ -341,16 +311,16 @@ mod tests {
     fn more_retransmissions_at_once_leave_it_open() {
         let repeated = Kind::Retransmission(Recovery::Timer);
         let next = |time_ns, kind| open().settle_by_next(Side::Server, &at(time_ns), kind, &path());
-        assert!(next(310 * MS, repeated) == Next::Stays);
-        assert!(next(330 * MS, repeated) == Next::Counts);
-        assert!(next(310 * MS, Kind::New) == Next::Counts);
+        assert!(matches!(next(310 * MS, repeated), Outcome::Stays));
+        assert!(matches!(next(330 * MS, repeated), Outcome::Counts));
+        assert!(matches!(next(310 * MS, Kind::New), Outcome::Counts));
     }
 
     #[test]
     fn new_data_of_the_peer_shows_that_the_first_transmission_had_arrived() {
         let mut questions = open();
         let next = questions.settle_by_next(Side::Client, &at(310 * MS), Kind::New, &path());
-        assert!(next == Next::Nothing && questions.suspended.is_none());
+        assert!(matches!(next, Outcome::None) && questions.suspended.is_none());
     }
 
     #[test]
