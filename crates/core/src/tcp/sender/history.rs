@@ -159,7 +159,8 @@ impl History {
     }
 
     /// Counts a probe with data. Returns whether it is one of a closed window; otherwise it is a
-    /// keep-alive.
+    /// keep-alive. Inlined, rustc 1.95 with `-O3` drops the counts.
+    #[inline(never)]
     pub(super) fn count_probe(&mut self) -> bool {
         let closed = self.window.is_closed();
         self.window.probes += u64::from(closed);
