@@ -343,7 +343,9 @@ fn attribute(
     let shown_ns = known.fastest_ns.get(server_asked).copied().filter(|&ns| ns < SLOW_MIN_NS);
     let fair_ns = first_ns.or(shown_ns).or_else(|| known.distances.to(server_asked));
     let parts = lookup.split(fair_ns, unseen_ns);
-    for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
+    // The look-up of an exchange may have lasted longer than what the vantage shows of that.
+    let parts = parts.into_iter().map(|(cause, ns)| (cause, ns.min(wall_ns)));
+    for (cause, ns) in parts.filter_map(|(cause, ns)| Some((cause?, ns))) {
         // A failure is reported however quickly it came.
         let failed = cause == Cause::DnsFailure
             && matches!(lookup.outcome, Outcome::Failure { .. })
