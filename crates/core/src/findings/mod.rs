@@ -21,6 +21,7 @@ mod endpoints;
 mod facts;
 mod failed_upstream;
 mod fallback;
+mod finding;
 mod first_requests;
 mod floors;
 mod forward_proxies;
