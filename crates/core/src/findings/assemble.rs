@@ -242,6 +242,7 @@ fn count_noticed(tally: &mut Tally, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Affected, Role};
 
     fn finding(cause: Cause, share: f64, exchanges: u64) -> Finding {
         let culprit = Culprit { role: Role::Server, endpoint: Endpoint::default() };

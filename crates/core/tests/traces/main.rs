@@ -38,11 +38,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use traces::{Case, cases};
 
 fn main() {
-    let tests = cases().into_iter().map(|case| {
+    let (arguments, filters) = arguments(std::env::args().collect());
+    let tests = cases().into_iter().filter_map(|case| {
         let name = format!("{}/{}", case.folder, case.name);
-        Trial::test(name, move || check(&case))
+        let is_chosen = |filter: &String| match arguments.exact {
+            true => name == *filter,
+            false => name.contains(filter.as_str()),
+        };
+        let is_wanted = filters.is_empty() || filters.iter().any(is_chosen);
+        is_wanted.then(|| Trial::test(name, move || check(&case)))
     });
-    libtest_mimic::run(&Arguments::from_args(), tests.collect()).exit();
+    libtest_mimic::run(&arguments, tests.collect()).exit();
+}
+
+/// Takes filters off the end if there are several: the library knows one, other tests any number.
+fn arguments(mut words: Vec<String>) -> (Arguments, Vec<String>) {
+    let is_filter = |word: &String| !word.starts_with('-');
+    let several = words.iter().skip(1).rev().take_while(|word| is_filter(word)).count() > 1;
+    let options = words.iter().rposition(|word| !is_filter(word)).unwrap_or(0);
+    let filters = if several { words.split_off(options + 1) } else { Vec::new() };
+    (Arguments::from_iter(words), filters)
 }
 
 /// Checks everything, so that one run shows all that is wrong.
