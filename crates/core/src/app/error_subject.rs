@@ -144,6 +144,8 @@ fn of_reply(service: Service, code: u16) -> Subject {
         (Service::Pop3 | Service::Imap, dialogue::LOGIN) => Subject::Credentials,
         (Service::Ftp, 425) => Subject::DataConnection,
         (Service::Smtp, 400..500) => Subject::MailForNow,
+        // RFC 5321 §4.2.3: the command or its arguments, or their order.
+        (Service::Smtp, 500..=504) => Subject::Other,
         (Service::Smtp, _) => Subject::Mail,
         _ => Subject::Other,
     }

@@ -582,7 +582,7 @@ impl Framer {
             Protocol::Tls => {
                 let client_hello = sniffer.from == Side::Client && sniffer.is_handshake_record();
                 let expected = client_hello && !self.exchanges.is_handshake_over();
-                Machine::Tls(Box::new(Tls::new(expected)))
+                Machine::Tls(Box::new(Tls::new(expected, !self.hunting)))
             }
             Protocol::Http2 => Machine::Frames(Box::new(Frames::http2())),
             Protocol::Mqtt => Machine::Frames(Box::new(Frames::mqtt())),

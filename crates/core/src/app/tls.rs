@@ -7,7 +7,8 @@
 //! - A TLS 1.3 session is resumed if its ServerHello chooses a pre-shared key; if that cannot be
 //!   read, if these records are too short for a certificate. A TLS 1.2 session is resumed if the
 //!   server changes ciphers first.
-//! - A Finished is recognised by its size.
+//! - A Finished is recognised by its size, and in a full handshake up to TLS 1.2, in which the client
+//!   sends its key before it changes ciphers, by its place behind the change (RFC 5246 §7.4.9).
 //! - A TLS 1.3 client that has to show a certificate sends its flight (RFC 8446 §4.4: Certificate,
 //!   CertificateVerify, Finished) at once, in a record for each message or all in one. So the first
 //!   record ends the handshake, and what follows is the rest of the flight only if it has the size of
@@ -52,7 +53,8 @@ const VERIFY_OVERHEAD: u16 = 4 + 2 + 2;
 /// bytes less for values with leading zeros), RSA with 2,048, 3,072 and 4,096 bits.
 const SIGNATURES: [std::ops::RangeInclusive<u16>; 8] =
     [64..=64, 114..=114, 68..=72, 100..=104, 135..=139, 256..=256, 384..=384, 512..=512];
-/// Maximum size of an encrypted TLS 1.2 Finished with any cipher suite; a ClientHello is longer.
+/// Maximum size of an encrypted TLS 1.2 Finished with any cipher suite, if it is not padded further; a
+/// ClientHello is longer.
 const FINISHED_TLS12_MAX: u16 = 96;
 /// Maximum number of bytes read of a ServerHello: with a key share of 1,120 bytes (X25519MLKEM768)
 /// it has 1.3 KB.
@@ -126,8 +128,12 @@ pub(super) struct Tls {
     readers: [RecordReader; 2],
     done: bool,
     tls13: bool,
+    /// Both streams were captured from their beginning.
+    whole: bool,
     /// The server changed ciphers first: the handshake is abbreviated.
     server_first: bool,
+    /// The client sent its key before it changed ciphers: the handshake is a full one up to TLS 1.2.
+    key_exchanged: bool,
     /// Bytes of the server's records before the client answered them.
     server_flight_bytes: u32,
     /// Part of `server_flight_bytes` in encrypted records.
@@ -195,10 +201,11 @@ enum Tickets {
 
 impl Tls {
     /// Creates the state. With `handshake_seen` the following bytes begin with a ClientHello;
-    /// otherwise the connection began before the capture.
-    pub fn new(handshake_seen: bool) -> Self {
+    /// otherwise the connection began before the capture. If the streams are not `whole`, the first bytes
+    /// of the server that were captured need not begin its answer.
+    pub fn new(handshake_seen: bool, whole: bool) -> Self {
         // Without a handshake the version is unknown. No request is as short as an alert.
-        Self { done: !handshake_seen, tls13: !handshake_seen, ..Self::default() }
+        Self { done: !handshake_seen, tls13: !handshake_seen, whole, ..Self::default() }
     }
 
     /// Returns whether the next byte of `from` is read although it is not part of a header.
@@ -262,6 +269,7 @@ impl Tls {
             if major != 3 || length > RECORD_MAX {
                 // Zeros are padding that a tool took for data.
                 let is_answer = from == Side::Server
+                    && self.whole
                     && !self.done
                     && self.server_flight_bytes == 0
                     && reader.header != [0; HEADER_BYTES];
@@ -343,6 +351,9 @@ impl Tls {
             feed.handshake_start();
         }
         let answered = self.readers[Side::Client as usize].changed_cipher;
+        if from == Side::Client && !answered && self.server_flight_bytes > 0 {
+            self.key_exchanged = true;
+        }
         if from == Side::Server && !answered {
             self.server_flight_bytes += u32::from(length) + HEADER_BYTES as u32;
             if self.resumes_session.is_none() && length > 0 {
@@ -352,7 +363,7 @@ impl Tls {
             }
         }
         let reader = &mut self.readers[from as usize];
-        if reader.changed_cipher && length <= FINISHED_TLS12_MAX {
+        if reader.changed_cipher && (length <= FINISHED_TLS12_MAX || self.key_exchanged) {
             reader.finished = true;
             let both = self.readers.iter().all(|reader| reader.finished);
             self.readers[from as usize].ends_handshake = both;

@@ -15,6 +15,7 @@ pub(super) const DURATIONS: &[&str] = &[
     "beyond_ns",
     "changed_ns",
     "client_own_ns",
+    "closed_ns",
     "distance_max_ns",
     "duration_ns",
     "extra_ns",
@@ -50,6 +51,7 @@ pub(super) const DURATIONS: &[&str] = &[
     "turn_ns",
     "waited_ns",
     "went_on_ns",
+    "work_ns",
 ];
 
 /// Latencies of exchanges, which include the way between the capture and the client.
@@ -97,6 +99,7 @@ pub(super) const COUNTS: &[&str] = &[
     "answered",
     "answers",
     "attempts",
+    "after_fin",
     "begun",
     "cases",
     "changed",
@@ -122,10 +125,12 @@ pub(super) const COUNTS: &[&str] = &[
     "handshakes",
     "hellos",
     "hosts",
+    "host_answers",
     "ignored",
     "ignored_answers",
     "in_row",
     "in_turn",
+    "queued",
     "released",
     "kind_all",
     "kind_errors",
@@ -186,6 +191,7 @@ pub(super) const COUNTS: &[&str] = &[
     "unended",
     "victims",
     "waits",
+    "workers",
 ];
 
 /// Sizes and rates that are estimated from many packets.

@@ -98,6 +98,7 @@ impl Open {
             estimated_end_ns: None,
             watched_until_ns: 0,
             is_abandoned: false,
+            ends_with_capture: false,
             conntrack_race_suspected: false,
             queries: Vec::new(),
         };

@@ -203,6 +203,8 @@ pub struct Lookup {
     /// The client was seen neither to repeat its query nor to wait before it began something else:
     /// it gave up, was terminated, or the capture ended before that.
     pub is_abandoned: bool,
+    /// The capture ended before any client would have repeated the last query.
+    pub ends_with_capture: bool,
     /// Exactly one of an A and an AAAA query that were sent together from one port was answered:
     /// the sign of two packets racing in connection tracking.
     pub conntrack_race_suspected: bool,

@@ -376,12 +376,15 @@ impl Tracker {
         let was_asked_once = lookup.was_asked_once(0, now_ns);
         let next_lookup_ns = open.next_lookup_ns.filter(|_| was_asked_once);
         let superseded_ns = open.superseded_ns.filter(|_| was_asked_once);
+        let is_repeatable = |at_ns: u64| now_ns.saturating_sub(at_ns) >= RESOLVER_TIMEOUT_MIN_NS;
         let too_early =
             |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < RESOLVER_TIMEOUT_MIN_NS;
         // If the capture ends before the client would have repeated the query, no timeout was seen.
         let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
         let cut_short = was_asked_once
             && now_ns.saturating_sub(asked_ns) < timeout_ns.unwrap_or(RESOLVER_TIMEOUT_NS);
+        let is_udp = lookup.queries.iter().all(|query| !query.flags.over_tcp);
+        lookup.ends_with_capture = was_asked_once && !is_repeatable(asked_ns) && is_udp;
         // A client that begins nothing else when its wait could end was not seen to wait.
         let goes_on_ns = [superseded_ns, next_lookup_ns].into_iter().flatten().min();
         let too_late = |at_ns: u64| at_ns.saturating_sub(asked_ns) > RESOLVER_TIMEOUT_NS;

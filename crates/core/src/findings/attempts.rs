@@ -32,6 +32,8 @@ pub(super) const SPARED: &str = "spared";
 
 /// Name of the fact: number of SYNs that the capture at their server has, and no answer to them.
 pub(super) const ARRIVED: &str = "arrived";
+/// Fact: the host whose port is silent has other connections, so it is up.
+const HOST_ANSWERS: &str = "host_answers";
 
 /// Name of the fact: number of attempts whose SYN-ACK came to the client, which ignored it.
 pub(super) const IGNORED_ANSWERS: &str = "ignored_answers";
@@ -264,6 +266,9 @@ pub(super) fn place(tally: &mut Tally) {
                 blame(tally, &key, Culprit { role: Role::Client, endpoint });
             }
             continue;
+        }
+        if set_up::are_all_silent(cause) && tally.hosts.know(key.server.address) {
+            tally.causes.at(&key).shown.add(HOST_ANSWERS, 1);
         }
         let arrived = arrived(tally, &key);
         if arrived > 0 {

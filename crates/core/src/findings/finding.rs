@@ -48,7 +48,7 @@ pub(super) fn finding(
         evidence_exchange: worst.map_or(0, |instance| instance.exchange),
         state: Vec::new(),
         ruled_out: facts::ruled_out(key, cause, endpoint),
-        facts: facts_of(culprit, parts, cause, endpoint).into_iter().collect(),
+        facts: facts_of(culprit, parts, cause, (endpoint, of_exchanges)).into_iter().collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),
         protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
         sender: key.sender,
@@ -70,15 +70,19 @@ fn sum(parts: &[Part<'_>]) -> CauseTally {
     cause
 }
 
-/// Returns the values for the texts of a finding.
+/// Returns the values for the texts of a finding. The servers of all parts have `of_exchanges`; that of
+/// the greatest part is `endpoint`.
 fn facts_of(
     culprit: Culprit,
     parts: &[Part<'_>],
     cause: &CauseTally,
-    endpoint: Option<&EndpointTally>,
+    (endpoint, of_exchanges): (Option<&EndpointTally>, u64),
 ) -> Facts {
     let key = parts[0].0;
     let mut facts = facts::facts(key, cause, endpoint);
+    if let Some(of_cases) = facts.get_mut("of_cases") {
+        *of_cases = Fact::Count(of_exchanges);
+    }
     facts.extend(refusals::facts(parts));
     facts.extend(client_isolated::facts(culprit, parts));
     facts.extend(announced::facts(culprit, parts));

@@ -307,8 +307,8 @@ fn attribute_within(lookup: &Lookup, first: &First, known: &Known, tally: &mut T
 fn add_as_exchange(lookup: &Lookup, known: &Known, tally: &mut Tally) {
     let wall_ns = lookup.end_ns - lookup.start_ns;
     let outcome = match lookup.outcome {
-        // The capture ends with the query: its client may have waited for any time.
-        Outcome::Timeout if wall_ns == 0 => {
+        // The capture ends before anybody would have waited for an answer in vain.
+        Outcome::Timeout if wall_ns == 0 || lookup.ends_with_capture => {
             tally.notes.count_unanswered();
             return;
         }

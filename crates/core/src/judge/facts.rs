@@ -47,6 +47,7 @@ impl Gap {
             ("bytes that ended it", self.next_len.to_string()),
             ("a TLS handshake was under way", yes(self.protocol.in_handshake)),
             ("packets are missing from the capture in it", yes(self.misses_data)),
+            ("its end follows a hole", yes(self.behind_hole)),
             ("ACKs in it cover such packets of the sender", yes(self.has_sent_unseen)),
         ]
     }

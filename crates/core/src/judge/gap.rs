@@ -72,6 +72,8 @@ pub struct Gap {
     pub next_pushed: bool,
     /// Data is missing in the capture: the last data sent may not have been seen.
     pub misses_data: bool,
+    /// Data before the departure that ended the silence was not seen until then.
+    pub behind_hole: bool,
     /// ACKs in the gap show that the sender sent data that is missing in the capture.
     pub has_sent_unseen: bool,
     /// Round trips of the path and its legs.

@@ -118,6 +118,11 @@ pub struct Sender {
 const _: () = assert!(size_of::<Sender>() <= 280);
 
 impl Sender {
+    /// Returns whether the peer acknowledged the FIN.
+    pub fn has_told_its_end(&self) -> bool {
+        self.space.fin().is_some_and(|fin| self.space.una_seen() > fin)
+    }
+
     /// Creates the state of a direction whose data `side` sends.
     pub fn of(side: Side) -> Self {
         Self { side, ..Self::default() }

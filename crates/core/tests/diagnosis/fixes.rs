@@ -42,10 +42,14 @@ fn a_listener_in_whose_queue_nobody_waited_needs_no_longer_queue() {
 #[test]
 fn requests_that_wait_for_their_turn_need_more_workers_and_work_alone_a_profile() {
     let first = |name| fixes_of_trace(name, Cause::ServerThink).lines().next().map(String::from);
-    let in_turn = first("burst_at_a_server_that_answers_one_after_the_other").expect("a fix");
-    assert!(in_turn.contains("more workers or threads"), "{in_turn}");
+    for (name, change) in [
+        ("burst_at_a_server_that_answers_one_after_the_other", "more workers or threads"),
+        ("burst_at_a_server_with_two_workers", "more than 2 requests at a time"),
+    ] {
+        let in_turn = first(name).expect("a fix");
+        assert!(in_turn.contains(change), "{name}: {in_turn}");
+    }
     for name in [
-        "burst_at_a_server_with_two_workers",
         "burst_of_requests_that_take_times_of_their_own",
         "requests_at_equal_distances_at_a_server_that_works_on_many",
     ] {
@@ -161,4 +165,16 @@ fn a_client_with_the_ttl_of_windows_has_no_resolv_conf() {
     let (unix, windows) = (look_ups(true, 64), look_ups(true, 128));
     assert!(unix.contains("/etc/resolv.conf") && !unix.contains("Set-DnsClient"), "{unix}");
     assert!(windows.contains("Set-DnsClient") && !windows.contains("resolv.conf"), "{windows}");
+}
+
+#[test]
+fn a_hold_until_a_prompt_ack_is_not_shortened_by_a_quicker_one() {
+    let prompt =
+        fixes_of_trace("rest_of_a_body_waits_for_the_ack_of_its_header", Cause::NagleDelayedAck);
+    assert!(prompt.contains("TCP_NODELAY") && !prompt.contains("QUICKACK"), "{prompt}");
+    let name = "full_segments_and_a_short_end_that_waits_for_their_ack";
+    let none_delayed = fixes_of_trace(name, Cause::NagleDelayedAck);
+    assert!(!none_delayed.contains("QUICKACK"), "{none_delayed}");
+    let late = fixes_of_trace("held_body_waits_for_a_delayed_ack", Cause::NagleDelayedAck);
+    assert!(late.contains("QUICKACK"), "{late}");
 }

@@ -90,6 +90,7 @@ rows! {
         prove: zero_window::prove,
         add_up: zero_window::add_up,
         is_finding: zero_window::is_finding,
+        facts: zero_window::facts,
         waits_for: "reader",
     }
     SlowStart "slow_start.md" {
@@ -173,7 +174,7 @@ rows! {
     Reset "reset.md" {
         prove: reset::prove,
         add_up: reset::add_up,
-        culprit_seen: reset::host_of_reset_on_path,
+        culprit_seen: reset::culprit,
         is_finding: |_| true,
         severity: 2,
     }

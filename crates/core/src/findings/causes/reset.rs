@@ -12,6 +12,29 @@ use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::thresholds::IDLE_MIN_NS;
 use crate::model::{Cause, Culprit, Fact, Outcome, Role, Sighting};
 use crate::tcp::Connection;
+use crate::wire::Endpoint;
+
+/// Name of the number of requests that their client sent on a connection that it could know to be
+/// closed.
+const AFTER_FIN: &str = "after_fin";
+
+/// Returns how long before the client's last data the server had closed, ns, if that is so long that the
+/// client's application could have noticed.
+fn known_to_be_closed_ns(connection: &Connection) -> Option<u64> {
+    let due_ns = IDLE_MIN_NS + connection.path.base_rtt_ns();
+    connection.view().used_after_close_ns().filter(|&ns| ns >= due_ns)
+}
+
+/// Returns the client if it used a connection long after the server had closed it, and otherwise the host
+/// of a RST that was made on the path.
+pub(super) fn culprit(connection: &Connection, sender: Side) -> Option<Culprit> {
+    let on_path = host_of_reset_on_path(connection, sender);
+    on_path.or_else(|| {
+        known_to_be_closed_ns(connection).filter(|_| sender == Side::Server)?;
+        let endpoint = Endpoint { port: 0, ..connection.client() };
+        Some(Culprit { role: Role::Client, endpoint })
+    })
+}
 
 /// Returns the server, which stands for its path, if the RST was made on the path: its time to live
 /// then differs from that of its sender's other packets.
@@ -71,6 +94,8 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
         && !exchange.response_seen
         && (has_closed || was_taken(connection, exchange));
     shown.add(UNANSWERED, is_unanswered.into());
+    let is_late = known_to_be_closed_ns(connection).is_some();
+    shown.add(AFTER_FIN, is_late.into());
 }
 
 /// Counts servers that close without an answer once: whether the end is a FIN or a RST depends on
@@ -149,6 +174,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         if lacks_bytes > 0 && exchange.response_seen {
             proof.add_fact("lacks_bytes", Fact::Bytes(lacks_bytes));
         }
+    }
+    if let Some(after_ns) = known_to_be_closed_ns(connection) {
+        proof.add_fact("closed_ns", Fact::Ns(after_ns));
     }
     add_reset_ttls(scene, proof);
     proof.rule_out(Cause::Refused, "established", connection.setup.established_ns().is_some());

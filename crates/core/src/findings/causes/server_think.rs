@@ -63,8 +63,7 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     }
     facts.extend(perhaps_distance(cause, endpoint));
     if endpoint.round_trips.are_acknowledged_nearer(endpoint.connections) {
-        let why = "its ACKs come sooner than its SYN-ACK";
-        facts.insert("hidden", Fact::Text(why.into()));
+        facts.extend([nearer_host()]);
     }
     let left = cause.shown.count(LEFT);
     let (within, within_ns) = (cause.shown.count(WITHIN_RESPONSE), cause.shown.count(WITHIN_NS));
@@ -82,6 +81,11 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
         facts.insert("unanswered", Fact::Count(left));
     }
     facts
+}
+
+/// Returns the fact that a host nearer than the server acknowledges in its name.
+pub(super) fn nearer_host() -> (&'static str, Fact) {
+    ("hidden", Fact::Text("its ACKs come sooner than its SYN-ACK".into()))
 }
 
 /// Returns where the longest silences of `exchanges` lie, of which `within` are within the response

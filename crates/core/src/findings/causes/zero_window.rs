@@ -1,9 +1,13 @@
 //! A receiving application that does not read (RFC 9293 §3.8.6.1).
 
+use crate::app::Side;
 use crate::findings::buffer_limits;
+use crate::findings::causes::server_think::nearer_host;
+use crate::findings::facts::Facts;
 use crate::findings::floors::Case;
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
+use crate::findings::tally::{CauseTally, EndpointTally, Key};
 use crate::model::{Cause, Outcome};
 
 /// Proves a closed window by the ACK that closed it, the probes, the window update, and the data
@@ -45,6 +49,13 @@ pub(super) fn is_finding(case: &Case<'_>) -> bool {
     let Some(endpoint) = case.endpoint() else { return false };
     case.is_deep() && buffer_limits::has_stopped(case.cause, case.floors)
         || case.is_broad() && buffer_limits::is_unread(case.cause, endpoint, case.floors)
+}
+
+/// Returns why the windows may be those of another host, if one acknowledges in the name of the server.
+pub(super) fn facts(key: &Key, _: &CauseTally, endpoint: &EndpointTally) -> Facts {
+    let is_nearer = endpoint.round_trips.are_acknowledged_nearer(endpoint.connections);
+    let hidden = (key.sender == Side::Client && is_nearer).then(nearer_host);
+    hidden.into_iter().collect()
 }
 
 /// Counts the bytes that were read, the probes, and the connections that did not survive.

@@ -17,7 +17,8 @@ use std::cmp::Reverse;
 
 /// Returns whether the server closed without an answer to a request that it had received: its FIN
 /// acknowledges a part of the request. Handshake messages answer as well. In TLS only the first
-/// data of a connection is known to be a request; in protocols that cannot be read nothing is.
+/// data of a connection is known to be a request; in protocols that cannot be read nothing is, unless its
+/// client goes on after the FIN.
 pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
     let acked = connection.cold.ending().fin_acks[Side::Server as usize];
     let is_readable = match connection.framer.protocol() {
@@ -29,11 +30,17 @@ pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange)
     };
     exchange.outcome == Outcome::Closed { by: Side::Server }
         && exchange.asks()
-        && is_readable
-        && is_request(connection, exchange)
+        && (is_readable && is_request(connection, exchange) || goes_on_after_fin(connection))
         && connection.at_end().shows_silence()
         && !client_closed_first(connection)
         && acked > exchange.began_at[Side::Client as usize]
+}
+
+/// Returns whether the client went on with its dialogue, in a protocol that cannot be read, after the
+/// server's FIN. In TLS that may be its goodbye.
+fn goes_on_after_fin(connection: &Connection) -> bool {
+    let is_unreadable = connection.framer.protocol() == Protocol::Turns;
+    is_unreadable && connection.view().used_after_close_ns().is_some()
 }
 
 /// Returns whether the client of `exchange` waited in vain for the response to a request that

@@ -43,6 +43,11 @@ impl Hosts {
         self.are_many || self.known.contains(&address)
     }
 
+    /// Returns whether a host is known to have taken part in such a connection.
+    pub(in crate::findings) fn know(&self, address: [u8; 16]) -> bool {
+        self.known.contains(&address)
+    }
+
     /// Returns whether there was no such connection.
     pub(in crate::findings) fn are_none(&self) -> bool {
         self.known.is_empty() && !self.are_many

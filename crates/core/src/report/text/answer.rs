@@ -4,6 +4,7 @@ use super::effect::{described, prediction};
 use super::finding::is_fault;
 use super::{Page, Paint, Phrases, Said, phrased, timing, unread};
 use crate::findings;
+use crate::findings::thresholds::TAIL_SHARE;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::units::{self, counted};
 use crate::model::{
@@ -146,10 +147,20 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
     let unknown_ns = report.ledger.of(Owner::Unknown);
     let unclear = totals.outcomes.of(OutcomeKind::Unclear);
     // With `--only`, failures were not asked for.
-    let errors = timing::errors(&totals.outcomes, totals.exchanges);
-    let failed = [errors.map(|errors| format!(" {errors}.")), cut(report)];
-    let failed = failed.into_iter().flatten().filter(|_| report.only.is_empty());
-    let failed: String = failed.collect();
+    let errors = timing::errors(
+        &totals.outcomes,
+        totals.exchanges,
+        if totals.exchanges == 1 {
+            "exchange ended with an error"
+        } else {
+            "exchanges ended with an error"
+        },
+    );
+    let errors = errors.map(|errors| format!(" {errors}.")).filter(|_| report.only.is_empty());
+    let cut = cut(report).filter(|_| report.only.is_empty());
+    let leads = cut.is_some()
+        || timing::errors_of(&totals.outcomes) as f64 >= TAIL_SHARE * totals.exchanges as f64;
+    let failed: String = [errors, cut].into_iter().flatten().collect();
     let text = if let Some((finding, phrases)) = cost
         && let Some(not) = ruled_out(finding)
         && report.only.is_empty()
@@ -175,8 +186,12 @@ fn healthy(report: &Report, cost: Option<&Said<'_>>) -> Part {
         let that = if failed.is_empty() { "" } else { " that costs time" };
         format!("No fault{that} in {exchanges}: {latency}{}.", without_answer(totals))
     };
+    let text = match failed.trim_start() {
+        first if !first.is_empty() && leads => format!("{first} {text}"),
+        _ => format!("{text}{failed}"),
+    };
     let paint = if failed.is_empty() { Paint::Good } else { Paint::Bold };
-    let text = format!("{}{text}{failed}{}", scans(report), late_first_requests(report));
+    let text = format!("{}{text}{}", scans(report), late_first_requests(report));
     let Some((finding, phrases)) = cost else { return Part::plain(paint, text) };
     let named = report.only.is_empty() && ruled_out(finding).is_some();
     let text = if named { text } else { format!("{text} {}.", phrases.headline) };

@@ -231,7 +231,8 @@ fn outcomes(page: &mut Page<'_>, at: &EndpointReport) {
             format!("{unseen} of {whole} were answered, if at all, in the direction not captured");
         page.paragraph(None, &text, 4);
     }
-    let lines = [credentials(&at.outcomes, at.exchanges), errors(&at.outcomes, at.exchanges)];
+    let errors = errors(&at.outcomes, at.exchanges, "ended with an error");
+    let lines = [credentials(&at.outcomes, at.exchanges), errors];
     for line in lines.iter().flatten() {
         page.paragraph(None, line, 4);
     }
@@ -245,11 +246,16 @@ fn credentials(outcomes: &Outcomes, exchanges: u64) -> Option<String> {
     counted_codes(count, exchanges, "answered with a request for credentials", &codes)
 }
 
-/// Returns how many of `exchanges` ended with an error, and the codes; `None` if none did.
-pub(super) fn errors(outcomes: &Outcomes, exchanges: u64) -> Option<String> {
+/// Returns in `words` how many of `exchanges` ended with an error, and the codes; `None` if none did.
+pub(super) fn errors(outcomes: &Outcomes, exchanges: u64, words: &str) -> Option<String> {
+    let count = errors_of(outcomes);
+    counted_codes(count, exchanges, words, &codes(outcomes, false))
+}
+
+/// Number of exchanges that ended with an error other than a request for credentials.
+pub(super) fn errors_of(outcomes: &Outcomes) -> u64 {
     let challenges = codes(outcomes, true).iter().map(|(_, count)| count).sum();
-    let count = outcomes.of(OutcomeKind::Error).saturating_sub(challenges);
-    counted_codes(count, exchanges, "ended with an error", &codes(outcomes, false))
+    outcomes.of(OutcomeKind::Error).saturating_sub(challenges)
 }
 
 /// Returns the codes that ask for credentials, or the others.

@@ -69,9 +69,17 @@ impl AtEnd<'_> {
             _ if debt == Debt::Nothing(Rule::Goodbye) => Outcome::Answered,
             _ if debt == Debt::Unknown(Rule::Goodbye) => Outcome::Unclear,
             _ if self.unacknowledged_request().is_some() => Outcome::Unacknowledged,
-            Some(by) if has_begun => Outcome::CutShort { by },
-            Some(by) => Outcome::Closed { by },
+            Some(by) => self.outcome_of_end(by),
             None => Outcome::Open,
+        }
+    }
+
+    /// Returns how the exchange in progress ended, if a FIN of `by` ended it before its response was
+    /// complete.
+    pub(super) fn outcome_of_end(&self, by: Side) -> Outcome {
+        match self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen) {
+            true => Outcome::CutShort { by },
+            false => Outcome::Closed { by },
         }
     }
 

@@ -138,6 +138,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether the client acknowledged the server's FIN.
+    fn has_told_its_end(&self) -> bool {
+        self.senders[Side::Server as usize].has_told_its_end()
+    }
+
     /// Ends the exchange in progress by the RST.
     fn end_by_reset(&mut self) {
         let Some(reset) = self.cold.ending().reset else { return };
@@ -173,6 +178,13 @@ impl Connection {
                 () if self.at_end().lacks_answers() => Outcome::Unseen,
                 () if over => Outcome::Answered,
                 () if unacknowledged => Outcome::Unacknowledged,
+                // The client had received the FIN. The RST answers what it sent after that.
+                () if side == Side::Server
+                    && self.server_closed_early
+                    && self.has_told_its_end() =>
+                {
+                    self.at_end().outcome_of_end(side)
+                }
                 () => Outcome::Reset { by: side },
             };
             if unacknowledged {

@@ -1,6 +1,7 @@
 //! What is done at the end of an exchange: its last revisions, and its report.
 
 use crate::app::Side;
+use crate::judge::Turn;
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::{Cause, Class, Family, Outcome, Owner};
 use crate::tcp::connection::Connection;
@@ -54,6 +55,11 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
         name_ignored_ack,
     ),
     ("one direction shows a loss only if its timer doubles", Scope::Revised, doubt_one_way),
+    (
+        "an answer whose beginning the capture lacks has come earlier",
+        Scope::All,
+        doubt_unseen_beginning,
+    ),
     ("losses of one direction have a common cause", Scope::Revised, name_losses),
     ("the set-up was repeated for a cause, or needlessly", Scope::Revised, settle_set_up),
     ("small windows belong to a slow reader", Scope::Revised, attribute_to_reader),
@@ -114,6 +120,20 @@ fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
     if one_way && !proven {
         let from = (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout);
         exchange.revise(&Change::Unknown { from });
+    }
+}
+
+/// Attributes the wait for an answer to no owner if the answer's first bytes passed before, though the
+/// capture lacks them.
+fn doubt_unseen_beginning(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    let lacks_data = it.cold.faults().missing_bytes > 0;
+    let unseen = |chain: &Chain| {
+        chain.cause == Cause::ServerThink
+            && chain.gap.turn == Turn::Answers
+            && chain.gap.behind_hole
+    };
+    if lacks_data && exchange.chains.iter().any(unseen) {
+        exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
     }
 }
 

@@ -75,6 +75,7 @@ impl Knowledge<'_> {
             next_len: 0,
             next_pushed: false,
             misses_data: since.misses_data,
+            behind_hole: false,
             has_sent_unseen: since.has_sent_unseen,
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),

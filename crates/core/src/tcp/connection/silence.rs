@@ -61,6 +61,8 @@ impl Connection {
         self.knowledge().fill(side, (from_ns, to_ns), goes_on, since, gap);
         gap.rtt.known_ns = under_way_ns.unwrap_or(gap.rtt.known_ns);
         gap.end_with(segment);
+        let Sender { space, .. } = &self.senders[side as usize];
+        gap.behind_hole = kind == Kind::New && start > space.nxt;
         if gap.turn == Turn::Continues {
             let Self { cold, senders, path, timeline, .. } = self;
             let began =

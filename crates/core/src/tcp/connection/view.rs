@@ -204,6 +204,16 @@ impl<'a> View<'a> {
         (is_of_server && senders.iter().all(is_empty)).then_some(end)
     }
 
+    /// Returns how long before the last data of the client its server had closed, ns, if a RST answered
+    /// that data and the client had acknowledged the server's FIN.
+    pub fn used_after_close_ns(self) -> Option<u64> {
+        let Connection { senders, cold, .. } = self.0;
+        let Ending { fin: [_, closed], last_data, .. } = cold.ending();
+        let (closed, last) = (closed?, last_data.filter(|it| it.from == Side::Client)?);
+        let after_ns = last.time_ns.checked_sub(closed.time_ns)?;
+        senders[Side::Server as usize].has_told_its_end().then_some(after_ns)
+    }
+
     /// Time at which data last passed, ns.
     fn last_data_ns(self) -> u64 {
         self.0.senders[0].last.time_ns.max(self.0.senders[1].last.time_ns)
