@@ -31,7 +31,7 @@ CONST_FN = re.compile(r"^( *)(?:pub(?:\([a-z: ]+\))? )?const fn .*?^\1\}", re.M 
 STATED = {}
 # Tests that run besides those of the library, and parts of both that are slow or read no threshold.
 TESTS = ["captures", "report", "diagnosis"]
-SKIPPED = ["pins::", "traces::", "vantages::", "drawn::", "names::", "parts::", "of_traces", "memory::",
+SKIPPED = ["pins::", "folders::", "vantages::", "drawn::", "names::", "parts::", "of_traces", "memory::",
            "any_split", "flood::", "many::", "wire::", "capture::", "app::", "pipeline::", "lookups_are_bounded"]
 TABLE = ROOT / "docs/thresholds.md"
 

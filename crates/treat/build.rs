@@ -1,5 +1,5 @@
 //! Compiles the kernel hooks that change what the kernel does.
 
 fn main() {
-    tcpwhy_compile_hooks::compile_hooks(&["established", "syn_limit"]);
+    tcpwhy_compile_hooks::compile_hooks();
 }

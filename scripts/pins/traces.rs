@@ -1,19 +1,26 @@
 //! Diagnoses every trace and every stored capture with every threshold changed, and prints which
 //! diagnoses differ. `scripts/pin-thresholds.py` adds this file to its copy of the tests.
 
-use crate::diagnosis::{diagnose, render};
+use crate::diagnosis::diagnose;
+use crate::expect::{Expectation, named};
 use crate::language::Place;
 use crate::network::capture;
 use crate::traces::{folder, traces};
+use render::render;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tcpwhy_core::model::Report;
+use tcpwhy_core::model::{Cause, Report};
 use tcpwhy_core::pins::{Change, NAMES, change, take_read};
+
+#[path = "../traces/render.rs"]
+mod render;
 
 /// What is diagnosed: a trace at its vantages, or a stored capture.
 struct Case {
     name: String,
     files: Vec<(Place, Vec<u8>)>,
-    expectations: Vec<crate::expect::Expectation>,
+    expectations: Vec<Expectation>,
+    /// The causes whose facts the rendered reports state.
+    about: Vec<Cause>,
     /// The rendered reports without a change.
     stated: String,
     /// Which thresholds are read for it.
@@ -24,11 +31,12 @@ impl Case {
     fn new(
         name: String,
         files: Vec<(Place, Vec<u8>)>,
-        expectations: Vec<crate::expect::Expectation>,
+        expectations: Vec<Expectation>,
+        about: Vec<Cause>,
     ) -> Self {
-        let mut case = Self { name, files, expectations, stated: String::new(), reads: Vec::new() };
+        let mut case = Self { name, files, expectations, about, stated: String::new(), reads: Vec::new() };
         take_read();
-        case.stated = rendered(&case.reports());
+        case.stated = rendered(&case.reports(), &case.about);
         case.reads = take_read();
         case
     }
@@ -48,12 +56,12 @@ impl Case {
         if !reports.iter().all(is_met) {
             return Some("expectation");
         }
-        (rendered(&reports) != self.stated).then_some("report")
+        (rendered(&reports, &self.about) != self.stated).then_some("report")
     }
 }
 
-fn rendered(reports: &[(Place, Report)]) -> String {
-    reports.iter().map(|(_, report)| render(report)).collect()
+fn rendered(reports: &[(Place, Report)], about: &[Cause]) -> String {
+    reports.iter().map(|(_, report)| render(report, about)).collect()
 }
 
 fn cases() -> Vec<Case> {
@@ -62,7 +70,8 @@ fn cases() -> Vec<Case> {
         .map(|(name, trace)| {
             let places = trace.vantages.iter();
             let files = places.map(|&place| (place, capture(&trace, place))).collect();
-            Case::new(name, files, trace.expectations)
+            let about = named(&trace.expectations);
+            Case::new(name, files, trace.expectations, about)
         })
         .collect();
     let stored = std::fs::read_dir(folder().join("../../../../testdata/captures")).expect("a folder");
@@ -71,7 +80,7 @@ fn cases() -> Vec<Case> {
     for path in stored {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let file = std::fs::read(&path).expect("a capture");
-        cases.push(Case::new(name, vec![(Place::Middle, file)], Vec::new()));
+        cases.push(Case::new(name, vec![(Place::Middle, file)], Vec::new(), Cause::ALL.to_vec()));
     }
     cases
 }

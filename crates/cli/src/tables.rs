@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tcpwhy_core::capture::FrameId;
 use tcpwhy_core::model::{
-    ConnectionReport, DirectionReport, Finding, Ledger, Owner, Report, protocol_id, vantage_id,
+    ConnectionReport, DirectionReport, Finding, Ledger, Owner, Report, vantage_id,
 };
 use tcpwhy_core::tables::{Rows, Stall, TableExchange};
 
@@ -325,7 +325,7 @@ fn connection_row(it: &ConnectionReport) -> impl Iterator<Item = Cell> {
     let own = [
         Cell::Text(it.client.to_string()),
         Cell::Text(it.server.to_string()),
-        Cell::Text(protocol_id(it.protocol).into()),
+        Cell::Text(it.protocol.id().into()),
         Cell::Instant(it.first_ns),
         Cell::Instant(it.last_ns),
         Cell::Text(vantage_id(it.vantage).into()),
@@ -365,7 +365,7 @@ fn exchange_row(exchange: &TableExchange) -> impl Iterator<Item = Cell> {
         Cell::Integer(it.number),
         Cell::Text(it.client.to_string()),
         Cell::Text(it.server.to_string()),
-        Cell::Text(protocol_id(it.protocol).into()),
+        Cell::Text(it.protocol.id().into()),
         Cell::Text(it.kind.clone()),
         Cell::Text(it.outcome.kind().id().into()),
         Cell::Text(it.outcome.by().map_or("", |side| side.name()).into()),

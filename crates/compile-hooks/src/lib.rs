@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// Compiles each hook of `names` to `OUT_DIR/NAME.bpf.o` and sets the configuration `kernel_hooks`;
-/// without clang it sets nothing. A program that does not compile ends the build.
+/// Compiles each hook, which is a folder of `src/hooks`, to `OUT_DIR/NAME.bpf.o` and sets the
+/// configuration `kernel_hooks`; without clang it sets nothing. A program that does not compile ends the
+/// build.
 ///
 /// # Panics
 /// It is not called by a build script, or a program does not compile.
-pub fn compile_hooks(names: &[&str]) {
+pub fn compile_hooks() {
     println!("cargo:rerun-if-changed=src/hooks");
     println!("cargo:rerun-if-env-changed=CLANG");
     println!("cargo:rustc-check-cfg=cfg(kernel_hooks)");
@@ -24,10 +25,21 @@ pub fn compile_hooks(names: &[&str]) {
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for name in names {
-        compile(&clang, arch, name, &out);
+    for name in hooks() {
+        compile(&clang, arch, &name, &out);
     }
     println!("cargo:rustc-cfg=kernel_hooks");
+}
+
+/// The folders of `src/hooks`.
+fn hooks() -> Vec<String> {
+    let entries = fs::read_dir("src/hooks").expect("the folder of the hooks");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let folders = paths.filter(|path| path.is_dir());
+    let names = folders.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
 }
 
 fn look_again_when_programs_are_installed() {

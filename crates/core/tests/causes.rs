@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tcpwhy_core::app::Protocol;
 use tcpwhy_core::findings::manual;
-use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::{Cause, Class, Owner};
 
 /// Causes that no trace shows, since a trace has few connections and those are TCP, with the file
 /// whose tests show each of them and its look-alikes.
@@ -113,12 +114,18 @@ fn the_files_of_a_cause_have_its_name() {
     }
 }
 
+fn ids<T: Copy>(all: &[T], id: fn(T) -> &'static str) -> Vec<&'static str> {
+    all.iter().copied().map(id).collect()
+}
+
 /// With `UPDATE` set, writes the lists instead of comparing them.
 #[test]
-fn the_schemas_list_the_causes() {
+fn the_schemas_list_causes_owners_and_protocols() {
+    let lists =
+        [ids(Cause::ALL, Cause::id), ids(Owner::ALL, Owner::id), ids(Protocol::ALL, Protocol::id)];
     for path in ["../../docs/report.schema.json", "../../docs/labels.schema.json"] {
         let text = fs::read_to_string(here(path)).expect("a schema");
-        let right = with_causes(&text);
+        let right = lists.iter().fold(text.clone(), |text, ids| with_list(&text, ids));
         if std::env::var_os("UPDATE").is_some() {
             fs::write(here(path), right).expect("a schema that can be written");
             continue;
@@ -127,19 +134,19 @@ fn the_schemas_list_the_causes() {
     }
 }
 
-/// The schema with all causes in each list that begins with the first two.
-fn with_causes(schema: &str) -> String {
+/// The schema with all `ids` in each list that begins with the first two.
+fn with_list(schema: &str, ids: &[&str]) -> String {
     let lines: Vec<_> = schema.lines().collect();
-    let is_id = |at: usize, cause: Cause| {
+    let is_id = |at: usize, id: &str| {
         let line = lines.get(at).map(|line| line.trim().trim_end_matches(','));
-        line == Some(&format!("\"{}\"", cause.id()))
+        line == Some(&format!("\"{id}\""))
     };
     let (mut text, mut at) = (String::new(), 0);
     while let Some(line) = lines.get(at) {
         let begins = lines[at.saturating_sub(1)].trim_end().ends_with('[');
-        if begins && is_id(at, Cause::ALL[0]) && is_id(at + 1, Cause::ALL[1]) {
+        if begins && is_id(at, ids[0]) && is_id(at + 1, ids[1]) {
             let indent = &line[..line.len() - line.trim_start().len()];
-            let ids = Cause::ALL.iter().map(|cause| format!("{indent}\"{}\"", cause.id()));
+            let ids = ids.iter().map(|id| format!("{indent}\"{id}\""));
             text += &ids.collect::<Vec<_>>().join(",\n");
             at += lines[at..].iter().take_while(|line| !line.trim().starts_with(']')).count();
         } else {
@@ -149,4 +156,35 @@ fn with_causes(schema: &str) -> String {
         text += "\n";
     }
     text
+}
+
+#[test]
+fn documents_list_every_cause_and_owner() {
+    let read = |path: &str| fs::read_to_string(here(path)).expect("a document");
+    let (readme, parquet) = (read("../../README.md"), read("../../docs/parquet.md"));
+    for cause in ids(Cause::ALL, Cause::id) {
+        assert!(readme.contains(&format!("`{cause}`")), "README lacks {cause}");
+    }
+    let schema = read("../../docs/report.schema.json");
+    for owner in ids(Owner::ALL, Owner::id) {
+        assert!(parquet.contains(&format!("`{owner}_ns`")), "docs/parquet.md lacks {owner}_ns");
+        assert!(schema.contains(&format!("\"{owner}\": {{")), "the schema's ledger lacks {owner}");
+    }
+}
+
+/// The page draws each owner in a colour, and hatches what a fault owns.
+#[test]
+fn the_page_has_a_colour_for_every_owner() {
+    let palette = fs::read_to_string(here("../../web/src/palette.ts")).expect("the colours");
+    let (colours, faults) = palette.split_once("const FAULTS").expect("a list of faults");
+    for &owner in Owner::ALL.iter().filter(|&&owner| owner != Owner::Unknown) {
+        let id = owner.id();
+        assert!(
+            colours.contains(&format!("  {id}: \"#")),
+            "web/src/palette.ts: no colour for {id}"
+        );
+        let is_fault = Cause::from_id(id).is_some_and(|cause| cause.class() == Class::Fault);
+        let is_hatched = faults.contains(&format!("\"{id}\""));
+        assert_eq!(is_hatched, is_fault, "web/src/palette.ts: {id} in FAULTS");
+    }
 }

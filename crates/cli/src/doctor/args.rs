@@ -4,7 +4,7 @@ use crate::args::{Display, Trust, parse_duration};
 use crate::one_of::OneOf;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
-use tcpwhy_probe::experiment::Kind;
+use tcpwhy_probe::experiment::{Kind, Occasion};
 use tcpwhy_probe::http::Request;
 
 /// Examples, shown below the options in the help.
@@ -118,15 +118,14 @@ impl Doctor {
         if !named.is_empty() {
             return named;
         }
-        let mut cheap = vec![Kind::Quickack, Kind::Connection];
-        cheap.extend(is_tls.then_some(Kind::Resumption));
-        cheap
+        let over_tls = Kind::on(Occasion::Tls).filter(|_| is_tls);
+        Kind::on(Occasion::Http).chain(over_tls).collect()
     }
 }
 
 /// The names of the experiments.
 const EXPERIMENT: OneOf =
-    OneOf { what: "experiment", names: || Kind::ALL.into_iter().map(Kind::name).collect() };
+    OneOf { what: "experiment", names: || Kind::ALL.iter().map(|it| it.name()).collect() };
 
 fn parse_header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("write NAME: VALUE")?;

@@ -43,7 +43,9 @@ use tcpwhy_host::Entry;
 use tcpwhy_live::folder::Folder;
 use tcpwhy_probe::budget::{Budget, Limits, Spent};
 use tcpwhy_probe::dns;
-use tcpwhy_probe::experiment::{Bounds, Coin, ExchangeError, Kind, Others, Skipped, Subject, make};
+use tcpwhy_probe::experiment::{
+    Bounds, Coin, ExchangeError, Kind, Occasion, Others, Skipped, Subject, make,
+};
 use tcpwhy_probe::http::Request;
 use tcpwhy_probe::tls::client_config;
 use tcpwhy_probe::{Scheme, Target};
@@ -333,13 +335,14 @@ fn worth_making(
         return Vec::new();
     }
     let mut kinds = wanted;
-    let mut suggest = |kind, is_suggested| {
-        if is_suggested && !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
-    };
-    suggest(Kind::Mss, asked.slowest_ns() >= SLOW_NS);
-    suggest(Kind::Resolver, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1);
+    let occasions = [
+        (Occasion::SlowRequests, asked.slowest_ns() >= SLOW_NS),
+        (Occasion::SlowLookups, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1),
+    ];
+    for (occasion, _) in occasions.into_iter().filter(|(_, is_given)| *is_given) {
+        let more: Vec<_> = Kind::on(occasion).filter(|it| !kinds.contains(it)).collect();
+        kinds.extend(more);
+    }
     kinds
 }
 
@@ -367,7 +370,7 @@ fn experiments(
         let began = Instant::now();
         let pair_bytes = kind.requests_of_pair() * exchange_bytes;
         let least_bytes = PAIRS_MIN * pair_bytes;
-        if kind != Kind::Resolver && subject.budget.left_bytes() < least_bytes {
+        if !kind.asks_resolvers() && subject.budget.left_bytes() < least_bytes {
             let size = bytes(exchange_bytes);
             let why = format!("with {size} for each answer it would exceed the budget");
             steps.skipped(kind.name(), why);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tcpwhy_core::model::units::{bytes, count, counted, duration};
 use tcpwhy_probe::budget::{Budget, Limits, NO_LIMIT, Spent, receive_buffer_bytes};
 use tcpwhy_probe::dns::{self, Config, record_type};
-use tcpwhy_probe::experiment::Kind;
+use tcpwhy_probe::experiment::{Kind, Occasion};
 use tcpwhy_probe::http::Request;
 use tcpwhy_probe::{Scheme, Target};
 
@@ -194,14 +194,14 @@ impl Traffic {
     }
 }
 
-/// Returns the most that experiments send to the target: those that are wanted, and the one that
+/// Returns the most that experiments send to the target: those that are wanted, and those that
 /// slow requests may add.
 fn experiments(speaks_http: bool, kinds: &[Kind], buffer_bytes: u64) -> Limits {
     if !speaks_http || kinds.is_empty() {
         return Limits::NOTHING;
     }
-    let added = (!kinds.contains(&Kind::Mss)).then_some(Kind::Mss);
-    let to_target = kinds.iter().copied().chain(added).filter(|it| *it != Kind::Resolver);
+    let added = Kind::on(Occasion::SlowRequests).filter(|it| !kinds.contains(it));
+    let to_target = kinds.iter().copied().chain(added).filter(|it| !it.asks_resolvers());
     let requests = to_target.map(most_requests).sum();
     Limits {
         requests,
@@ -225,6 +225,7 @@ fn queries(target: &Target, kinds: &[Kind]) -> Limits {
     let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(record_type).collect();
     let once = dns::survey_limits(&target.host, &types, &config, 1);
     let twice = once.then(once);
-    let compared = if kinds.is_empty() { 0 } else { most_requests(Kind::Resolver) };
+    let of_resolvers = Kind::ALL.iter().copied().filter(|it| it.asks_resolvers());
+    let compared = if kinds.is_empty() { 0 } else { of_resolvers.map(most_requests).sum() };
     Limits { requests: twice.requests + 1 + compared, ..twice }
 }

@@ -34,60 +34,6 @@ impl Side {
     }
 }
 
-/// The application protocol of a connection, as far as it was recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Protocol {
-    /// Not recognised: exchanges are turns of direction.
-    #[default]
-    Turns,
-    /// HTTP/1.0 or HTTP/1.1 (RFC 9112).
-    Http1,
-    /// TLS records (RFC 8446, RFC 5246); the exchanges inside are turns of direction.
-    Tls,
-    /// Redis serialization protocol.
-    Redis,
-    /// PostgreSQL frontend/backend protocol 3.
-    Postgres,
-    /// MySQL client/server protocol.
-    Mysql,
-    /// DNS over TCP (RFC 7766).
-    Dns,
-    /// HTTP/2 without TLS (RFC 9113); kinds of requests are not read.
-    Http2,
-    /// MQTT 3.1 to 5.0.
-    Mqtt,
-    /// AMQP 0-9-1.
-    Amqp,
-}
-
-impl Protocol {
-    /// All protocols.
-    pub const ALL: [Self; 10] = [
-        Self::Turns,
-        Self::Http1,
-        Self::Tls,
-        Self::Redis,
-        Self::Postgres,
-        Self::Mysql,
-        Self::Dns,
-        Self::Http2,
-        Self::Mqtt,
-        Self::Amqp,
-    ];
-
-    /// Returns whether a connection carries a session: it begins with a login or an agreement, and what
-    /// is set up lasts as long as it does. A program that keeps such a connection expects it to be
-    /// there. In the other protocols each request stands by itself, and a server closes an idle
-    /// connection at any time (RFC 9112 §9.5, RFC 9113 §5.4, RFC 7766 §6.2.3); what TLS and unknown
-    /// protocols carry cannot be read.
-    pub fn has_sessions(self) -> bool {
-        match self {
-            Self::Redis | Self::Postgres | Self::Mysql | Self::Mqtt | Self::Amqp => true,
-            Self::Turns | Self::Http1 | Self::Tls | Self::Dns | Self::Http2 => false,
-        }
-    }
-}
-
 /// The ends of the parts of a message, in bytes from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

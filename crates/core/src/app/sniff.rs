@@ -2,8 +2,9 @@
 //! sizes.
 
 use super::amqp::PROTOCOL_HEADER;
-use super::mark::{Protocol, Side};
+use super::mark::Side;
 use super::postgres::{is_startup_code, is_version_3};
+use super::protocol::Protocol;
 
 /// Number of bytes that suffice to recognise any protocol.
 pub(super) const PREFIX_BYTES: usize = 24;

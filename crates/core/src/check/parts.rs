@@ -248,7 +248,7 @@ fn acknowledges(case: &Case<'_>, at: usize, index: usize) -> Answer {
     }
     let before = flow.acked(seg.from.peer(), index);
     let waited = case.links_before(at).find(|it| it.part != "duplicate_ack");
-    let held = matches!(case.finding.cause, Cause::NagleDelayedAck | Cause::DelayedAck);
+    let held = case.finding.cause.waits_for_ack();
     let waited = waited.and_then(|it| flow.index(it.frame)).filter(|_| held);
     if let Some(last) = waited.and_then(|at| flow.segs.get(at)) {
         holds(ack >= last.end(), "does not acknowledge what was sent before")?;

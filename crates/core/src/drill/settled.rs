@@ -144,25 +144,11 @@ fn cause_of(owner: Owner, opens: bool) -> Option<Cause> {
 pub(super) fn rename(slice: &Slice, exchange: &Exchange) -> Slice {
     let Some(cause) = slice.cause else { return *slice };
     let has = |cause: Cause| exchange.chains.iter().any(|chain| chain.cause == cause);
-    let later: &[(Cause, Owner)] = match cause {
-        _ if has(cause) => &[],
-        Cause::RetransmissionTimeout => &[
-            (Cause::MtuBlackHole, Owner::RetransmissionTimeout),
-            (Cause::AcceptQueueOverflow, Owner::Connect),
-        ],
-        Cause::FastRecovery => &[
-            (Cause::Reordering, Owner::FastRecovery),
-            (Cause::SpuriousRetransmission, Owner::FastRecovery),
-        ],
-        Cause::SlowStart => &[(Cause::SendBuffer, Owner::SendBuffer)],
-        Cause::NagleDelayedAck => {
-            &[(Cause::ServerThink, Owner::Server), (Cause::ClientThink, Owner::Client)]
-        }
-        _ => &[],
-    };
-    match later.iter().find(|(cause, _)| has(*cause)) {
+    if has(cause) {
+        return *slice;
+    }
+    match cause.becomes().iter().find(|(later, _)| has(*later)) {
         Some(&(cause, owner)) => Slice::of(owner, cause, slice.ns),
-        None if has(cause) => *slice,
         None => Slice::plain(slice.owner, slice.ns),
     }
 }

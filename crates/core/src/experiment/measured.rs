@@ -478,6 +478,5 @@ fn held_ns(request: &OwnRequest) -> u64 {
 
 fn refutes_waiting_for_acks(experiment: &Experiment) -> bool {
     let Verdict::Refutes(suspect) = &experiment.verdict else { return false };
-    matches!(suspect.cause, Cause::NagleDelayedAck | Cause::DelayedAck)
-        && suspect.sender == Side::Server
+    suspect.cause.waits_for_ack() && suspect.sender == Side::Server
 }

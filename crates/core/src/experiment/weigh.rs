@@ -65,6 +65,8 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
     let hit = Hit::of(&report.latency_histogram, experiment);
     let lost_ns = attribute(report, suspect.cause, hit.lost_ns);
     let endpoint = report.endpoints.first();
+    let effect = findings::effect_fact(suspect.cause)
+        .map(|name| (name, Fact::Ns(experiment.effect_ns.unsigned_abs())));
     let mut finding = Finding {
         lost_ns,
         share: findings::share_of(lost_ns, report.totals.wall_ns),
@@ -74,7 +76,7 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
         software: endpoint.and_then(|it| it.software.clone()),
         protocol: endpoint.map(|it| it.protocol).unwrap_or_default(),
         sender: suspect.sender,
-        facts: facts(suspect.cause, experiment.effect_ns.unsigned_abs()),
+        facts: effect.into_iter().collect(),
         experiments: vec![ExperimentEvidence { agrees: true, experiment: experiment.clone() }],
         ..Finding::of_cause(suspect.cause, suspect.culprit)
     };
@@ -130,15 +132,4 @@ fn attribute(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
         take(&mut endpoint.ledger);
     }
     take(&mut report.ledger)
-}
-
-/// Returns the facts about an effect for the texts of the cause.
-fn facts(cause: Cause, effect_ns: u64) -> Vec<(&'static str, Fact)> {
-    match cause {
-        Cause::NagleDelayedAck | Cause::DelayedAck => {
-            vec![("ack_delay_p50_ns", Fact::Ns(effect_ns))]
-        }
-        Cause::Http100Continue => vec![("wait_p50_ns", Fact::Ns(effect_ns))],
-        _ => Vec::new(),
-    }
 }

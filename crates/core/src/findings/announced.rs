@@ -3,11 +3,10 @@
 //! inner address, and names that.
 
 use crate::app::Protocol;
-use crate::findings::assemble::Part;
 use crate::findings::attempts;
 use crate::findings::causes::set_up::are_all_silent;
 use crate::findings::refusals::client;
-use crate::findings::tally::{Key, Tally};
+use crate::findings::tally::{Key, Part, Tally};
 use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;
 use crate::model::{Cause, Culprit, Fact, Role};
 use crate::tcp::{Connection, Exchange};

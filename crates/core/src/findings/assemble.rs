@@ -6,19 +6,17 @@ use std::collections::{BTreeMap, HashSet};
 use crate::app::Side;
 use crate::findings::causes::{rules, syn_flood};
 use crate::findings::client_isolated::IsolatedClients;
-use crate::findings::facts::Facts;
+use crate::findings::finding::finding;
 use crate::findings::floors::{Case, Floors, share_of};
 use crate::findings::notes::Noticed;
-use crate::findings::tally::{CauseTally, EndpointTally, First, Key, Tally};
+use crate::findings::tally::{CauseTally, First, Key, Part, Tally};
 use crate::findings::thresholds::TAIL_SHARE;
 use crate::findings::{
-    announced, client_isolated, confidence, costs, endpoints, facts, failed_upstream,
-    forward_proxies, harmless_waits, held_by_attempt, nested, prediction, refusals, released,
-    scans, serial, settling, upstream_wait,
+    costs, endpoints, failed_upstream, forward_proxies, harmless_waits, held_by_attempt, nested,
+    refusals, released, scans, serial, settling, upstream_wait,
 };
 use crate::model::{
-    Affected, Cause, Class, Culprit, Fact, Family, Finding, Histogram, Observation, Report, Role,
-    SlowExchange, Totals,
+    Cause, Class, Culprit, Family, Finding, Observation, Report, SlowExchange, Totals,
 };
 use crate::wire::Endpoint;
 
@@ -188,9 +186,6 @@ fn minor_observations(minor: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
     strangers.into_iter().chain(harmless_waits::observe_once(&once, wall_ns)).collect()
 }
 
-/// A cause at one culprit, with one server.
-pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
-
 /// Returns the parts of each finding, the greatest first. One resolver delays the exchanges of many
 /// servers, and has to be changed only once.
 fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Part<'a>>)> {
@@ -207,95 +202,6 @@ fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Pa
         parts.sort_by_key(|(key, cause)| (Reverse(cause.lost_ns), key.server));
     }
     groups
-}
-
-/// Makes the finding of a cause at `culprit` from its `parts`, one for each server.
-pub(super) fn finding(
-    culprit: Culprit,
-    parts: &[Part<'_>],
-    tally: &Tally,
-    wall_ns: u64,
-) -> Finding {
-    let key = parts[0].0;
-    let cause = &sum(parts);
-    let endpoints = parts.iter().filter_map(|(key, _)| tally.endpoints.get(&key.server));
-    let (mut all, mut of_exchanges, mut of_connections) = (Histogram::default(), 0, 0);
-    let mut needed_ns = u64::MAX;
-    for endpoint in endpoints {
-        all.merge(&endpoint.all.latency);
-        of_exchanges += endpoint.all.exchanges;
-        of_connections += endpoint.connections;
-        needed_ns = endpoint.round_trips.needed_ns().min(needed_ns);
-    }
-    let endpoint = tally.endpoints.get(&key.server).map(|endpoint| &**endpoint);
-    let chance = endpoint.map_or(0.0, |it| (rules(key.cause).chance)(key, cause, it));
-    let worst = cause.worst.as_ref();
-    Finding {
-        cause: key.cause,
-        culprit,
-        // A cause that was moved to another one found the latter on some of its exchanges already.
-        affected: Affected {
-            exchanges: cause.exchanges.min(of_exchanges),
-            of_exchanges,
-            connections: cause.connections.min(of_connections),
-        },
-        lost_ns: cause.lost_ns,
-        share: share_of(cause.lost_ns, wall_ns),
-        latency: all.latency(),
-        // An exchange with two parts of the same cause is counted twice.
-        counterfactual: prediction::of(&all, &cause.now, &cause.without, needed_ns),
-        confidence: confidence::of(key.cause, cause, tally.is_flawed(), chance),
-        evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
-        evidence_flow: worst.map(|instance| (instance.client, instance.server)),
-        evidence_exchange: worst.map_or(0, |instance| instance.exchange),
-        state: Vec::new(),
-        ruled_out: facts::ruled_out(key, cause, endpoint),
-        facts: facts_of(culprit, parts, cause, (endpoint, of_exchanges)).into_iter().collect(),
-        software: worst.and_then(|instance| instance.software.clone()).map(String::from),
-        protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
-        sender: key.sender,
-        sights: Vec::new(),
-        experiments: Vec::new(),
-        is_unseen: false,
-        load: None,
-    }
-}
-
-/// Returns the sums of all parts. Of equally clear instances, that of the greatest part is kept,
-/// whatever its time.
-fn sum(parts: &[Part<'_>]) -> CauseTally {
-    let mut cause = parts[0].1.clone();
-    parts[1..].iter().for_each(|(_, more)| cause.merge(more));
-    let instances = parts.iter().filter_map(|(_, cause)| cause.worst.as_ref());
-    cause.worst =
-        instances.reduce(|one, other| if other.rank.0 > one.rank.0 { other } else { one }).cloned();
-    cause
-}
-
-/// Returns the values for the texts of a finding. The servers of all parts have `of_exchanges`; that of
-/// the greatest part is `endpoint`.
-fn facts_of(
-    culprit: Culprit,
-    parts: &[Part<'_>],
-    cause: &CauseTally,
-    (endpoint, of_exchanges): (Option<&EndpointTally>, u64),
-) -> Facts {
-    let key = parts[0].0;
-    let mut facts = facts::facts(key, cause, endpoint);
-    if let Some(of_cases) = facts.get_mut("of_cases") {
-        *of_cases = Fact::Count(of_exchanges);
-    }
-    facts.extend(refusals::facts(parts));
-    facts.extend(client_isolated::facts(culprit, parts));
-    facts.extend(announced::facts(culprit, parts));
-    if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {
-        let target = match parts.len() {
-            1 => key.server.to_string(),
-            servers => format!("{} and {} more", key.server, servers - 1),
-        };
-        facts.insert("target", Fact::Text(target));
-    }
-    facts
 }
 
 fn floods(tally: &Tally, scans: &scans::Scans, wall_ns: u64) -> Vec<Finding> {
@@ -336,6 +242,7 @@ fn count_noticed(tally: &mut Tally, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Affected, Role};
 
     fn finding(cause: Cause, share: f64, exchanges: u64) -> Finding {
         let culprit = Culprit { role: Role::Server, endpoint: Endpoint::default() };

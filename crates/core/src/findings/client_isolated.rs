@@ -1,10 +1,9 @@
 //! Clients that reach none of several servers: what their attempts have in common is the client's
 //! own network, and one report about it says more than one per server.
 
-use crate::findings::assemble::Part;
 use crate::findings::causes::set_up;
 use crate::findings::refusals::{client, clients_of_many};
-use crate::findings::tally::First;
+use crate::findings::tally::{First, Part};
 use crate::findings::thresholds::UNREACHED_HOSTS_MIN;
 use crate::model::{Cause, Culprit, Fact, Role};
 use crate::wire::Endpoint;

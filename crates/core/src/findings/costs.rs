@@ -1,9 +1,9 @@
 //! Costs: time spent without a fault, reported for each server endpoint.
 
 use crate::app::{Protocol, Side};
-use crate::findings::assemble::finding;
 use crate::findings::causes::{COSTS, Cost, OwnedCost, rules};
 use crate::findings::facts::Facts;
+use crate::findings::finding::finding;
 use crate::findings::floors::{Floors, share_of};
 use crate::findings::proof::Proof;
 use crate::findings::slow::{Firsts, Tail};

@@ -4,12 +4,11 @@
 //! A cost below its floors needs no explanation. But if an owner with the name of a fault takes
 //! much of the time and no finding explains it, an observation does.
 
-use crate::findings::assemble::Part;
 use crate::findings::buffer_limits::{self, NoFaultReason};
 use crate::findings::causes::rules;
 use crate::findings::facts::facts;
 use crate::findings::floors::{Floors, share_of};
-use crate::findings::tally::Tally;
+use crate::findings::tally::{Part, Tally};
 use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::model::{Class, Fact, Observation, units};
 use crate::wire::Endpoint;

@@ -21,6 +21,7 @@ mod endpoints;
 mod facts;
 mod failed_upstream;
 mod fallback;
+mod finding;
 mod first_requests;
 mod floors;
 mod forward_proxies;
@@ -60,7 +61,9 @@ pub use floors::{Floors, share_of};
 pub use lookups::link;
 pub use stamps::{Stamps, are_made_up};
 pub use tally::Tally;
-pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, table, words};
+pub use words::{
+    FixRow, ObservationWords, Words, effect_fact, manual, observation, observations, table, words,
+};
 pub use worst::Worst;
 pub(crate) use worst::report as connection_report;
 

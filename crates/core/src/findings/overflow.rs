@@ -4,7 +4,7 @@
 
 use crate::app::Side;
 use crate::findings::causes::syn_flood::is_flooded;
-use crate::findings::settling::move_cause;
+use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
 use crate::findings::thresholds::ACCEPTED_TOGETHER_NS;
 use crate::model::{Cause, Histogram, Owner, Vantage};

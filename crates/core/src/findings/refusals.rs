@@ -1,8 +1,7 @@
 //! Refused connection attempts, taken together: by a device on the path, on many ports of one host,
 //! or of strangers.
 
-use crate::findings::assemble::Part;
-use crate::findings::tally::{CauseTally, First, Key, Tally};
+use crate::findings::tally::{CauseTally, First, Key, Part, Tally};
 use crate::model::{Cause, Culprit, Fact, Observation, Role};
 use crate::wire::{Endpoint, may_be_of_one_host};
 use hashbrown::{HashMap, HashSet};

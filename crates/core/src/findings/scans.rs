@@ -6,9 +6,8 @@
 //! and its attempts are no findings.
 
 use crate::capture::FrameId;
-use crate::findings::assemble::Part;
 use crate::findings::refusals::client;
-use crate::findings::tally::Tally;
+use crate::findings::tally::{Part, Tally};
 use crate::findings::thresholds::{SCANNED_HOSTS_MIN, SCANNED_PORTS_MIN};
 use crate::model::{Cause, Fact, Observation};
 use crate::wire::Endpoint;

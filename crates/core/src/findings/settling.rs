@@ -1,17 +1,17 @@
 //! Passes over the sums of all connections, in a fixed order. They decide what no single connection
 //! shows.
 
-use crate::app::Side;
 use crate::findings::causes::set_up::TAKEN_AT_ONCE;
 use crate::findings::causes::{
     delayed_ack, error_responses, nagle_delayed_ack, reset, send_buffer,
 };
+use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, Key, Tally};
 use crate::findings::{
     announced, app_flow_control, attempts, cross_traffic, left_waiting, legs, overflow, refusals,
     route_change, shared_link, unheard,
 };
-use crate::model::{Cause, Class, Owner, Role, Settled};
+use crate::model::{Cause, Owner, Role, Settled};
 use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 
@@ -105,14 +105,6 @@ fn complete(tally: &mut Tally) {
     tally.worst.settle();
 }
 
-/// Returns cause and owner of an application's own time.
-pub(super) fn think(sender: Side) -> (Cause, Owner) {
-    match sender {
-        Side::Client => (Cause::ClientThink, Owner::Client),
-        Side::Server => (Cause::ServerThink, Owner::Server),
-    }
-}
-
 /// Attributes dropped SYNs to the listener's queue if that overflows.
 fn set_up(tally: &mut Tally) {
     // A listener that answers the first SYN has room; then its SYN-ACKs were lost.
@@ -188,29 +180,5 @@ fn spurious_timeouts(tally: &mut Tally) {
             }
         }
         move_cause(tally, &key, Cause::SpuriousRetransmission, None);
-    }
-}
-
-/// Moves the sums of `key` to the cause `to`.
-pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
-    let Some(mut moved) = tally.causes.remove(key) else { return };
-    if let (Some((_, into)), Class::Fault) = (owners, to.class()) {
-        moved.covers.add(into, moved.lost_ns);
-    }
-    if let Some(owners) = owners {
-        tally.shift(key, owners, moved.lost_ns, to.class() == Class::Fault);
-    }
-    let client = match key.culprit.role {
-        Role::Client => key.culprit.endpoint,
-        _ => Endpoint::default(),
-    };
-    let culprit = to.culprit(key.sender, client, key.server);
-    let target = Key { cause: to, culprit, ..key.clone() };
-    let target = tally.causes.at(&target);
-    target.merge(&moved);
-    // An exchange with both causes counts once.
-    if let Some(endpoint) = tally.endpoints.get(&key.server) {
-        target.exchanges = target.exchanges.min(endpoint.all.exchanges);
-        target.connections = target.connections.min(endpoint.connections);
     }
 }

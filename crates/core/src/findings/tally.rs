@@ -10,6 +10,7 @@ mod failures;
 mod flows;
 mod history;
 mod hosts;
+pub(in crate::findings) mod moves;
 mod queues;
 mod receiving_hosts;
 mod rows;
@@ -21,7 +22,7 @@ mod waits;
 pub use acts::{Act, Acts};
 pub use affected_clients::AffectedClients;
 pub use causes::Causes;
-pub use culprits::{CauseTally, Instance, Key};
+pub use culprits::{CauseTally, Instance, Key, Part};
 pub use endpoint::{
     EndpointTally, Group, Handshakes, Holds, KIND_OTHER, RoundTrips, Sample, SenderTally,
 };

@@ -5,7 +5,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::findings::settling::move_cause;
+use crate::findings::tally::moves::move_cause;
 use crate::findings::tally::{CauseTally, First, Key, Tally};
 use crate::findings::thresholds::SILENT_FLOWS_MIN;
 use crate::judge::thresholds::APPLICATION_TIMEOUT_MIN_NS;

@@ -19,6 +19,11 @@ pub fn manual(cause: Cause) -> &'static str {
     rules(cause).manual
 }
 
+/// Returns the name of the fact of `cause` that the effect of an experiment is.
+pub fn effect_fact(cause: Cause) -> Option<&'static str> {
+    rules(cause).effect_fact
+}
+
 /// Returns the message table of `cause`.
 pub fn words(cause: Cause) -> Words {
     Words::parse(manual(cause))

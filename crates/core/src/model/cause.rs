@@ -26,6 +26,13 @@ struct Traits {
     repeats_or_waits: bool,
     /// The end of an exchange may give its time another cause, or reduce it.
     revised: bool,
+    /// The causes that the rest of an exchange may show a silence with this one to have had, and the
+    /// owner that the time has then.
+    becomes: &'static [(Cause, Owner)],
+    /// Which of several cases shows it best.
+    clearest: Clearest,
+    /// The sender waits for an ACK that its receiver keeps back.
+    waits_for_ack: bool,
 }
 
 /// The values of a fault that its row does not state.
@@ -38,6 +45,9 @@ const FAULT: Traits = Traits {
     fails: false,
     repeats_or_waits: false,
     revised: false,
+    becomes: &[],
+    clearest: Clearest::Longest,
+    waits_for_ack: false,
 };
 
 /// The values of a cost that its row does not state.
@@ -58,20 +68,24 @@ macro_rules! causes {
 causes! {
     /// A small segment held by Nagle's algorithm for a delayed ACK.
     NagleDelayedAck = "nagle_delayed_ack" {
-        family: Window, owners: &[Owner::NagleDelayedAck], culprit: Sender, revised: true, ..FAULT
+        family: Window, owners: &[Owner::NagleDelayedAck], culprit: Sender, revised: true,
+        becomes: &[(Cause::ServerThink, Owner::Server), (Cause::ClientThink, Owner::Client)],
+        clearest: Clearest::EndedByAck, waits_for_ack: true, ..FAULT
     }
     /// A sender blocked on an ACK that came late.
     DelayedAck = "delayed_ack" {
-        family: Window, owners: &[Owner::DelayedAck], culprit: Sender, ..FAULT
+        family: Window, owners: &[Owner::DelayedAck], culprit: Sender, waits_for_ack: true, ..FAULT
     }
     /// The send buffer is below the bandwidth-delay product.
     SendBuffer = "send_buffer" {
-        family: Window, owners: &[Owner::SendBuffer], culprit: Sender, revised: true, ..FAULT
+        family: Window, owners: &[Owner::SendBuffer], culprit: Sender, revised: true,
+        becomes: &[(Cause::ReceiveWindow, Owner::ReceiveWindow)], ..FAULT
     }
     /// The advertised window is below the bandwidth-delay product.
     ReceiveWindow = "receive_window" {
         family: Window, owners: &[Owner::ReceiveWindow], culprit: Receiver,
-        repeats_or_waits: true, revised: true, ..FAULT
+        repeats_or_waits: true, revised: true,
+        becomes: &[(Cause::ZeroWindow, Owner::ZeroWindow)], ..FAULT
     }
     /// The receiving application does not read.
     ZeroWindow = "zero_window" {
@@ -80,21 +94,44 @@ causes! {
     }
     /// The congestion window is still growing.
     SlowStart = "slow_start" {
-        family: Window, owners: &[Owner::CongestionWindow], culprit: Sender, ..COST
+        family: Window, owners: &[Owner::CongestionWindow], culprit: Sender,
+        becomes: &[
+            (Cause::SendBuffer, Owner::SendBuffer),
+            (Cause::ReceiveWindow, Owner::ReceiveWindow),
+        ],
+        ..COST
     }
     /// The congestion window is small after a loss.
     CongestionWindow = "congestion_window" {
-        family: Window, owners: &[Owner::CongestionWindow], revised: true, ..COST
+        family: Window, owners: &[Owner::CongestionWindow], revised: true,
+        // The small window after a loss is due to the loss.
+        becomes: &[
+            (Cause::RetransmissionTimeout, Owner::CongestionWindow),
+            (Cause::FastRecovery, Owner::CongestionWindow),
+        ],
+        ..COST
     }
     /// A loss repaired by a timer.
     RetransmissionTimeout = "retransmission_timeout" {
         family: Loss, owners: &[Owner::RetransmissionTimeout],
-        repeats_or_waits: true, revised: true, ..FAULT
+        repeats_or_waits: true, revised: true, clearest: Clearest::Repaired,
+        becomes: &[
+            (Cause::MtuBlackHole, Owner::RetransmissionTimeout),
+            (Cause::AcceptQueueOverflow, Owner::Connect),
+            (Cause::Reordering, Owner::RetransmissionTimeout),
+            (Cause::SpuriousRetransmission, Owner::RetransmissionTimeout),
+        ],
+        ..FAULT
     }
     /// A loss repaired by duplicate ACKs, SACK or RACK.
     FastRecovery = "fast_recovery" {
         family: Loss, owners: &[Owner::FastRecovery],
-        repeats_or_waits: true, revised: true, ..FAULT
+        repeats_or_waits: true, revised: true, clearest: Clearest::Repaired,
+        becomes: &[
+            (Cause::Reordering, Owner::FastRecovery),
+            (Cause::SpuriousRetransmission, Owner::FastRecovery),
+        ],
+        ..FAULT
     }
     /// A retransmission of data that had arrived.
     SpuriousRetransmission = "spurious_retransmission" {
@@ -125,7 +162,8 @@ causes! {
     }
     /// Packets above a certain size are lost.
     MtuBlackHole = "mtu_black_hole" {
-        family: Path, owners: &[Owner::RetransmissionTimeout], repeats_or_waits: true, ..FAULT
+        family: Path, owners: &[Owner::RetransmissionTimeout], repeats_or_waits: true,
+        clearest: Clearest::Repaired, ..FAULT
     }
     /// The listener's queue of completed connections is full.
     AcceptQueueOverflow = "accept_queue_overflow" {
@@ -230,6 +268,17 @@ pub enum Family {
     Application,
 }
 
+/// Which of several cases of a cause is its best proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clearest {
+    /// The longest.
+    Longest,
+    /// One whose repair was captured, then one whose original segment was, too; then the longest.
+    Repaired,
+    /// The longest of those that an ACK ended.
+    EndedByAck,
+}
+
 /// A party to a silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
@@ -300,6 +349,22 @@ impl Cause {
     /// back by a closed window.
     pub fn repeats_or_waits(self) -> bool {
         self.traits().repeats_or_waits
+    }
+
+    /// Returns the causes that the rest of an exchange may show a silence with this one to have had,
+    /// and the owner that the time has then.
+    pub fn becomes(self) -> &'static [(Cause, Owner)] {
+        self.traits().becomes
+    }
+
+    /// Returns which of several cases shows the cause best.
+    pub fn clearest(self) -> Clearest {
+        self.traits().clearest
+    }
+
+    /// Returns whether the sender waits for an ACK that its receiver keeps back.
+    pub fn waits_for_ack(self) -> bool {
+        self.traits().waits_for_ack
     }
 
     /// Returns whether the receiver of the data has to change something.

@@ -21,7 +21,7 @@ pub mod units;
 mod vocabulary;
 mod window;
 
-pub use cause::{Cause, Family};
+pub use cause::{Cause, Clearest, Family};
 pub use checked::{Checked, Verdict};
 pub use histogram::Histogram;
 pub use ledger::Ledger;
@@ -34,24 +34,6 @@ pub use sighting::Sighting;
 pub use slices::{Slice, Slices};
 pub use vocabulary::{Class, Owner, Role};
 pub use window::Window;
-
-use crate::app::Protocol;
-
-/// Returns the public id of a protocol, as used in JSON and reports.
-pub fn protocol_id(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Turns => "turns",
-        Protocol::Http1 => "http1",
-        Protocol::Tls => "tls",
-        Protocol::Redis => "redis",
-        Protocol::Postgres => "postgres",
-        Protocol::Mysql => "mysql",
-        Protocol::Dns => "dns",
-        Protocol::Http2 => "http2",
-        Protocol::Mqtt => "mqtt",
-        Protocol::Amqp => "amqp",
-    }
-}
 
 /// Returns the public id of a vantage, as used in JSON.
 pub fn vantage_id(vantage: Vantage) -> &'static str {

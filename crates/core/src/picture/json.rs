@@ -5,8 +5,8 @@ use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
 use crate::capture::FrameId;
 use crate::dns::{Lookup, Outcome};
 use crate::graph::{Mark, Point};
+use crate::model::Report;
 use crate::model::units::endpoint;
-use crate::model::{Report, protocol_id};
 use crate::report::{json, manual_json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
@@ -46,7 +46,7 @@ fn exchange(row: &ExchangeRow, zero_ns: u64) -> Value {
     json!({
         "client": endpoint(&row.client),
         "server": endpoint(&row.server),
-        "protocol": protocol_id(row.protocol),
+        "protocol": row.protocol.id(),
         "number": row.number,
         "kind": row.kind,
         "first": frame(row.first),

@@ -14,7 +14,7 @@ use crate::capture::{FrameId, InputSummary, LinkType};
 use crate::model::units::endpoint;
 use crate::model::{
     Checked, ConnectionReport, DirectionReport, EndpointReport, Fact, Latency, Ledger, Observation,
-    OutcomeKind, Outcomes, Owner, Report, SCHEMA_VERSION, Verdict, protocol_id, vantage_id,
+    OutcomeKind, Outcomes, Owner, Report, SCHEMA_VERSION, Verdict, vantage_id,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -343,7 +343,7 @@ impl<'a> EndpointView<'a> {
         Self {
             endpoint: endpoint(&at.endpoint),
             software: at.software.as_deref(),
-            protocol: protocol_id(at.protocol),
+            protocol: at.protocol.id(),
             connections: at.connections,
             exchanges: at.exchanges,
             ledger: LedgerView(&at.ledger),
@@ -408,7 +408,7 @@ impl<'a> ConnectionView<'a> {
             number,
             client: endpoint(&connection.client),
             server: endpoint(&connection.server),
-            protocol: protocol_id(connection.protocol),
+            protocol: connection.protocol.id(),
             first_frame: FrameView {
                 frame: connection.first_frame.number(),
                 file: file(connection.first_frame, report),

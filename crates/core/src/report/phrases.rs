@@ -280,7 +280,7 @@ fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
             knows(name).then_some(0)?
         } else if let Some(role) = Role::from_id(term) {
             (role == finding.culprit.role).then_some(1)?
-        } else if let Some(protocol) = protocol(term) {
+        } else if let Some(protocol) = Protocol::from_id(term) {
             (protocol == finding.protocol).then_some(4)?
         } else {
             let software = finding.software.as_deref();
@@ -288,22 +288,6 @@ fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
         };
     }
     Some(sum)
-}
-
-fn protocol(id: &str) -> Option<Protocol> {
-    const ALL: [Protocol; 10] = [
-        Protocol::Turns,
-        Protocol::Http1,
-        Protocol::Tls,
-        Protocol::Redis,
-        Protocol::Postgres,
-        Protocol::Mysql,
-        Protocol::Dns,
-        Protocol::Http2,
-        Protocol::Mqtt,
-        Protocol::Amqp,
-    ];
-    ALL.into_iter().find(|protocol| crate::model::protocol_id(*protocol) == id)
 }
 
 /// Returns whether the name that a software states (`BaseHTTP/0.6 Python/3.11.2`) belongs to

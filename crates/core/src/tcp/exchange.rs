@@ -11,7 +11,9 @@ pub use revisions::Revision;
 
 use crate::app::{ErrorCode, Label, Side};
 use crate::judge::{self, Gap, Turn};
-use crate::model::{Cause, Class, Family, Outcome, Owner, Shares, Sighting, Slice, Slices};
+use crate::model::{
+    Cause, Class, Clearest, Family, Outcome, Owner, Shares, Sighting, Slice, Slices,
+};
 use crate::tcp::pause::Pauses;
 use std::num::NonZeroU64;
 
@@ -67,17 +69,17 @@ impl Chain {
         }
     }
 
-    /// Rank as evidence. For losses, gaps whose repair and original segment were seen rank first;
-    /// for holds by Nagle's algorithm, those that no ACK ended rank last.
+    /// Rank as evidence.
     pub fn clarity(&self) -> (bool, bool, u64) {
-        let of_loss = matches!(
-            self.cause,
-            Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::MtuBlackHole
-        );
-        let repaired = self.gap.repair.is_retransmission();
-        let has_no_ack = self.cause == Cause::NagleDelayedAck && self.gap.acks.last.is_none();
-        let longest_ns = if has_no_ack { 0 } else { self.longest_ns };
-        (of_loss && repaired, of_loss && self.gap.repair.original.is_some(), longest_ns)
+        let repair = &self.gap.repair;
+        match self.cause.clearest() {
+            Clearest::Longest => (false, false, self.longest_ns),
+            Clearest::Repaired => {
+                (repair.is_retransmission(), repair.original.is_some(), self.longest_ns)
+            }
+            Clearest::EndedByAck if self.gap.acks.last.is_none() => (false, false, 0),
+            Clearest::EndedByAck => (false, false, self.longest_ns),
+        }
     }
 }
 

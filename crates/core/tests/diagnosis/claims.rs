@@ -1,26 +1,14 @@
-//! The claims of reports hold: each is checked against the packets, apart from the analysis.
+//! The claims of reports hold: each is checked against the packets, apart from the analysis. Those about
+//! traces are checked with each trace (`tests/traces/main.rs`).
 
-use crate::diagnosis::{diagnose, packets_of};
+use crate::diagnosis::{diagnose, false_claims};
 use crate::network::capture;
-use crate::traces::traces;
+use crate::traces::trace;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tcpwhy_core::check::{self, check};
+use tcpwhy_core::check;
 use tcpwhy_core::findings::words;
-use tcpwhy_core::model::{Cause, Evidence, Fact, Latency, Prediction, Report, Verdict};
-
-/// Returns the false claims of `report` on `bytes`.
-fn false_claims(report: &Report, bytes: &[u8]) -> Vec<String> {
-    let mut packets = packets_of(report, bytes);
-    let wrong = check(report, &mut packets).into_iter().filter_map(|it| match it.verdict {
-        Verdict::False(why) => {
-            let cause = it.finding.map_or("report", |at| report.findings[at].cause.id());
-            Some(format!("{cause}: {}: {why}", it.claim))
-        }
-        _ => None,
-    });
-    wrong.collect()
-}
+use tcpwhy_core::model::{Cause, Evidence, Fact, Latency, Prediction, Report};
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder of captures");
@@ -51,17 +39,6 @@ fn assert_true(captures: impl Iterator<Item = (String, Vec<u8>)>) {
 #[test]
 fn claims_about_stored_captures_hold() {
     assert_true(stored());
-}
-
-#[test]
-fn claims_about_traces_hold() {
-    let of_trace = traces().into_iter().flat_map(|(name, trace)| {
-        let places = trace.vantages.clone();
-        places
-            .into_iter()
-            .map(move |place| (format!("{name} at the {}", place.word()), capture(&trace, place)))
-    });
-    assert_true(of_trace.collect::<Vec<_>>().into_iter());
 }
 
 /// Captures of others, one path a line in the file that `TCPWHY_CAPTURES` names.
@@ -221,7 +198,7 @@ fn a_false_number_is_noticed_in_every_capture() {
 #[test]
 fn a_false_time_of_pauses_is_noticed() {
     let name = "client_pauses_inside_its_request";
-    let trace = traces().into_iter().find(|(of, _)| of == name).expect("a trace").1;
+    let trace = trace(name);
     let bytes = capture(&trace, trace.vantages[0]);
     let mut report = diagnose(&bytes);
     assert_eq!(false_claims(&report, &bytes), [""; 0]);

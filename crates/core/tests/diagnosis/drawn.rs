@@ -2,7 +2,7 @@
 
 use crate::diagnosis::{diagnose, ms};
 use crate::network::capture;
-use crate::traces::traces;
+use crate::traces::{trace, traces};
 use std::collections::BTreeSet;
 use std::path::Path;
 use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Source};
@@ -168,23 +168,22 @@ fn a_look_up_that_a_request_waited_for_is_drawn() {
     assert_eq!(drawn.len(), 3);
     assert!(drawn.iter().all(|&ns| ns > 1_000_000_000), "{drawn:?}");
     // No name is drawn for a client that looked up none.
-    let (_, trace) = traces().swap_remove(0);
+    let trace = trace("healthy_keep_alive_connection");
     let file = capture(&trace, trace.vantages[0]);
     assert!(diagnose(&file).connections.iter().all(|it| it.lookup.is_none()));
 }
 
 #[test]
 fn waits_that_no_segment_of_their_sender_ends_are_drawn() {
-    let traces = traces();
     for (name, least_ns) in [
         // The client sends data meanwhile.
         ("http2_ping_while_the_server_works", 180_000_000),
         ("server_greets_after_two_seconds", 1_990_000_000),
         ("request_line_without_an_answer", 890_000_000),
     ] {
-        let (_, trace) = traces.iter().find(|it| it.0 == name).expect("the trace");
+        let trace = trace(name);
         for &place in &trace.vantages {
-            let file = capture(trace, place);
+            let file = capture(&trace, place);
             let drawn = drawn_ns(&draw(&file, &diagnose(&file).connections[0]), Owner::Server);
             assert!(drawn >= least_ns, "{name} at the {}: {} ms", place.word(), ms(drawn));
         }

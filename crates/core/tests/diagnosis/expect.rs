@@ -100,6 +100,15 @@ impl Expectation {
     }
 }
 
+/// The causes whose presence or absence is expected.
+pub fn named(expectations: &[Expectation]) -> Vec<Cause> {
+    let named = expectations.iter().filter_map(|one| match one.what {
+        What::Finding { cause, .. } | What::NoCause(cause) => Some(cause),
+        _ => None,
+    });
+    named.collect()
+}
+
 fn finding<'a>(
     first: bool,
     cause: &str,

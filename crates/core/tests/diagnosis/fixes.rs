@@ -4,7 +4,7 @@ use crate::diagnosis::diagnose;
 use crate::frames::pcap_of;
 use crate::names::{ANSWER, CLIENT, MS, QUERY, RESOLVER, SERVER, Traffic, message};
 use crate::network::capture;
-use crate::traces::traces;
+use crate::traces::trace;
 use tcpwhy_core::model::{Cause, Report};
 use tcpwhy_core::report::{Look, Phrases, text};
 
@@ -16,7 +16,7 @@ fn fixes(report: &Report, cause: Cause) -> String {
 }
 
 fn fixes_of_trace(name: &str, cause: Cause) -> String {
-    let (_, trace) = traces().into_iter().find(|(of, _)| of == name).expect("the trace");
+    let trace = trace(name);
     fixes(&diagnose(&capture(&trace, trace.vantages[0])), cause)
 }
 
@@ -31,7 +31,7 @@ fn a_router_without_a_route_drops_nothing_that_its_connection_table_counts() {
 #[test]
 fn a_listener_in_whose_queue_nobody_waited_needs_no_longer_queue() {
     let name = "filter_drops_a_syn_beside_an_idle_listener";
-    let (_, trace) = traces().into_iter().find(|(of, _)| of == name).expect("the trace");
+    let trace = trace(name);
     let fixes = |place| fixes(&diagnose(&capture(&trace, place)), Cause::SynRetransmit);
     let [client, server] = trace.vantages[..] else { panic!("two vantages") };
     assert!(!fixes(server).contains("accept faster"), "{}", fixes(server));
@@ -61,7 +61,7 @@ fn requests_that_wait_for_their_turn_need_more_workers_and_work_alone_a_profile(
 #[test]
 fn a_longer_queue_gains_nothing_before_a_server_that_answers_in_turn_without_a_pause() {
     let name = "overflow_at_a_server_that_answers_one_after_the_other";
-    let (_, trace) = traces().into_iter().find(|(of, _)| of == name).expect("the trace");
+    let trace = trace(name);
     let report = diagnose(&capture(&trace, trace.vantages[0]));
     let finding = report.findings.iter().find(|it| it.cause == Cause::AcceptQueueOverflow);
     let finding = finding.expect("the finding");

@@ -1,7 +1,8 @@
 //! Whole diagnoses: from captures whose truth is known to reports.
 //!
-//! `traces` holds traffic written by hand, `simulator` lets two TCP stacks talk over a link,
-//! `invariants` states what must hold for every capture.
+//! `tests/traces` holds traffic written by hand and the tests of each alone; here is what concerns all of
+//! them. `simulator` lets two TCP stacks talk over a link, `invariants` states what must hold for every
+//! capture.
 
 mod addresses;
 mod attempts;
@@ -12,6 +13,7 @@ mod expect;
 mod families;
 mod fixes;
 mod flood;
+mod folders;
 mod frames;
 mod invariants;
 mod language;

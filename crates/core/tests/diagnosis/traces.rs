@@ -1,60 +1,60 @@
-//! Every trace in `tests/traces`: what it expects, and a snapshot of the report beside it.
+//! The traces of `tests/traces`, read.
 
-use crate::diagnosis::{diagnose, render};
 use crate::language::{Trace, parse};
-use crate::network::capture;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// A trace and where it lies.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The folder below that of all traces: a cause or a subject.
+    pub folder: String,
+    /// Name of the file without its ending. No two traces have the same.
+    pub name: String,
+    path: PathBuf,
+}
+
+impl Case {
+    /// The trace as its file states it.
+    pub fn trace(&self) -> Trace {
+        parse(&fs::read_to_string(&self.path).expect("a readable trace"))
+    }
+}
 
 /// The folder of the traces.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces")
 }
 
+/// The files with this ending in the folders of the traces, by name.
+pub fn files(ending: &str) -> Vec<Case> {
+    let entries = |folder: &Path| {
+        let entries = fs::read_dir(folder).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<_>>()
+    };
+    let stem = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let folders = entries(&folder()).into_iter().filter(|path| path.is_dir());
+    let mut found: Vec<_> = folders
+        .flat_map(|folder| entries(&folder).into_iter().map(move |path| (stem(&folder), path)))
+        .filter(|(_, path)| path.extension().is_some_and(|it| it == ending))
+        .map(|(folder, path)| Case { folder, name: stem(&path), path })
+        .collect();
+    found.sort_by(|a, b| (&a.name, &a.folder).cmp(&(&b.name, &b.folder)));
+    found
+}
+
 /// All traces, by name.
+pub fn cases() -> Vec<Case> {
+    files("trace")
+}
+
+/// All traces, by name, parsed.
 pub fn traces() -> Vec<(String, Trace)> {
-    let files = fs::read_dir(folder()).expect("the folder of the traces");
-    let mut paths: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
-    paths.sort();
-    paths
-        .into_iter()
-        .filter(|path| path.extension().is_some_and(|extension| extension == "trace"))
-        .map(|path| {
-            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            (name, parse(&fs::read_to_string(&path).expect("a readable trace")))
-        })
-        .collect()
+    cases().into_iter().map(|case| (case.name.clone(), case.trace())).collect()
 }
 
-#[test]
-fn every_trace_is_diagnosed_as_it_says() {
-    let mut unmet = Vec::new();
-    for (name, trace) in traces() {
-        assert!(!trace.expectations.is_empty(), "{name} expects nothing");
-        for &place in &trace.vantages {
-            let report = diagnose(&capture(&trace, place));
-            let wrong = trace.expectations.iter().filter_map(|one| one.unmet(place, &report));
-            unmet.extend(wrong.map(|wrong| format!("{name} {wrong}")));
-        }
-    }
-    assert!(unmet.is_empty(), "{}", unmet.join("\n"));
-}
-
-#[test]
-fn reports_are_as_they_were() {
-    for (name, trace) in traces() {
-        let texts: Vec<_> = trace
-            .vantages
-            .iter()
-            .map(|&place| {
-                let report = diagnose(&capture(&trace, place));
-                format!("== captured at the {}\n{}", place.word(), render(&report))
-            })
-            .collect();
-        insta::with_settings!({
-            snapshot_path => "../traces",
-            prepend_module_to_snapshot => false,
-            omit_expression => true,
-        }, { insta::assert_snapshot!(name, texts.join("\n")) });
-    }
+/// The trace with this name.
+pub fn trace(name: &str) -> Trace {
+    let found = cases().into_iter().find(|case| case.name == name);
+    found.unwrap_or_else(|| panic!("there is no trace {name}")).trace()
 }

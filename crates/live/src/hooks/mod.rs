@@ -8,8 +8,8 @@
 //!                        └► summary (maps: counts since the session was opened)
 //! ```
 //!
-//! A hook is a folder: the C program, its record (`.h`, whose size is asserted in C and where it is
-//! read), and the Rust side. The build compiles the programs with clang; without clang the binary
+//! A hook is a folder and its row in `table`. The folder has the C program, its record (`.h`, whose size is
+//! asserted in C and where it is read), and the Rust side. The build compiles the programs with clang; without clang the binary
 //! has no hooks, [`BUILT`] is false, and every hook is [`Unavailable`] with that reason.
 //!
 //! Programs, maps and links are descriptors of this process, and the kernel removes them when it
@@ -51,6 +51,7 @@ mod retransmit;
 mod sndbuf_wait;
 mod state;
 mod symbols;
+mod table;
 mod unavailable;
 mod unread;
 
@@ -70,6 +71,7 @@ pub use program::BUILT;
 pub use retransmit::Retransmits;
 pub use sndbuf_wait::SndbufWait;
 pub use state::StateChange;
+pub use table::HookKind;
 pub use unavailable::{Lack, Unavailable, before_loading};
 pub use unread::Unread;
 
@@ -77,30 +79,6 @@ pub use crate::sys::clock::{monotonic_ns, realtime_offset_ns};
 use crate::sys::{process, wait};
 use object::Object;
 use symbols::Functions;
-
-/// A kind of hook.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HookKind {
-    /// Packets that the kernel drops, by reason, place and flow: [`Summary::drops`].
-    Drop,
-    /// Segments that are sent again, by connection and kind: [`Summary::retransmits`].
-    Retransmit,
-    /// Time for which received data lay unread, by socket: [`Summary::unread`].
-    Unread,
-    /// Waits of a sender for send-buffer memory, by socket: [`Summary::sndbuf_waits`].
-    SndbufWait,
-    /// Connections that open and close: [`Record::State`].
-    State,
-    /// `setsockopt`, `bind` and `listen` calls of [`Scope::pids`]: [`Record::Call`].
-    Options,
-}
-
-impl HookKind {
-    /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Drop, Self::Retransmit, Self::Unread, Self::SndbufWait, Self::State, Self::Options];
-}
 
 /// Scope of the hooks; empty fields select all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -116,6 +94,13 @@ pub struct Scope {
     /// look at one of 2 to the power of this many connections: those that [`Flow::is_sampled`]
     /// names, the same at both ends.
     pub sample_shift: u32,
+}
+
+impl Scope {
+    /// Returns whether a process is in `pids`; an empty list includes all.
+    fn has_process(&self, pid: Option<u32>) -> bool {
+        self.pids.is_empty() || pid.is_some_and(|pid| self.pids.contains(&pid))
+    }
 }
 
 /// Hooks that are attached. They are detached when this is dropped.
@@ -186,7 +171,7 @@ impl Session {
     }
 
     fn attach(&mut self, hook: HookKind, btf: &Btf) -> Result<(), String> {
-        let Some(elf) = program::of(hook) else { return Ok(()) };
+        let Some(elf) = (hook.row().program)() else { return Ok(()) };
         let mut object = Object::load(elf, btf, &self.scope)?;
         object.choose(&self.scope.pids)?;
         self.hooks.insert(hook, object);
@@ -217,17 +202,9 @@ impl Session {
 
     fn records(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
-        let pids = &self.scope.pids;
-        for (&kind, object) in &mut self.hooks {
-            object.records(|bytes| match kind {
-                HookKind::State => {
-                    let change = state::parse(bytes);
-                    let wanted = change.filter(|it| chosen(pids, it.pid));
-                    records.extend(wanted.map(Record::State));
-                }
-                HookKind::Options => records.extend(options::parse(bytes).map(Record::Call)),
-                _ => {}
-            });
+        for (kind, object) in &mut self.hooks {
+            let parse = kind.row().record;
+            object.records(|bytes| records.extend(parse(&self.scope, bytes)));
         }
         records
     }
@@ -238,43 +215,21 @@ impl Session {
     pub fn forget(&mut self, idle: Duration) {
         let idle = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
         let before_ns = monotonic_ns().saturating_sub(idle);
-        for (&kind, object) in &mut self.hooks {
-            match kind {
-                HookKind::Drop => drop::forget(object, before_ns),
-                HookKind::Retransmit => retransmit::forget(object, before_ns),
-                HookKind::Unread => unread::forget(object, before_ns),
-                HookKind::SndbufWait => sndbuf_wait::forget(object, before_ns),
-                HookKind::State | HookKind::Options => {}
-            }
+        for (kind, object) in &mut self.hooks {
+            (kind.row().forget)(object, before_ns);
         }
     }
 
     /// Returns the counts since the session was opened.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
-        let pids = &self.scope.pids;
         for (&kind, object) in &self.hooks {
-            match kind {
-                HookKind::Drop => {
-                    summary.drops = drop::read(object, &self.reasons, &self.functions);
-                }
-                HookKind::Retransmit => summary.retransmits = retransmit::read(object),
-                HookKind::Unread => summary.unread = unread::read(object),
-                HookKind::SndbufWait => summary.sndbuf_waits = sndbuf_wait::read(object),
-                HookKind::State | HookKind::Options => {}
-            }
+            (kind.row().read)(self, object, &mut summary);
             let lost = object.counter("lost");
             if lost > 0 {
                 summary.lost.insert(kind, lost);
             }
         }
-        summary.unread.retain(|it| chosen(pids, it.pid));
-        summary.sndbuf_waits.retain(|it| chosen(pids, Some(it.pid)));
         summary
     }
-}
-
-/// Returns whether a process is in `pids`; an empty list includes all.
-fn chosen(pids: &[u32], pid: Option<u32>) -> bool {
-    pids.is_empty() || pid.is_some_and(|pid| pids.contains(&pid))
 }

@@ -327,7 +327,7 @@ fn records_that_find_the_ring_full_are_counted() {
 #[test]
 #[ignore = "run by nothing_stays_attached_after_a_kill"]
 fn holds_all_hooks() {
-    let (session, missing) = Session::open(&HookKind::ALL, &Scope::default());
+    let (session, missing) = Session::open(HookKind::ALL, &Scope::default());
     assert!(missing.is_empty(), "{missing:?}");
     println!("attached");
     thread::sleep(Duration::from_secs(30));

@@ -1,4 +1,6 @@
 //! The experiments: what each of them changes and measures, and what its effect means.
+//!
+//! A row of the table is all that an experiment is, besides its words in `experiment.md` of the core.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,126 +14,265 @@ use tcpwhy_core::wire::Endpoint;
 
 use crate::budget::Budget;
 
-use super::connection::{Connection, ExchangeError, Settings, Subject};
+use super::connection::{ExchangeError, Settings, Subject};
+use super::requests::{
+    expecting, handshake, held_by, is_kept, large_and_small, new, new_or_used, once, resuming,
+    together, with_header,
+};
 use super::resolver;
 use super::statistics::{Coin, Shown};
 use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 
 /// Number of requests on a connection in experiments with delayed ACKs. The kernel begins in the
 /// mode of quick ACKs and leaves it when a request follows an answer.
-const REQUESTS: usize = 5;
+pub(super) const REQUESTS: usize = 5;
 /// Number of these requests, the first ones, that are not counted.
 const SKIPPED: usize = 1;
 /// A small receive buffer, bytes.
 const SMALL_BUFFER_BYTES: usize = 16 << 10;
-/// Size of segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
-const SMALL_MSS_BYTES: u32 = 536;
 /// If a client waits this long or longer, the server ignored `Expect`, ns: curl waits for 1 s.
 const IGNORED_NS: u64 = 500_000_000;
 /// Number of requests that the experiment `concurrency` sends at the same time.
 const CONCURRENT_REQUESTS: usize = 10;
 /// Number of header bytes that the experiment `request-size` adds.
 const MORE_HEADER_BYTES: usize = 4 << 10;
+/// Number of pairs whose trials all run at the same time: as many as suffice if they agree.
+pub(super) const PAIRS_AT_ONCE: usize = 8;
 
-/// An experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+/// When an experiment is made that nobody named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// On every target that speaks HTTP.
+    Http,
+    /// … over TLS.
+    Tls,
+    /// If requests are slow.
+    SlowRequests,
+    /// If look-ups are slow, and there is a second name server.
+    SlowLookups,
+    /// Only by its name.
+    Named,
+}
+
+/// Runs the trials with and without the change.
+type Run = fn(&Context<'_>, &mut Coin) -> Result<Pairs, Skipped>;
+
+/// When an experiment applies, what it costs, and what it shows.
+struct Traits {
+    occasion: Occasion,
+    /// It needs a request with a body, which is sent only if the user asks for one.
+    needs_body: bool,
+    /// It needs a second request on a connection.
+    needs_kept_connection: bool,
+    /// It asks name servers instead of the target.
+    asks_resolvers: bool,
+    /// The largest number of requests besides those of pairs: they test whether the experiment applies,
+    /// and find the cause of an effect.
+    requests_beside: u64,
+    /// Number of requests, or queries, of a pair.
+    requests_of_pair: u64,
+    /// The least effect that counts, if it is more than that of other experiments, ns.
+    floor_min_ns: u64,
+    /// A trial may wait for a timeout: all pairs run at the same time.
+    waits: bool,
+    /// Returns the cause that the effect, or its absence, concerns. If the client only writes or
+    /// connects differently, just the effect is reported: this client is not the one with the problem.
+    suspect: fn(&Context<'_>, &Pairs, Shown) -> Option<Suspect>,
+}
+
+/// The values that a row does not state.
+const PLAIN: Traits = Traits {
+    occasion: Occasion::Named,
+    needs_body: false,
+    needs_kept_connection: false,
+    asks_resolvers: false,
+    requests_beside: 0,
+    requests_of_pair: 2,
+    floor_min_ns: 0,
+    waits: false,
+    suspect: |_, _, _| None,
+};
+
+/// The values of experiments with several requests on one connection that no row states.
+const ON_ONE_CONNECTION: Traits = Traits { requests_of_pair: 2 * REQUESTS as u64, ..PLAIN };
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal { run: $run:expr, $($traits:tt)* })*) => {
+        /// An experiment.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind { $($(#[$doc])* $kind,)* }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
+
+            /// Returns the name of the kind on the command line and in reports.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)* }
+            }
+        }
+
+        /// The rows, in the order of the kinds.
+        const ROWS: &[(Run, Traits); Kind::ALL.len()] =
+            &[$(($run, Traits { $($traits)* }),)*];
+    };
+}
+
+kinds! {
     /// The client sends ACKs at once, instead of delaying them.
-    Quickack,
-    /// The client sends a request in one write, instead of two.
-    OneWrite,
-    /// The client sends a request in two writes with `TCP_NODELAY`, instead of without it.
-    Nodelay,
-    /// The client lets the kernel size the receive buffer, instead of using a small one.
-    Rcvbuf,
+    Quickack = "quickack" {
+        run: |it, coin| it.on_one_connection(coin, |quickack| Settings { quickack, ..Settings::default() }),
+        occasion: Occasion::Http,
+        needs_kept_connection: true,
+        requests_beside: 1 + REQUESTS as u64,
+        suspect: |it, _, shown| {
+            let is_effect = shown == Shown::Effect;
+            let cause = if is_effect { held_by(it.subject)? } else { Cause::NagleDelayedAck };
+            it.suspect(cause, Role::Server, Side::Server)
+        },
+        ..ON_ONE_CONNECTION
+    }
     /// The client uses one connection for all requests, instead of new ones.
-    Connection,
-    /// The client sends a request without `Expect: 100-continue`, instead of with it.
-    Expect,
-    /// The client connects to an address of the other family.
-    Family,
+    Connection = "connection" {
+        run: |it, coin| it.pairs(coin, |arm| new_or_used(it.subject, arm == Arm::Changed)),
+        occasion: Occasion::Http,
+        needs_kept_connection: true,
+        requests_beside: 1,
+        requests_of_pair: 3,
+        ..PLAIN
+    }
     /// The client asks for small segments.
-    Mss,
+    Mss = "mss" {
+        run: |it, _| Ok(large_and_small(it.subject, &it.bounds)?),
+        occasion: Occasion::SlowRequests,
+        suspect: |it, _, _| it.suspect(Cause::MtuBlackHole, Role::Network, Side::Server),
+        ..PLAIN
+    }
+    /// The client lets the kernel size the receive buffer, instead of using a small one.
+    Rcvbuf = "rcvbuf" {
+        run: |it, coin| it.pairs(coin, |arm| {
+            let rcvbuf_bytes = arm.of(Some(SMALL_BUFFER_BYTES), None);
+            once(it.subject, Settings { rcvbuf_bytes, ..Settings::default() })
+        }),
+        ..PLAIN
+    }
+    /// The client connects to an address of the other family.
+    Family = "family" {
+        run: |it, coin| {
+            let why = "the name has addresses of one family only";
+            let server = it.others.family.ok_or(Skipped::DoesNotApply(why))?;
+            let elsewhere = Subject { server, ..it.subject.clone() };
+            it.pairs(coin, |arm| new(arm.of(it.subject, &elsewhere), Settings::default()))
+        },
+        ..PLAIN
+    }
     /// The client sends a longer request.
-    RequestSize,
+    RequestSize = "request-size" {
+        run: |it, coin| {
+            let longer = with_header(it.subject, "X-Filler", &"x".repeat(MORE_HEADER_BYTES));
+            it.pairs(coin, |arm| once(arm.of(it.subject, &longer), Settings::default()))
+        },
+        ..PLAIN
+    }
+    /// The client sends a request in one write, instead of two.
+    OneWrite = "one-write" {
+        run: |it, coin| it.on_one_connection(coin, |is_changed| {
+            Settings { two_writes: !is_changed, nodelay: false, ..Settings::default() }
+        }),
+        needs_body: true,
+        ..ON_ONE_CONNECTION
+    }
+    /// The client sends a request in two writes with `TCP_NODELAY`, instead of without it.
+    Nodelay = "nodelay" {
+        run: |it, coin| it.on_one_connection(coin, |nodelay| {
+            Settings { two_writes: true, nodelay, ..Settings::default() }
+        }),
+        needs_body: true,
+        ..ON_ONE_CONNECTION
+    }
+    /// The client sends a request without `Expect: 100-continue`, instead of with it.
+    Expect = "expect" {
+        run: |it, coin| {
+            let asking = with_header(it.subject, "Expect", "100-continue");
+            it.pairs(coin, |arm| match arm {
+                Arm::Usual => expecting(&asking),
+                Arm::Changed => once(it.subject, Settings::default()),
+            })
+        },
+        needs_body: true,
+        // An answered query costs a round trip, which is no fault: only a wait up to the timeout is one.
+        floor_min_ns: IGNORED_NS,
+        waits: true,
+        suspect: |it, _, _| it.suspect(Cause::Http100Continue, Role::Server, Side::Client),
+        ..PLAIN
+    }
     /// The client asks the next name server.
-    Resolver,
+    Resolver = "resolver" {
+        run: |it, coin| resolver::pairs(it.subject, it.others, &it.bounds, coin),
+        occasion: Occasion::SlowLookups,
+        asks_resolvers: true,
+        requests_beside: 2,
+        waits: true,
+        suspect: |it, pairs, _| resolver::suspect(&it.others.resolvers, pairs),
+        ..PLAIN
+    }
     /// The client sends one request at a time, instead of several.
-    Concurrency,
+    Concurrency = "concurrency" {
+        run: |it, coin| {
+            let alone = Bounds { at_once: 1, ..it.bounds };
+            let trial = |arm: Arm| together(it.subject, arm.of(CONCURRENT_REQUESTS, 1));
+            Ok(Pairs::make(&alone, coin, trial)?)
+        },
+        requests_of_pair: 1 + CONCURRENT_REQUESTS as u64,
+        ..PLAIN
+    }
     /// The client resumes a TLS session.
-    Resumption,
+    Resumption = "resumption" {
+        run: |it, coin| {
+            let resuming = resuming(it.subject, it.others.resuming.as_ref())?;
+            it.pairs(coin, |arm| handshake(arm.of(it.subject, &resuming)))
+        },
+        occasion: Occasion::Tls,
+        requests_beside: 2,
+        ..PLAIN
+    }
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 12] = [
-        Kind::Quickack,
-        Kind::Connection,
-        Kind::Mss,
-        Kind::Rcvbuf,
-        Kind::Family,
-        Kind::RequestSize,
-        Kind::OneWrite,
-        Kind::Nodelay,
-        Kind::Expect,
-        Kind::Resolver,
-        Kind::Concurrency,
-        Kind::Resumption,
-    ];
-
-    /// Returns the name of the kind on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Quickack => "quickack",
-            Kind::OneWrite => "one-write",
-            Kind::Nodelay => "nodelay",
-            Kind::Rcvbuf => "rcvbuf",
-            Kind::Connection => "connection",
-            Kind::Expect => "expect",
-            Kind::Family => "family",
-            Kind::Mss => "mss",
-            Kind::RequestSize => "request-size",
-            Kind::Resolver => "resolver",
-            Kind::Concurrency => "concurrency",
-            Kind::Resumption => "resumption",
-        }
+    fn traits(self) -> &'static Traits {
+        &ROWS[self as usize].1
     }
 
     /// Returns the kind with this name.
     pub fn from_name(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|it| it.name() == name)
+        Kind::ALL.iter().copied().find(|it| it.name() == name)
+    }
+
+    /// Returns the kinds that are made on this occasion.
+    pub fn on(occasion: Occasion) -> impl Iterator<Item = Kind> {
+        Kind::ALL.iter().copied().filter(move |it| it.traits().occasion == occasion)
     }
 
     /// Returns whether the experiment needs a request with a body, which is sent only if the user
     /// asks for one.
     pub fn needs_body(self) -> bool {
-        matches!(self, Kind::OneWrite | Kind::Nodelay | Kind::Expect)
+        self.traits().needs_body
     }
 
-    /// Returns whether the experiment needs a second request on a connection.
-    fn needs_kept_connection(self) -> bool {
-        matches!(self, Kind::Quickack | Kind::Connection)
+    /// Returns whether the experiment asks name servers instead of the target.
+    pub fn asks_resolvers(self) -> bool {
+        self.traits().asks_resolvers
     }
 
     /// Returns the largest number of requests besides those of pairs: they test whether the
     /// experiment applies, and find the cause of an effect.
     pub fn requests_beside(self) -> u64 {
-        match self {
-            Kind::Quickack => 1 + REQUESTS as u64,
-            Kind::Connection => 1,
-            Kind::Resolver | Kind::Resumption => 2,
-            _ => 0,
-        }
+        self.traits().requests_beside
     }
 
     /// Returns the number of requests, or queries, of a pair.
     pub fn requests_of_pair(self) -> u64 {
-        match self {
-            Kind::Quickack | Kind::OneWrite | Kind::Nodelay => 2 * REQUESTS as u64,
-            Kind::Connection => 3,
-            Kind::Concurrency => 1 + CONCURRENT_REQUESTS as u64,
-            _ => 2,
-        }
+        self.traits().requests_of_pair
     }
 }
 
@@ -159,6 +300,40 @@ pub struct Others {
     pub queries: Budget,
 }
 
+/// Where and within what limits an experiment is made.
+struct Context<'a> {
+    subject: &'a Subject,
+    others: &'a Others,
+    bounds: Bounds,
+}
+
+impl Context<'_> {
+    fn pairs(
+        &self,
+        coin: &mut Coin,
+        trial: impl Fn(Arm) -> Result<Trial, ExchangeError> + Sync,
+    ) -> Result<Pairs, Skipped> {
+        Ok(Pairs::make(&self.bounds, coin, trial)?)
+    }
+
+    /// Runs pairs with several requests on one connection each, with these options for the trials with
+    /// and without the change.
+    fn on_one_connection(
+        &self,
+        coin: &mut Coin,
+        settings: impl Fn(bool) -> Settings + Sync,
+    ) -> Result<Pairs, Skipped> {
+        self.pairs(coin, |arm| {
+            on_one_connection(self.subject, settings(arm == Arm::Changed), (SKIPPED, REQUESTS))
+        })
+    }
+
+    fn suspect(&self, cause: Cause, role: Role, sender: Side) -> Option<Suspect> {
+        let endpoint = Endpoint::from(self.subject.server);
+        Some(Suspect { cause, culprit: Culprit { role, endpoint }, sender })
+    }
+}
+
 /// Makes one experiment.
 ///
 /// # Errors
@@ -170,109 +345,28 @@ pub fn make(
     bounds: &Bounds,
     coin: &mut Coin,
 ) -> Result<Experiment, Skipped> {
-    if kind.needs_body() && subject.request.body.is_empty() {
+    let (run, traits) = &ROWS[kind as usize];
+    if traits.needs_body && subject.request.body.is_empty() {
         return Err(Skipped::DoesNotApply("it needs a request with a body: --method, --body"));
     }
-    if kind.needs_kept_connection() && !is_kept(subject)? {
+    if traits.needs_kept_connection && !is_kept(subject)? {
         return Err(Skipped::DoesNotApply("the server closes each connection after one answer"));
     }
     let mut bounds = *bounds;
-    if kind == Kind::Expect {
-        // An answered query costs a round trip, which is no fault: only a wait up to the timeout is
-        // one.
-        bounds.floor_ns = bounds.floor_ns.max(IGNORED_NS);
-    }
-    if matches!(kind, Kind::Expect | Kind::Resolver) {
+    bounds.floor_ns = bounds.floor_ns.max(traits.floor_min_ns);
+    if traits.waits {
         bounds.at_once = PAIRS_AT_ONCE;
     }
-    let pairs = pairs(kind, subject, others, &bounds, coin)?;
-    Ok(judged(kind, subject, others, &bounds, &pairs))
-}
-
-/// Runs the trials with and without the change.
-fn pairs(
-    kind: Kind,
-    subject: &Subject,
-    others: &Others,
-    bounds: &Bounds,
-    coin: &mut Coin,
-) -> Result<Pairs, Skipped> {
-    let plain = Settings::default();
-    let pairs = match kind {
-        Kind::Quickack | Kind::OneWrite | Kind::Nodelay => Pairs::make(bounds, coin, |arm| {
-            on_one_connection(subject, settings(kind, arm), (SKIPPED, REQUESTS))
-        }),
-        Kind::Rcvbuf => Pairs::make(bounds, coin, |arm| once(subject, settings(kind, arm))),
-        Kind::Connection => {
-            Pairs::make(bounds, coin, |arm| new_or_used(subject, arm == Arm::Changed))
-        }
-        Kind::Expect => {
-            let asking = with_header(subject, "Expect", "100-continue");
-            Pairs::make(bounds, coin, |arm| match arm {
-                Arm::Usual => expecting(&asking),
-                Arm::Changed => once(subject, plain),
-            })
-        }
-        Kind::Family => {
-            let why = "the name has addresses of one family only";
-            let server = others.family.ok_or(Skipped::DoesNotApply(why))?;
-            let elsewhere = Subject { server, ..subject.clone() };
-            Pairs::make(bounds, coin, |arm| new(arm.of(subject, &elsewhere), plain))
-        }
-        Kind::Mss => large_and_small(subject, bounds),
-        Kind::RequestSize => {
-            let longer = with_header(subject, "X-Filler", &"x".repeat(MORE_HEADER_BYTES));
-            Pairs::make(bounds, coin, |arm| once(arm.of(subject, &longer), plain))
-        }
-        Kind::Resolver => return resolver::pairs(subject, others, bounds, coin),
-        Kind::Concurrency => {
-            let alone = Bounds { at_once: 1, ..*bounds };
-            Pairs::make(&alone, coin, |arm| together(subject, arm.of(CONCURRENT_REQUESTS, 1)))
-        }
-        Kind::Resumption => {
-            let resuming = resuming(subject, others.resuming.as_ref())?;
-            Pairs::make(bounds, coin, |arm| handshake(arm.of(subject, &resuming)))
-        }
-    };
-    Ok(pairs?)
-}
-
-/// Returns the options of a connection in this arm of the experiment, which are the default ones
-/// for kinds that change something else.
-fn settings(kind: Kind, arm: Arm) -> Settings {
-    let is_changed = arm == Arm::Changed;
-    let plain = Settings::default();
-    match kind {
-        Kind::Quickack => Settings { quickack: is_changed, ..plain },
-        Kind::OneWrite => Settings { two_writes: !is_changed, nodelay: false, ..plain },
-        Kind::Nodelay => Settings { two_writes: true, nodelay: is_changed, ..plain },
-        Kind::Rcvbuf => {
-            Settings { rcvbuf_bytes: (!is_changed).then_some(SMALL_BUFFER_BYTES), ..plain }
-        }
-        _ => plain,
-    }
-}
-
-fn with_header(subject: &Subject, name: &str, value: &str) -> Subject {
-    let mut changed = subject.clone();
-    changed.request.headers.push((name.to_owned(), value.to_owned()));
-    changed
+    let context = Context { subject, others, bounds };
+    let pairs = run(&context, coin)?;
+    Ok(judged(kind, &context, &pairs))
 }
 
 /// Returns the result of the experiment with its verdict.
-fn judged(
-    kind: Kind,
-    subject: &Subject,
-    others: &Others,
-    bounds: &Bounds,
-    pairs: &Pairs,
-) -> Experiment {
-    let floor_ns = i64::try_from(bounds.floor_ns).unwrap_or(i64::MAX);
+fn judged(kind: Kind, context: &Context<'_>, pairs: &Pairs) -> Experiment {
+    let floor_ns = i64::try_from(context.bounds.floor_ns).unwrap_or(i64::MAX);
     let shown = pairs.differences.shown(floor_ns);
-    let suspect = match kind {
-        Kind::Resolver => resolver::suspect(&others.resolvers, pairs),
-        _ => suspect(kind, subject, shown),
-    };
+    let suspect = (kind.traits().suspect)(context, pairs, shown);
     let verdict = match (suspect, shown) {
         (Some(suspect), Shown::Effect) => Verdict::Supports(suspect),
         (Some(suspect), Shown::None) => Verdict::Refutes(suspect),
@@ -284,157 +378,26 @@ fn judged(
         changed_ns: median_ns(pairs.changed_ns.iter().copied()),
         effect_ns: pairs.differences.median_ns(),
         interval_ns: pairs.differences.interval_ns(),
-        floor_ns: bounds.floor_ns,
+        floor_ns: context.bounds.floor_ns,
         trials: pairs.differences.count(),
         requests: pairs.requests,
         verdict,
     }
 }
 
-/// Returns the cause that the effect indicates. If the client only writes or connects differently,
-/// just the effect is reported: this client is not the one with the problem.
-fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
-    let endpoint = Endpoint::from(subject.server);
-    let of = |cause, role, sender| Suspect { cause, culprit: Culprit { role, endpoint }, sender };
-    match kind {
-        Kind::Quickack if shown == Shown::Effect => {
-            let cause = held_by(subject)?;
-            Some(of(cause, Role::Server, Side::Server))
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    /// What a row does not have: its words, and its place in the list of README.
+    #[test]
+    fn every_kind_has_its_words_and_is_in_readme() {
+        let readme = include_str!("../../../../README.md");
+        for kind in Kind::ALL {
+            let name = kind.name();
+            let words = tcpwhy_core::experiment::conditions(name);
+            assert!(words.is_some(), "{name} has no row in experiment.md of the core");
+            assert!(readme.contains(&format!("`{name}`")), "README does not list {name}");
         }
-        Kind::Quickack => Some(of(Cause::NagleDelayedAck, Role::Server, Side::Server)),
-        Kind::Expect => Some(of(Cause::Http100Continue, Role::Server, Side::Client)),
-        Kind::Mss => Some(of(Cause::MtuBlackHole, Role::Network, Side::Server)),
-        _ => None,
     }
 }
-
-/// Returns the cause that holds the rest of an answer back until an ACK arrives. Nagle's algorithm
-/// holds back less than a segment; a full segment waits for room in a buffer or window. Returns
-/// `None` if the pause does not occur again.
-fn held_by(subject: &Subject) -> Option<Cause> {
-    let mut connection = Connection::open(subject, Settings::default()).ok()?;
-    let mut longest = None::<super::connection::Timing>;
-    for _ in 0..REQUESTS {
-        let (timing, _) = connection.ask().ok()?;
-        longest = longest.filter(|it| it.pause_ns >= timing.pause_ns).or(Some(timing));
-    }
-    let timing = longest?;
-    let mss_bytes = connection.kernel().mss_bytes;
-    let is_small = timing.after_pause_bytes < mss_bytes;
-    Some(if is_small { Cause::NagleDelayedAck } else { Cause::DelayedAck })
-}
-
-/// Returns whether the server accepts a second request on a connection.
-fn is_kept(subject: &Subject) -> Result<bool, ExchangeError> {
-    let mut connection = Connection::open(subject, Settings::default())?;
-    let (_, response) = connection.ask()?;
-    Ok(response.keep_alive)
-}
-
-/// Measures a request on a new connection, without the connection set-up.
-fn once(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
-    on_one_connection(subject, settings, (0, 1))
-}
-
-/// Sends `count` requests at the same time, each on a connection that was opened before, and
-/// returns the median latency, ns. A connection is closed after its answer, since a server may
-/// process them one after the other.
-fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
-    let open = |_| Connection::open(subject, Settings::default());
-    let connections: Vec<_> = (0..count).map(open).collect::<Result<_, _>>()?;
-    let ask = |mut it: Connection<'_>| it.ask().map(|(timing, _)| timing.latency_ns());
-    let asked: Vec<_> = std::thread::scope(|scope| {
-        let running: Vec<_> =
-            connections.into_iter().map(|it| scope.spawn(move || ask(it))).collect();
-        running.into_iter().map(ended).collect()
-    });
-    let times_ns = asked.into_iter().collect::<Result<Vec<u64>, _>>()?;
-    Ok(Trial { ns: median_ns(times_ns), requests: count as u64 })
-}
-
-/// Returns the subject with a TLS configuration that resumes sessions. A session begins with a full
-/// handshake, and its ticket arrives with an answer at the latest (RFC 8446 §4.6.1).
-fn resuming(subject: &Subject, config: Option<&Arc<ClientConfig>>) -> Result<Subject, Skipped> {
-    let Some(config) = config else {
-        return Err(Skipped::DoesNotApply("the target speaks no TLS"));
-    };
-    let resuming = Subject { tls: Some(config.clone()), ..subject.clone() };
-    Connection::open(&resuming, Settings::default())?.ask()?;
-    let mut second = Connection::open(&resuming, Settings::default())?;
-    second.ask()?;
-    if !second.is_resumed() {
-        return Err(Skipped::DoesNotApply("the server resumes no TLS session"));
-    }
-    Ok(resuming)
-}
-
-/// Measures the TLS handshake of a new connection. A request follows it, since each session is
-/// resumed once.
-fn handshake(subject: &Subject) -> Result<Trial, ExchangeError> {
-    let mut connection = Connection::open(subject, Settings::default())?;
-    connection.ask()?;
-    Ok(Trial { ns: connection.tls_ns, requests: 1 })
-}
-
-/// Returns the result of a thread, or continues its panic in this thread.
-fn ended<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Measures a request on a new connection, including the connection set-up.
-fn new(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
-    let mut connection = Connection::open(subject, settings)?;
-    let set_up_ns = connection.connect_ns + connection.tls_ns;
-    let (timing, _) = connection.ask()?;
-    Ok(Trial { ns: set_up_ns + timing.latency_ns(), requests: 1 })
-}
-
-/// Measures the first request of a connection with the connection set-up, or the second one without
-/// it.
-fn new_or_used(subject: &Subject, is_used: bool) -> Result<Trial, ExchangeError> {
-    if !is_used {
-        return new(subject, Settings::default());
-    }
-    let mut connection = Connection::open(subject, Settings::default())?;
-    connection.ask()?;
-    let (timing, _) = connection.ask()?;
-    Ok(Trial { ns: timing.latency_ns(), requests: 2 })
-}
-
-/// Sends a request with `Expect: 100-continue`, and waits for `100 Continue` as curl does.
-fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
-    let mut connection = Connection::open(subject, Settings::default())?;
-    let timing = connection.ask_expecting()?;
-    Ok(Trial { ns: timing.latency_ns(), requests: 1 })
-}
-
-/// Compares full-sized segments with small ones. If full-sized segments are lost, a trial lasts
-/// until its timeout; all trials run at the same time, as far as the budget permits, so that the
-/// total wait is one timeout and not eight.
-fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
-    let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE as u64);
-    let trial = |mss_bytes| {
-        let settings = Settings { mss_bytes, ..Settings::default() };
-        match new(subject, settings) {
-            Err(error) if error.is_timeout() => {
-                let ns = u64::try_from(subject.timeout.as_nanos()).unwrap_or(u64::MAX);
-                Ok(Trial { ns, requests: 1 })
-            }
-            trial => trial,
-        }
-    };
-    let trial = &trial;
-    let made: Vec<[Result<Trial, ExchangeError>; 2]> = std::thread::scope(|scope| {
-        let both = |_| [None, Some(SMALL_MSS_BYTES)].map(|mss| scope.spawn(move || trial(mss)));
-        let running: Vec<_> = (0..pairs).map(both).collect();
-        running.into_iter().map(|both| both.map(ended)).collect()
-    });
-    let mut all = Pairs::default();
-    for [large, small] in made {
-        all.add(large?, small?);
-    }
-    Ok(all)
-}
-
-/// Number of pairs whose trials all run at the same time: as many as suffice if they agree.
-const PAIRS_AT_ONCE: usize = 8;

@@ -11,6 +11,7 @@
 
 pub mod connection;
 mod kinds;
+mod requests;
 mod resolver;
 mod statistics;
 mod trials;
@@ -18,6 +19,6 @@ mod trials;
 mod window;
 
 pub use connection::{Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing};
-pub use kinds::{Kind, Others, Skipped, make};
+pub use kinds::{Kind, Occasion, Others, Skipped, make};
 pub use statistics::Coin;
 pub use trials::Bounds;

@@ -149,7 +149,7 @@ fn a_server_that_ignores_expect_costs_its_clients_a_second() {
 #[test]
 fn bodies_are_sent_only_where_there_is_one() {
     let subject = subject(two_writes(true));
-    for kind in Kind::ALL.into_iter().filter(|it| it.needs_body()) {
+    for kind in Kind::ALL.iter().copied().filter(|it| it.needs_body()) {
         let made = make(kind, &subject, &Others::default(), &bounds(), &mut Coin::new(1));
         assert!(matches!(made, Err(Skipped::DoesNotApply(_))), "{kind:?} {made:?}");
     }

@@ -2,7 +2,7 @@
 
 use crate::findings::proof::{Proof, Shown};
 use crate::findings::scene::Scene;
-use crate::findings::settling::{move_cause, think};
+use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact, Owner};

@@ -67,10 +67,12 @@ rows! {
         add_up: delayed_ack::add_up,
         facts: nagle_delayed_ack::facts,
         chance: nagle_delayed_ack::chance,
+        effect_fact: Some("ack_delay_p50_ns"),
     }
     DelayedAck "delayed_ack.md" {
         prove: delayed_ack::prove,
         add_up: delayed_ack::add_up,
+        effect_fact: Some("ack_delay_p50_ns"),
     }
     SendBuffer "send_buffer.md" {
         prove: send_buffer::prove,
@@ -213,6 +215,7 @@ rows! {
     Http100Continue "http_100_continue.md" {
         prove: http_100_continue::prove,
         facts: http_100_continue::facts,
+        effect_fact: Some("wait_p50_ns"),
     }
     DnsSlow "dns_slow.md" {
         lookup: Some(&dns_slow::LOOKUP),

@@ -3,7 +3,7 @@
 use crate::findings::facts::Facts;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::findings::settling::{move_cause, think};
+use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{CauseTally, EndpointTally, Holds, Key, Tally};
 use crate::judge::AckTrigger;
 use crate::judge::thresholds::{AT_ONCE_PART, HABIT_MIN};

@@ -50,6 +50,8 @@ pub(in crate::findings) struct Rules {
     pub counts_clients: bool,
     /// Name, in observations, of the event for which exchanges wait.
     pub waits_for: &'static str,
+    /// The fact that the effect of an experiment is, for a cause that an experiment can show.
+    pub effect_fact: Option<&'static str>,
 }
 
 impl Rules {
@@ -73,6 +75,7 @@ impl Rules {
             covers: None,
             counts_clients: false,
             waits_for: "place",
+            effect_fact: None,
         }
     }
 }

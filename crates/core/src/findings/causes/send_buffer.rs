@@ -8,7 +8,7 @@ use crate::findings::buffer_limits;
 use crate::findings::floors::Case;
 use crate::findings::proof::Proof;
 use crate::findings::scene::Scene;
-use crate::findings::settling::{move_cause, think};
+use crate::findings::tally::moves::{move_cause, think};
 use crate::findings::tally::{Key, Tally};
 use crate::judge::Shape;
 use crate::model::{Cause, Fact, Owner};

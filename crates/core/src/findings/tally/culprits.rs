@@ -105,6 +105,9 @@ pub struct CauseTally {
     pub covers: Ledger,
 }
 
+/// A cause at one culprit, with one server.
+pub type Part<'a> = (&'a Key, &'a CauseTally);
+
 /// One instance of a cause.
 #[derive(Clone, Debug)]
 pub struct Instance {

@@ -4,9 +4,7 @@ use super::{facts, file, join, side, unit};
 use crate::experiment;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::units::endpoint;
-use crate::model::{
-    Affected, Finding, Judged, Latency, Load, Prediction, Report, StateEvidence, protocol_id,
-};
+use crate::model::{Affected, Finding, Judged, Latency, Load, Prediction, Report, StateEvidence};
 use crate::report::commands;
 use crate::report::phrases::{self, Fix, Phrases};
 use crate::state::sentence;
@@ -208,7 +206,7 @@ impl<'a> FindingView<'a> {
             treat: commands::treat(finding),
             verify: commands::verify(report, finding),
             software: finding.software.as_deref(),
-            protocol: protocol_id(finding.protocol),
+            protocol: finding.protocol.id(),
             places: join::places(&finding.sights, report),
             load: finding.load,
         }

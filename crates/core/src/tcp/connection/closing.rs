@@ -16,9 +16,9 @@ use crate::tcp::owed::Debt;
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
+use crate::tcp::sink::Sink;
 use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 use crate::tcp::timeline::Timeline;
-use crate::tcp::tracker::Sink;
 use crate::wire::Segment;
 
 impl Connection {

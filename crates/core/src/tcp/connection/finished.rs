@@ -18,7 +18,7 @@ use crate::tcp::sender::{Sender, burst_opened_by};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
-use crate::tcp::tracker::Sink;
+use crate::tcp::sink::Sink;
 
 /// What the revisions at the end of an exchange may use of its connection.
 struct Finished<'a> {

@@ -5,7 +5,7 @@ use crate::app::Side;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::shared::Shared;
-use crate::tcp::tracker::Sink;
+use crate::tcp::sink::Sink;
 
 /// Greatest number of exchanges held back per connection. If the round trip is still unknown then,
 /// they are reported as they are.

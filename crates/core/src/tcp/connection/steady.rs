@@ -20,8 +20,8 @@ use crate::tcp::path::Path;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{LoneSegment, Sender, SinceDeparture};
 use crate::tcp::shared::Shared;
+use crate::tcp::sink::{SimpleExchange, Sink};
 use crate::tcp::thresholds::{ACK_WITHIN_NS, DELAYED_ACK_MAX_NS};
-use crate::tcp::tracker::{SimpleExchange, Sink};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// Flags of the last segment of an ordinary message.

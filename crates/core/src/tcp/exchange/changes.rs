@@ -31,6 +31,8 @@ impl Exchange {
 
     /// Renames cause `from` of `sender` to `to`, which has the same owner.
     fn rename(&mut self, sender: Side, from: Cause, to: Cause) -> bool {
+        let is_known = || from.becomes().iter().any(|(cause, _)| *cause == to);
+        debug_assert!(is_known(), "`becomes` in the row of {from:?} lacks {to:?}");
         let same = |chain: &Chain| chain.cause == from && chain.sender == sender;
         let mut renamed = false;
         while let Some(index) = self.chains.iter().position(same) {

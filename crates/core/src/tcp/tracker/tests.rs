@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::capture::FrameId;
+use crate::tcp::exchange::Exchange;
 use crate::wire::{Endpoint, SegmentFlags, TcpFlags};
 
 struct Nothing;
