@@ -1,15 +1,15 @@
 //! Draws one connection. A second pass over a capture follows a single flow and keeps the details
 //! that the first pass only added up.
 
+mod accounts;
 mod elide;
 mod followed;
 mod named;
 mod rungs;
-mod settled;
 mod why;
 
 use crate::capture::{Block, FrameId};
-use crate::model::ConnectionReport;
+use crate::model::{ConnectionReport, Ledger, Slice};
 use crate::pipeline::{Batch, Decoder, Event, FragmentJoiner, Options};
 use crate::report::{Ladder, Named};
 use crate::wire::FlowKey;
@@ -129,6 +129,12 @@ impl Drill {
             }
         };
         Ok(drawn.ladder(index, &self.named, (!all).then_some(Room::SCREENS)))
+    }
+
+    /// Returns the ledger of each exchange as the report has it, and the slices of its drawing.
+    #[doc(hidden)]
+    pub fn slices(self) -> Vec<(Ledger, Vec<Slice>)> {
+        self.followed.finish().map_or_else(Vec::new, |whole| whole.slices())
     }
 
     /// Draws the exchange of `frame`, or the connection if the frame belongs to no exchange,

@@ -195,7 +195,9 @@ fn attribute(small: &SmallExchange, wait: &Wait, place: Endpoint, tally: &mut Ta
         unseen.add(Owner::Queueing, wait.unseen_ns);
         endpoint.prepend(small.kind, small.wall_ns, &unseen);
     }
-    tally.worst.add_loss(small.connection, &wait.moved, Owner::Queueing, wait.ns());
+    let (begins, to) =
+        ((small.connection, small.first.frame), (Owner::Queueing, Cause::Bufferbloat));
+    tally.worst.add_loss(begins, &wait.moved, to, wait.ns());
 }
 
 impl super::tally::CauseTally {

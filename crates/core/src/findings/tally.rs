@@ -383,7 +383,7 @@ impl Tally {
     fn tcp_lookups(&mut self, connection: &Connection, exchange: &Exchange) {
         if self.tcp_lookups.len() < TCP_LOOKUPS_MAX {
             let (client, server) = (connection.client(), connection.server());
-            let (kind, ledger) = (exchange.kind, exchange.ledger.clone());
+            let (kind, ledger) = (exchange.kind, exchange.ledger.shares().clone());
             self.tcp_lookups.push(TcpLookup { client, server, kind, ledger });
         }
     }
@@ -527,19 +527,19 @@ impl Tally {
         }
     }
 
-    /// Moves `ns` of the time that `from` owned at the server of `key` to `into`, which is the
-    /// owner of a fault if `is_fault`. The key is no longer among the causes.
+    /// Moves `ns` of the time that `from` owned at the server of `key` to `into`, which has it by the
+    /// cause `to` if there is one. The key is no longer among the causes.
     pub(super) fn shift(
         &mut self,
         key: &Key,
         (from, into): (Owner, Owner),
         ns: u64,
-        is_fault: bool,
+        to: Option<Cause>,
     ) {
         if let Some(endpoint) = self.endpoints.get_mut(&key.server) {
             endpoint.all.ledger.transfer(from, into, ns);
             let is_last = !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause);
-            self.worst.reassign(key, (from, into), is_fault, is_last);
+            self.worst.reassign(key, (from, into), to, is_last);
         }
     }
 
@@ -553,7 +553,7 @@ impl Tally {
         let cause = self.causes.remove(key)?;
         let is_last = !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause);
         let held = self.endpoints.get(&key.server).map_or(0, |it| it.all.ledger.of(from));
-        self.shift(key, (from, into), if is_last { held } else { cause.lost_ns }, false);
+        self.shift(key, (from, into), if is_last { held } else { cause.lost_ns }, None);
         Some(cause)
     }
 

@@ -31,7 +31,7 @@ pub use prediction::Prediction;
 pub use report::*;
 pub use shares::Shares;
 pub use sighting::Sighting;
-pub use slices::{Slice, Slices};
+pub use slices::{Reassigned, Slice, Slices};
 pub use vocabulary::{Class, Owner, Role};
 pub use window::Window;
 

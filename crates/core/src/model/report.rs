@@ -7,7 +7,8 @@ use crate::app::{Label, Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::{
-    Cause, Checked, Clocks, Crossing, Histogram, Ledger, Outcomes, Place, Prediction, Role, Window,
+    Cause, Checked, Clocks, Crossing, Histogram, Ledger, Outcomes, Place, Prediction, Reassigned,
+    Role, Window,
 };
 use crate::wire::{DecodeCounts, Endpoint};
 
@@ -509,6 +510,8 @@ pub struct ConnectionReport {
     pub exchanges: u64,
     /// Wall time of its exchanges by owner, without that of `lookup`.
     pub ledger: Ledger,
+    /// What the ledger has otherwise than the ledgers of its exchanges.
+    pub reassigned: Vec<Reassigned>,
     /// The look-up that its first exchange had to wait for.
     pub lookup: Option<LookupReport>,
     /// Time lost to faults, ns.
@@ -517,6 +520,18 @@ pub struct ConnectionReport {
     pub client_to_server: DirectionReport,
     /// Data sent by the server.
     pub server_to_client: DirectionReport,
+}
+
+impl ConnectionReport {
+    /// Moves time in the ledger, as far as its owner has it. Returns the amount moved, ns.
+    pub fn reassign(&mut self, mut reassigned: Reassigned) -> u64 {
+        let Reassigned { from, to, .. } = &mut reassigned;
+        to.ns = self.ledger.transfer(*from, to.owner, to.ns);
+        if to.ns > 0 {
+            self.reassigned.push(reassigned);
+        }
+        reassigned.to.ns
+    }
 }
 
 /// One direction of a connection, with tcptrace's labels.

@@ -1,5 +1,7 @@
 //! Parts of a silence and their owners.
 
+use crate::app::Side;
+use crate::capture::FrameId;
 use crate::model::{Cause, Owner};
 
 /// A part of a silence with its owner.
@@ -23,6 +25,19 @@ impl Slice {
     pub fn plain(owner: Owner, ns: u64) -> Self {
         Self { owner, cause: None, ns }
     }
+}
+
+/// Time of one connection that got another owner after all connections were compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reassigned {
+    /// The silent side, if only its silences are concerned.
+    pub sender: Option<Side>,
+    /// First frame of the exchange, if only one is concerned.
+    pub exchange: Option<FrameId>,
+    /// The owner so far.
+    pub from: Owner,
+    /// The amount of time, with its new owner and cause.
+    pub to: Slice,
 }
 
 /// A silence divided into slices, whose sum is exactly its length.

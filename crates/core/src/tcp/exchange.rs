@@ -1,20 +1,22 @@
 //! Exchanges of one connection: their start, their end, and the owners of their time.
 
+mod account;
 mod changes;
 mod opening;
 mod revisions;
 
+pub use account::{Account, Concerned, Part, Place};
 pub use opening::Opening;
 
 pub(in crate::tcp) use revisions::Change;
-pub use revisions::Revision;
+pub use revisions::{Recording, Revision};
 
 use crate::app::{ErrorCode, Label, Side};
+use crate::capture::FrameId;
 use crate::judge::{self, Gap, Turn};
-use crate::model::{
-    Cause, Class, Clearest, Family, Outcome, Owner, Shares, Sighting, Slice, Slices,
-};
+use crate::model::{Cause, Class, Clearest, Family, Outcome, Owner, Sighting, Slice, Slices};
 use crate::tcp::pause::Pauses;
+use crate::tcp::setup::Split;
 use std::num::NonZeroU64;
 
 /// Part that one cause has in one exchange, with the clearest gap as evidence.
@@ -100,7 +102,7 @@ pub struct Exchange {
     /// in progress when the capture began, ns; 0 if none has passed.
     pub answered_ns: u64,
     /// Time of the exchange by owner; the sum is its wall time.
-    pub ledger: Shares,
+    pub ledger: Account,
     /// Time of the exchange by cause.
     pub chains: Vec<Chain>,
     /// How the exchange ended.
@@ -194,14 +196,16 @@ impl Exchange {
         };
         let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
         if self.outcome.is_complete() {
-            self.ledger.add(Owner::Path, to_client_ns);
+            self.ledger.add_after(Owner::Path, to_client_ns, self.last_byte());
         }
         self.known_rtts_ns = known_rtts_ns;
         let answered = |chain: &&mut Chain| {
             chain.cause == Cause::ServerThink && chain.gap.turn == Turn::Answers
         };
         let Some(chain) = self.chains.iter_mut().find(answered) else { return };
-        let ns = self.ledger.transfer(Owner::Server, Owner::Path, to_server_ns.min(chain.ns));
+        let answer = Concerned::of(Owner::Server, Cause::ServerThink).at(chain.gap.next.frame);
+        let way = Slice::plain(Owner::Path, to_server_ns.min(chain.ns));
+        let ns = self.ledger.transfer(answer, way);
         chain.ns -= ns.min(chain.ns);
         chain.longest_ns = chain.longest_ns.saturating_sub(ns).min(chain.ns);
         chain.gap.rtt.known_ns += ns;
@@ -215,6 +219,11 @@ impl Exchange {
             let known_ns = &mut self.known_rtts_ns[gap.sender as usize];
             *known_ns = gap.rtt.known_ns.max(*known_ns);
         }
+    }
+
+    /// Time and frame of the last byte, behind which its way to the client lies.
+    pub(super) fn last_byte(&self) -> (u64, FrameId) {
+        (self.end_ns, self.last.frame)
     }
 
     /// Wall time of the exchange, ns.
@@ -302,9 +311,20 @@ impl Exchange {
         paused
     }
 
-    /// Sets the cause of the repeated part of the set-up.
-    pub fn set_up_cost(&mut self, cause: Cause, syn: Sighting) {
+    /// Adds the time of the set-up, before the exchange's first data in `frame`.
+    pub(super) fn set_up(&mut self, split: &Split, frame: FrameId) {
+        for &(owner, from_ns, to_ns) in &split.spans {
+            let slice = Slice::plain(owner, to_ns.saturating_sub(from_ns));
+            self.ledger.add(slice, Place::of_both(from_ns, frame));
+        }
+        self.repeated_setup_ns = split.repeated_ns();
+    }
+
+    /// Sets the cause of the repeated part of the set-up, whose time `owner` has.
+    pub fn set_up_cost(&mut self, (owner, cause): (Owner, Cause), syn: Sighting) {
         let ns = self.repeated_setup_ns;
+        self.ledger
+            .transfer(Concerned::of(Owner::SynRetransmit, None), Slice::of(owner, cause, ns));
         let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, syn, syn);
         self.join(Chain::of(cause, Side::Client, ns, gap));
     }
@@ -312,10 +332,13 @@ impl Exchange {
     /// Adds the part of a gap that lies after the start of the exchange.
     pub fn attribute_since_begun(&mut self, slices: &Slices, gap: &Gap) {
         let mut before_ns = self.start_ns.saturating_sub(gap.start_ns);
+        let mut at_ns = gap.start_ns;
         for slice in slices.iter() {
             let skipped_ns = before_ns.min(slice.ns);
             before_ns -= skipped_ns;
-            self.attribute(&Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
+            let since_ns = at_ns + skipped_ns;
+            at_ns += slice.ns;
+            self.attribute_since(since_ns, &Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
         }
     }
 
@@ -339,8 +362,13 @@ impl Exchange {
     /// Adds a gap of the client before another request: this exchange was waiting for its response.
     pub fn attribute_waiting(&mut self, gap: &Gap) {
         let [path, server] = self.waiting(gap);
-        self.ledger.add(Owner::Path, path.ns);
-        self.ledger.add(Owner::Server, server.ns);
+        let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
+        let since = |start_ns| {
+            let (sender, frame) = (Some(Side::Server), gap.next.frame);
+            Place { sender, start_ns, frame }
+        };
+        self.ledger.add(path, since(begin_ns));
+        self.ledger.add(server, since(begin_ns + path.ns));
         self.waited_ns += server.ns;
     }
 
@@ -353,12 +381,18 @@ impl Exchange {
         [path, judge::busy(Side::Server, gap.end_ns - arrived_ns)]
     }
 
-    /// Adds a slice of `gap` to the ledger and the chains.
+    /// Adds a slice of `gap`, with which the gap begins, to the ledger and the chains.
     pub fn attribute(&mut self, slice: &Slice, gap: &Gap) {
+        self.attribute_since(gap.start_ns, slice, gap);
+    }
+
+    /// Adds a slice of `gap` that begins at `start_ns` to the ledger and the chains.
+    pub fn attribute_since(&mut self, start_ns: u64, slice: &Slice, gap: &Gap) {
         if slice.ns == 0 {
             return;
         }
-        self.ledger.add(slice.owner, slice.ns);
+        let (sender, frame) = (Some(gap.sender), gap.next.frame);
+        self.ledger.add(*slice, Place { sender, start_ns, frame });
         let on_the_way = slice.owner == Owner::Path && gap.turn == Turn::Continues;
         let on_the_way = on_the_way && 2 * slice.ns >= gap.rtt.base_ns;
         self.path_waits = self.path_waits.saturating_add(on_the_way.into());

@@ -5,7 +5,7 @@ mod syn;
 
 use crate::app::Side;
 use crate::judge::thresholds::{HABIT_MIN, RTO_INITIAL_NS, RTO_MIN_NS};
-use crate::model::{Cause, Owner, Shares, Sighting};
+use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::path::Path;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS};
 use crate::wire::{Segment, TcpFlags};
@@ -86,6 +86,29 @@ struct Repeated {
     other_syn_acks: u32,
     /// The client rejected an answer by a RST.
     rejected: bool,
+}
+
+/// Time of the set-up by owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Split {
+    /// Its parts, one after the other: owner, start and end, ns.
+    pub spans: [(Owner, u64, u64); 4],
+    /// Time after the set-up, which is the client's own and delays nothing, ns.
+    pub rested_ns: u64,
+}
+
+impl Default for Split {
+    fn default() -> Self {
+        Self { spans: [(Owner::Connect, 0, 0); 4], rested_ns: 0 }
+    }
+}
+
+impl Split {
+    /// Time that repeated SYNs and SYN-ACKs took, ns.
+    pub fn repeated_ns(&self) -> u64 {
+        let repeated = self.spans.iter().filter(|(owner, ..)| *owner == Owner::SynRetransmit);
+        repeated.map(|(_, from_ns, to_ns)| to_ns.saturating_sub(*from_ns)).sum()
+    }
 }
 
 impl Setup {
@@ -487,13 +510,11 @@ impl Setup {
     }
 
     /// Splits the time of the set-up until `until_ns` (the first byte of the request) among its
-    /// owners. Returns the part that retransmissions took, and the time after the set-up, which is
-    /// the client's own and delays nothing, ns.
-    pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Shares) -> (u64, u64) {
-        let Some(first_ns) = self.syn_first_ns() else { return (0, 0) };
-        let total_ns = until_ns.saturating_sub(first_ns);
+    /// owners.
+    pub fn split(&self, until_ns: u64, rtt_client_ns: u64) -> Split {
+        let Some(first_ns) = self.syn_first_ns() else { return Split::default() };
         let answered_ns = self.syn_ack_first_ns().unwrap_or(until_ns).min(until_ns);
-        let repeated_syn_ns = self.syn_last_ns().min(answered_ns).saturating_sub(first_ns);
+        let sent_ns = self.syn_last_ns().min(answered_ns).max(first_ns);
         let acked_ns = self.established_ns().unwrap_or(until_ns).min(until_ns);
         let last_answer_ns = match self.is_answered_late(acked_ns, rtt_client_ns) {
             true => answered_ns,
@@ -502,11 +523,14 @@ impl Setup {
                 .max(self.unheard_until_ns().unwrap_or(0))
                 .clamp(answered_ns, until_ns),
         };
-        let repeated_ns = repeated_syn_ns + (last_answer_ns - answered_ns);
         let rested_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
-        ledger.add(Owner::SynRetransmit, repeated_ns);
-        ledger.add(Owner::Connect, total_ns.saturating_sub(repeated_ns + rested_ns));
-        (repeated_ns, rested_ns)
+        let spans = [
+            (Owner::SynRetransmit, first_ns, sent_ns),
+            (Owner::Connect, sent_ns, answered_ns),
+            (Owner::SynRetransmit, answered_ns, last_answer_ns),
+            (Owner::Connect, last_answer_ns, until_ns - rested_ns),
+        ];
+        Split { spans, rested_ns }
     }
 
     /// Cause of the part of the set-up that retransmissions took.

@@ -12,7 +12,7 @@ use crate::app::{ErrorCode, Mark, Side};
 use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Outcome, Owner, Sighting, Slice};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Chain, Change, Exchange, Handshake};
+use crate::tcp::exchange::{Chain, Change, Exchange, Handshake, Place, Recording};
 use crate::tcp::owed::Debt;
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::sender::Tail;
@@ -51,8 +51,8 @@ pub struct At {
     pub positions: [u64; 2],
     /// The client had closed the connection.
     pub client_closed: bool,
-    /// Exchanges log what changes their ledgers later.
-    pub logs_revisions: bool,
+    /// What the exchanges record.
+    pub recording: Recording,
 }
 
 /// The exchanges of one connection that are not yet over.
@@ -317,7 +317,8 @@ impl Timeline {
             exchange.kind = "greeting".into();
             let waited_ns = at.time_ns - ready_ns;
             let path_ns = waited_ns.min(at.rtt_server_ns);
-            exchange.ledger.add(Owner::Path, path_ns);
+            let way = Slice::plain(Owner::Path, path_ns);
+            exchange.ledger.add(way, Place::of_both(ready_ns, at.seen.frame));
             let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns);
             let gap = Gap::between(Side::Server, ready_ns + path_ns, at.time_ns, ack, at.seen);
             exchange.attribute(&own, &Gap { turn: Turn::Answers, ..gap });
@@ -340,13 +341,15 @@ impl Timeline {
 
     fn open(&mut self, at: &At, setup: &mut Setup) {
         let mut exchange = Exchange::begin(at.seen, at.time_ns);
+        exchange.record(at.recording);
         (exchange.began_at, exchange.idle_ns) = (at.positions, self.paused_ns);
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
             setup.claimed = true;
             exchange.connects = true;
             exchange.start_ns = setup.syn_first_ns().unwrap_or(at.time_ns).min(at.time_ns);
-            (exchange.repeated_setup_ns, exchange.rested_ns) =
-                setup.split(at.time_ns, at.rtt_client_ns, &mut exchange.ledger);
+            let split = setup.split(at.time_ns, at.rtt_client_ns);
+            exchange.set_up(&split, at.seen.frame);
+            exchange.rested_ns = split.rested_ns;
         }
         self.retire_at = self.retire_at.max(1);
         if self.exchanges.queue.is_empty() {
@@ -354,9 +357,6 @@ impl Timeline {
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
         self.begun = Begun::Exchange;
-        if at.logs_revisions {
-            exchange.log_revisions();
-        }
         self.exchanges.queue.push_back(exchange);
     }
 
@@ -463,7 +463,8 @@ impl Timeline {
     fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
         let mut exchange = self.exchanges.queue.pop_front()?;
         exchange.end(outcome);
-        exchange.ledger.add(Owner::Path, rtt_client_ns);
+        let last_byte = exchange.last_byte();
+        exchange.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
         exchange.known_rtts_ns[Side::Client as usize] = rtt_client_ns;
         Some(exchange)
     }

@@ -107,6 +107,7 @@ pub fn nagle() -> Report {
         rtt_min_ns: 42_000,
         exchanges: 45,
         ledger: report.ledger,
+        reassigned: Vec::new(),
         lookup: None,
         lost_ns: 1_900 * MS,
         client_to_server: DirectionReport { packets: 135, ..DirectionReport::default() },

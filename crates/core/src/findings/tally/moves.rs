@@ -25,7 +25,7 @@ pub(in crate::findings) fn move_cause(
         moved.covers.add(into, moved.lost_ns);
     }
     if let Some(owners) = owners {
-        tally.shift(key, owners, moved.lost_ns, to.class() == Class::Fault);
+        tally.shift(key, owners, moved.lost_ns, Some(to));
     }
     let client = match key.culprit.role {
         Role::Client => key.culprit.endpoint,

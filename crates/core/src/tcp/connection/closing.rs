@@ -238,7 +238,8 @@ impl Connection {
         settle_refusal(setup, cold, &senders[Side::Server as usize], is_probe);
         let reset_ns = self.cold.ending().reset.map(|reset| reset.time_ns);
         let closed = self.view().closed_at_once();
-        let attempt = attempt(&self.setup, rtt_client_ns, reset_ns, closed, self.last.time_ns);
+        let (last_ns, recording) = (self.last.time_ns, self.cold.recording());
+        let attempt = attempt(&self.setup, rtt_client_ns, reset_ns, closed, last_ns, recording);
         if let Some(exchange) = attempt.filter(|_| !self.view().sends_probes()) {
             self.setup.claimed = true;
             self.timeline.done.push_back(exchange);

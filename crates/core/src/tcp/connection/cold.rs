@@ -10,7 +10,7 @@ use crate::tcp::connection::faults::CaptureFaults;
 use crate::tcp::connection::icmp::IcmpReport;
 use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::Relay;
-use crate::tcp::exchange::Exchange;
+use crate::tcp::exchange::{Exchange, Recording};
 use crate::tcp::trace::Trace;
 use crate::wire::Segment;
 
@@ -236,6 +236,15 @@ impl Cold {
         queue_delay.map_or(0, |both| {
             size_of_val(both) + both.iter().map(QueueDelay::heap_bytes).sum::<usize>()
         })
+    }
+
+    /// What the exchanges of the connection record.
+    pub(super) fn recording(&self) -> Recording {
+        match self.trace() {
+            None => Recording::Nothing,
+            Some(trace) if trace.decided.is_none() => Recording::Parts,
+            Some(_) => Recording::Revisions,
+        }
     }
 
     /// Begins to record what a drawing of the connection needs.

@@ -25,7 +25,7 @@ impl Connection {
             overlap: OverlappingMessage::None,
             rests: false,
             positions: self.senders.each_ref().map(|sender| sender.space.nxt),
-            logs_revisions: self.cold.trace().is_some_and(|trace| trace.decided.is_some()),
+            recording: self.cold.recording(),
             client_closed: self
                 .cold
                 .ended()

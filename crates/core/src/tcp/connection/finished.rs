@@ -3,14 +3,14 @@
 use crate::app::Side;
 use crate::judge::Turn;
 use crate::judge::thresholds::RTO_MIN_NS;
-use crate::model::{Cause, Class, Family, Outcome, Owner};
+use crate::model::{Cause, Class, Family, Outcome, Owner, Slice};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::ceiling_rounds::refute_ceiling;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::gap::nagle_evidence;
 use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::settle_relay;
-use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
+use crate::tcp::exchange::{Chain, Change, Concerned, Exchange, Opening};
 use crate::tcp::path::Path;
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
@@ -195,19 +195,19 @@ fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
     let again_ns = exchange.repeated_setup_ns;
     let needed_ns = it.setup.repeated_ns(it.path).min(again_ns);
-    exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, again_ns - needed_ns);
     exchange.repeated_setup_ns = needed_ns;
-    if it.setup.refused && it.cold.icmp_report().is_some_and(|report| report.about_syn) {
-        // The errors are the cause of the whole attempt.
-        return;
+    // ICMP errors are the cause of the whole attempt.
+    let is_of_icmp = || it.cold.icmp_report().is_some_and(|report| report.about_syn);
+    if needed_ns > 0 && !(it.setup.refused && is_of_icmp()) {
+        let cause = it.setup.cause(it.path);
+        let owner = match cause {
+            Cause::AcceptQueueOverflow => Owner::Connect,
+            _ => Owner::SynRetransmit,
+        };
+        exchange.set_up_cost((owner, cause), it.setup.frames().syn.unwrap_or_default());
     }
-    let cause = it.setup.cause(it.path);
-    if cause == Cause::AcceptQueueOverflow {
-        exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, needed_ns);
-    }
-    if needed_ns > 0 {
-        exchange.set_up_cost(cause, it.setup.frames().syn.unwrap_or_default());
-    }
+    let needless = Slice::plain(Owner::Connect, again_ns - needed_ns);
+    exchange.ledger.transfer(Concerned::of(Owner::SynRetransmit, None), needless);
 }
 
 /// Attributes small windows to a slow reader that closes its window again and again.

@@ -41,14 +41,22 @@ impl Connection {
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
         if continues && kind == Kind::New && to_ns - from_ns < KERNEL_SEND_NS {
-            self.timeline.exchanges.attribute_plain(Owner::Bandwidth, from_ns, to_ns - from_ns);
+            self.timeline.exchanges.attribute_plain(
+                Owner::Bandwidth,
+                (from_ns, segment.frame),
+                to_ns - from_ns,
+            );
             return false;
         }
         if continues
             && side == Side::Client
             && has_sent_only_early_data(&self.setup, &self.senders[Side::Client as usize])
         {
-            self.timeline.exchanges.attribute_plain(Owner::Connect, from_ns, to_ns - from_ns);
+            self.timeline.exchanges.attribute_plain(
+                Owner::Connect,
+                (from_ns, segment.frame),
+                to_ns - from_ns,
+            );
             return false;
         }
         let continues_response = continues && side == Side::Server;
@@ -139,8 +147,8 @@ impl Connection {
         let one_way = !self.senders[gap.sender.peer() as usize].volume.has_packets();
         if one_way && gap.repair.trigger != Some(Recovery::Timer) {
             // The other direction was not captured, so that the owner cannot be known.
-            let from_ns = self.timeline.cursor_ns;
-            self.timeline.exchanges.attribute_plain(Owner::Unknown, from_ns, gap.len_ns());
+            let from = (self.timeline.cursor_ns, gap.next.frame);
+            self.timeline.exchanges.attribute_plain(Owner::Unknown, from, gap.len_ns());
             return;
         }
         let sender = &mut self.senders[gap.sender as usize];

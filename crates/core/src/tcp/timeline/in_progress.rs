@@ -2,10 +2,11 @@
 //! time to them.
 
 use crate::app::{ErrorCode, Side};
+use crate::capture::FrameId;
 use crate::judge::{self, Gap};
 use crate::model::{Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Change, Exchange};
+use crate::tcp::exchange::{Change, Exchange, Place};
 use crate::tcp::owed::{Debt, Rule};
 use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
 use crate::tcp::timeline::StreamProgress;
@@ -35,13 +36,15 @@ impl InProgress {
         self.queue.back().is_some_and(|it| it.handshake.is_some() && !it.request_seen)
     }
 
-    /// Attributes a short time after `from_ns` to one owner.
+    /// Attributes a short time after `from_ns`, which `frame` ended, to one owner.
     #[inline]
-    pub fn attribute_plain(&mut self, owner: Owner, from_ns: u64, ns: u64) {
+    pub fn attribute_plain(&mut self, owner: Owner, (from_ns, frame): (u64, FrameId), ns: u64) {
         let to_ns = from_ns + ns;
         for exchange in self.queue.iter_mut() {
             if exchange.response_end.is_none() {
-                exchange.ledger.add(owner, ns.min(to_ns.saturating_sub(exchange.start_ns)));
+                let place = Place::of_both(from_ns.max(exchange.start_ns), frame);
+                let ns = ns.min(to_ns.saturating_sub(exchange.start_ns));
+                exchange.ledger.add(Slice::plain(owner, ns), place);
             }
         }
     }
@@ -162,7 +165,11 @@ impl InProgress {
     pub fn hold(&mut self, gap: &Gap, slices: &Slices) {
         let began = |it: &&mut Box<Exchange>| it.first.frame == gap.next.frame && !it.connects;
         if let Some(exchange) = self.queue.iter_mut().find(began) {
-            slices.iter().for_each(|slice| exchange.attribute(slice, gap));
+            let mut at_ns = gap.start_ns;
+            for slice in slices.iter() {
+                exchange.attribute_since(at_ns, slice, gap);
+                at_ns += slice.ns;
+            }
         }
     }
 
@@ -186,9 +193,11 @@ impl InProgress {
     pub fn wait(&mut self, gap: &Gap) {
         if let Some(exchange) = self.queue.front_mut() {
             let path_ns = gap.rtt.known_ns.min(gap.len_ns());
-            exchange.ledger.add(Owner::Path, path_ns);
+            let at = Place::of_both(gap.start_ns, gap.next.frame);
+            exchange.ledger.add(Slice::plain(Owner::Path, path_ns), at);
             exchange.note_rtt(gap);
-            exchange.attribute(&judge::busy(gap.sender, gap.len_ns() - path_ns), gap);
+            let own = judge::busy(gap.sender, gap.len_ns() - path_ns);
+            exchange.attribute_since(gap.start_ns + path_ns, &own, gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
         }
     }
@@ -289,7 +298,7 @@ mod tests {
     #[test]
     fn short_times_count_from_the_start_of_an_exchange() {
         let mut all = in_progress(vec![Exchange { start_ns: 90, ..Exchange::default() }]);
-        all.attribute_plain(Owner::Bandwidth, 80, 15);
+        all.attribute_plain(Owner::Bandwidth, (80, FrameId::default()), 15);
         assert_eq!(all.front().map(|it| it.ledger.of(Owner::Bandwidth)), Some(5));
     }
 

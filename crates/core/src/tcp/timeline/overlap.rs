@@ -132,7 +132,8 @@ impl Timeline {
         let (next_ns, next) = (Some(client_data_ns), Debt::Response);
         answer.settle_pauses(next_ns, rtt_client_ns, position, next, &mut self.pattern);
         answer.end(Outcome::Answered);
-        answer.ledger.add(Owner::Path, rtt_client_ns);
+        let last_byte = answer.last_byte();
+        answer.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
         self.done.push_back(answer);
     }
 }
