@@ -2,7 +2,8 @@
 
 use super::mysql::Commands;
 use super::{FILLER, Names, http, redis};
-use crate::app::{Protocol, Side, hello_skeleton, verb_range};
+use crate::app::{Protocol, hello_skeleton, verb_range};
+use crate::wire::Side;
 
 /// The place of a line in its message, as the lines around it show it.
 #[derive(Clone, Copy, Default)]

@@ -21,15 +21,16 @@ use super::kind::http_kind;
 use super::known::{Known, KnownHeaders, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
-use super::mark::{Extent, Mark, Side, Stated};
+use super::mark::{Extent, Mark, Stated};
 use super::sniff::{begins_http, may_begin_request};
 use super::software::name_of;
+use crate::wire::{BySide, Side};
 use std::ops::Range;
 
 /// Both directions of a connection that speaks HTTP/1.x.
 #[derive(Clone)]
 pub(super) struct Http {
-    readers: [MessageReader; 2],
+    readers: BySide<MessageReader>,
 }
 
 /// Reads the messages of one direction.
@@ -104,7 +105,7 @@ impl Http {
         bytes: &[u8],
         known: &'k KnownHeaders,
     ) -> Option<(&'k Known, Extent)> {
-        let reader = &self.readers[from as usize];
+        let reader = &self.readers[from];
         if reader.state == State::Start { known.whole(reader.last, from, bytes) } else { None }
     }
 
@@ -130,7 +131,7 @@ impl Http {
     /// of the request's body has come, of which `owed` bytes are still missing: the client need not
     /// send it (RFC 9110 §10.1.1).
     pub fn refuses_body(&mut self, owed: u64, exchanges: &Exchanges) -> bool {
-        let client = &mut self.readers[Side::Client as usize];
+        let client = &mut self.readers[Side::Client];
         let Some(Unfinished { lines, header }) = client.unfinished.as_deref() else { return false };
         let untouched = match client.state {
             State::Body => header.content_length.known() == Some(owed),
@@ -146,7 +147,7 @@ impl Http {
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         loop {
             let next = match reader.state {
                 State::Body => reader.message_end(from, feed),

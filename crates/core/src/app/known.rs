@@ -4,7 +4,8 @@
 use super::exchanges::RequestFlags;
 use super::http_header::Header;
 use super::kind::Label;
-use super::mark::{Extent, Side, Stated};
+use super::mark::{Extent, Stated};
+use crate::wire::{BySide, Side};
 use std::ops::Range;
 
 /// Maximum number of headers kept. They are shared by all connections of a shard, so memory does
@@ -49,7 +50,7 @@ pub(super) struct Known {
 pub struct KnownHeaders {
     slots: Vec<Option<Box<Known>>>,
     /// For each side, the slot of the header kept last.
-    last: [Slot; 2],
+    last: BySide<Slot>,
 }
 
 /// A slot in which a header may be found again.
@@ -59,7 +60,7 @@ pub(super) struct Slot(u8);
 impl KnownHeaders {
     /// Returns the slot of the header that `from` sent last on any of the connections.
     pub(super) fn last(&self, from: Side) -> Slot {
-        self.last[from as usize]
+        self.last[from]
     }
 
     /// Returns whether `rest` begins with the header that `from` sent last on any of the
@@ -114,7 +115,7 @@ impl KnownHeaders {
         {
             *place = Some(Box::new(known()));
         }
-        self.last[from as usize] = slot;
+        self.last[from] = slot;
         slot
     }
 }

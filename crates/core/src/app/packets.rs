@@ -2,7 +2,7 @@
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
-use super::mark::Side;
+use crate::wire::{BySide, Side};
 
 /// Maximum length of a header before the length is known.
 const HEADER_MAX: usize = 8;
@@ -33,7 +33,7 @@ pub(super) trait Rules {
 /// Parsers of both directions of a connection with such a protocol.
 #[derive(Clone, Default)]
 pub(super) struct Packets<R> {
-    readers: [PacketReader; 2],
+    readers: BySide<PacketReader>,
     rules: R,
 }
 
@@ -65,7 +65,7 @@ impl<R: Rules> Packets<R> {
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         loop {
             match reader.state {
                 State::Header => {
@@ -115,18 +115,18 @@ impl<R: Rules> Packets<R> {
 
     /// Returns whether the next byte of `from` is one that the protocol reads after the header.
     pub fn is_in_head(&self, from: Side) -> bool {
-        matches!(self.readers[from as usize].state, State::Head)
+        matches!(self.readers[from].state, State::Head)
     }
 
     /// Returns whether the next byte of `from` begins a message.
     pub fn is_between(&self, from: Side) -> bool {
-        let reader = &self.readers[from as usize];
+        let reader = &self.readers[from];
         reader.have == 0 && matches!(reader.state, State::Header)
     }
 
     /// Processes missing bytes, which are harmless if the length of the message is known.
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         match reader.state {
             State::Head => reader.head_end(&mut self.rules, from, feed),
             _ => Err(Lost),

@@ -9,7 +9,7 @@ use super::framer::Next;
 use super::kind::{Label, OTHER};
 use super::lines::Lines;
 use super::listed::{REDIS_COMMANDS, REDIS_SUBCOMMANDS};
-use super::mark::Side;
+use crate::wire::{BySide, Side};
 use std::collections::VecDeque;
 
 /// Maximum length of a command word.
@@ -50,7 +50,7 @@ const PENDING_MAX: usize = 64;
 /// Both directions of a connection that speaks RESP.
 #[derive(Clone, Default)]
 pub(super) struct Redis {
-    readers: [CommandReader; 2],
+    readers: BySide<CommandReader>,
     replies: Replies,
 }
 
@@ -280,7 +280,7 @@ impl Redis {
 
     /// Parses the bytes of `feed` from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let reader = &mut self.readers[from as usize];
+        let reader = &mut self.readers[from];
         loop {
             if reader.state == State::Bulk {
                 reader.value_end(from, feed);

@@ -45,9 +45,9 @@ fn cause_of(owner: Owner) -> Option<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Side;
     use crate::capture::FrameId;
     use crate::tcp::{Part, Place};
+    use crate::wire::Side;
 
     fn held(sender: Side, number: u64) -> Exchange {
         let mut exchange = Exchange::default();

@@ -2,12 +2,11 @@
 
 use super::accounts::accounts;
 use super::named::Seen;
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::{Cause, LookupReport, Owner, Reassigned, Slice, Window, units};
 use crate::report::{Beyond, LadderStep, Step};
 use crate::tcp::{Account, Connection, Exchange, Kind, Part, Place};
-use crate::wire::{Endpoint, Segment, SegmentFlags, TcpFlags};
+use crate::wire::{Endpoint, Segment, SegmentFlags, Side, TcpFlags};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -36,7 +35,7 @@ pub(super) struct Rung {
 impl Rung {
     /// Creates the rung of `segment`, which `from` sent and `connection` has just processed.
     pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
-        let base = connection.senders[from.peer() as usize].space.first_number();
+        let base = connection.senders[from.peer()].space.first_number();
         let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
             time_ns: segment.time_ns,

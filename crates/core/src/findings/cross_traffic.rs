@@ -6,14 +6,13 @@
 //! path: the least round trip of any of them is the base of all, and the queueing delay that a
 //! transfer shows at a moment is that of the others at that moment.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::proof::Proof;
 use crate::findings::tally::{Instance, Key, SmallExchange, Tally, Transfer};
 use crate::judge::QueueDelay;
 use crate::judge::thresholds::{HABIT_MIN, RATE_MARGIN_PART};
 use crate::model::{Cause, Fact, Ledger, Owner, Vantage};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 

@@ -5,7 +5,7 @@
 //! the look-up ended, to an address in the answer. A look-up that no connection followed is a
 //! separate exchange with the resolver.
 
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::dns::thresholds::{SEQUEL_MAX_NS, SLOW_MIN_NS};
 use crate::dns::{Lookup, Outcome, Query};
 use crate::findings::asked::Asked;
@@ -19,7 +19,7 @@ use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
 use crate::findings::{fallback, retries};
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Culprit, Ledger, Outcome as Ended, Owner, Role, Window};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use std::collections::{HashMap, HashSet};
 
 /// Joins look-ups with the exchanges that they delayed, and adds up their cost in `window`.

@@ -79,9 +79,8 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Side;
     use crate::capture::FrameId;
-    use crate::wire::Endpoint;
+    use crate::wire::{Endpoint, Side};
 
     const S: u64 = 1_000_000_000;
 

@@ -36,7 +36,7 @@ pub use slowest::Slowest;
 pub use tails::{Tails, slow_ns};
 pub use waits::{Wait, Waits};
 
-use crate::app::{Label, Protocol, Side};
+use crate::app::{Label, Protocol};
 use crate::capture::FrameId;
 use crate::dns::{DNS_PORT, Lookup};
 use crate::findings::announced::{self, Announcement};
@@ -55,7 +55,7 @@ use crate::findings::worst::Worst;
 use crate::findings::{fallback, left_waiting, lookups, retries, unheard};
 use crate::model::{Cause, Owner, Shares, Vantage, Window};
 use crate::tcp::{Chain, Connection, Exchange, SimpleExchange, Sink};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
@@ -305,7 +305,7 @@ impl Sink for Tally {
     fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
         for side in Side::ALL {
-            if connection.senders[side as usize].counts().packets > 0 {
+            if connection.senders[side].counts().packets > 0 {
                 let [client, server] = [connection.client(), connection.server()];
                 self.receiving_hosts
                     .add(if side == Side::Server { client } else { server }.address);
@@ -335,8 +335,7 @@ impl Sink for Tally {
         }
         self.bound_shard();
         for side in Side::ALL {
-            let mut left = connection.totals.causes[side as usize];
-            while let Some(&cause) = Cause::ALL.get(left.trailing_zeros() as usize) {
+            for cause in connection.totals.causes[side].iter() {
                 let key = Key::of(cause, side, connection).within(place);
                 let tally = self.causes.at(&key);
                 tally.connections += 1;
@@ -345,7 +344,6 @@ impl Sink for Tally {
                 {
                     error_responses::add_refused(refused, &mut tally.shown);
                 }
-                left &= left - 1;
             }
         }
     }

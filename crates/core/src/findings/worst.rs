@@ -1,13 +1,12 @@
 //! The connections that lost most time, in bounded memory.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::Key;
 use crate::model::{
     Cause, Class, ConnectionReport, DirectionReport, LookupReport, Owner, Reassigned, Role, Slice,
 };
 use crate::tcp::{Connection, Held};
-use crate::wire::Endpoint;
+use crate::wire::{BySide, Endpoint, Side};
 use std::cmp::Reverse;
 
 /// Number of connections in the report, unless all are requested.
@@ -25,7 +24,7 @@ fn rank(report: &ConnectionReport) -> Rank {
 #[derive(Clone, Debug)]
 struct Kept {
     report: ConnectionReport,
-    held: [Held; 2],
+    held: BySide<Held>,
 }
 
 /// Drops all of `kept` but the first `limit`, in no order. Returns the rank of the last of these,
@@ -117,7 +116,7 @@ impl Worst {
             if report.server != key.server {
                 continue;
             }
-            let (sender, ns) = match held[key.sender as usize].of(from) {
+            let (sender, ns) = match held[key.sender].of(from) {
                 Some(held_ns) if of_client(report.client) => {
                     (Some(key.sender), std::mem::take(held_ns))
                 }
@@ -203,8 +202,8 @@ pub(crate) fn report(connection: &Connection) -> ConnectionReport {
 /// Returns the totals of the direction of `sender`. Its duplicate ACKs and closed windows concern
 /// the other direction's data.
 fn direction(connection: &Connection, sender: Side) -> DirectionReport {
-    let half = &connection.senders[sender as usize];
-    let other = &connection.senders[sender.peer() as usize].counts();
+    let half = &connection.senders[sender];
+    let other = &connection.senders[sender.peer()].counts();
     DirectionReport {
         duplicate_acks: other.duplicate_acks,
         zero_window_advertisements: other.zero_window_advertisements,

@@ -4,6 +4,7 @@
 //! All modules above use these types; [`crate::report`] renders them.
 
 mod cause;
+mod cause_set;
 mod checked;
 pub mod clean;
 pub mod experiment;
@@ -22,6 +23,7 @@ mod vocabulary;
 mod window;
 
 pub use cause::{Cause, Clearest, Family};
+pub use cause_set::CauseSet;
 pub use checked::{Checked, Verdict};
 pub use histogram::Histogram;
 pub use ledger::Ledger;

@@ -3,14 +3,14 @@
 //! Units are the last word of a name; all times are nanoseconds. Frame numbers are 1-based in
 //! the file they name, as Wireshark counts.
 
-use crate::app::{Label, Protocol, Side};
+use crate::app::{Label, Protocol};
 use crate::capture::{FrameId, InputSummary};
 use crate::model::experiment::{Experiment, ExperimentEvidence};
 use crate::model::{
     Cause, Checked, Clocks, Crossing, Histogram, Ledger, Outcomes, Place, Prediction, Reassigned,
     Role, Window,
 };
-use crate::wire::{DecodeCounts, Endpoint};
+use crate::wire::{DecodeCounts, Endpoint, Side};
 
 /// Version of the JSON contract.
 pub const SCHEMA_VERSION: u32 = 1;

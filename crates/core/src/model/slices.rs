@@ -1,8 +1,8 @@
 //! Parts of a silence and their owners.
 
-use crate::app::Side;
 use crate::capture::FrameId;
-use crate::model::{Cause, Owner};
+use crate::model::{Cause, CauseSet, Owner};
+use crate::wire::Side;
 
 /// A part of a silence with its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,9 @@ impl Slices {
         }
     }
 
-    /// Returns the causes of the slices, one bit each.
-    pub fn causes(&self) -> u64 {
-        let causes = self.iter().filter_map(|slice| slice.cause);
-        causes.fold(0, |all, cause| all | 1 << cause as u64)
+    /// Returns the causes of the slices.
+    pub fn causes(&self) -> CauseSet {
+        self.iter().filter_map(|slice| slice.cause).collect()
     }
 
     /// Replaces the cause `from` by `to`, with the same owner.

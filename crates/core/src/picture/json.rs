@@ -101,7 +101,7 @@ fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
             "cause": it.cause.map(|cause| cause.id()),
         })
     });
-    let seqs = points.iter().map(|it| it.seq - bases[it.from as usize]);
+    let seqs = points.iter().map(|it| it.seq - bases[it.from]);
     let acks = points.iter().map(|it| it.ack.map_or(0, |ack| ack - bases[1 - it.from as usize]));
     // A window whose scale was not captured is unknown, which is encoded as the maximum.
     let windows = points.iter().map(|it| it.window_bytes.unwrap_or(u64::MAX));

@@ -3,10 +3,9 @@
 
 use super::ladder::Named;
 use super::phrases::{Phrases, is_dns};
-use crate::app::Side;
 use crate::findings::BLOCKED_BY_SEND_BUFFER;
 use crate::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role, units};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Maximum number of files that a command names; more are written as `FILES`.
 const FILES_MAX: usize = 4;

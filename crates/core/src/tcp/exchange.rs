@@ -11,12 +11,15 @@ pub use opening::Opening;
 pub(in crate::tcp) use revisions::Change;
 pub use revisions::{Recording, Revision};
 
-use crate::app::{ErrorCode, Label, Side};
+use crate::app::{ErrorCode, Label};
 use crate::capture::FrameId;
 use crate::judge::{self, Gap, Turn};
-use crate::model::{Cause, Class, Clearest, Family, Outcome, Owner, Sighting, Slice, Slices};
+use crate::model::{
+    Cause, CauseSet, Class, Clearest, Family, Outcome, Owner, Sighting, Slice, Slices,
+};
 use crate::tcp::pause::Pauses;
 use crate::tcp::setup::Split;
+use crate::wire::{BySide, Side};
 use std::num::NonZeroU64;
 
 /// Part that one cause has in one exchange, with the clearest gap as evidence.
@@ -141,13 +144,13 @@ pub struct Exchange {
     /// Position of the client's stream at which the request began, and the time of that, ns.
     pub(super) asked_at: (u64, u64),
     /// Position of each side's stream at the start of the exchange.
-    pub began_at: [u64; 2],
+    pub began_at: BySide<u64>,
     /// Pauses of the server of which it is not yet known whether the client waited.
     pub(super) pauses: Option<Box<Pauses>>,
     /// Time attributed to `congestion_window` that may still turn out to belong to a ceiling, ns.
     pub(super) provisional_ns: u64,
     /// Round trip between the vantage and each side that was used in judging, ns.
-    pub(super) known_rtts_ns: [u64; 2],
+    pub(super) known_rtts_ns: BySide<u64>,
     /// Time of the server while the client sent more, ns: it is part of the wait for the response.
     pub(super) waited_ns: u64,
     /// Number of gaps in which a side with more to send waited only for one round trip of the path.
@@ -190,10 +193,8 @@ impl Exchange {
 
     /// Corrects an exchange that was judged while only upper bounds of the round trips were known:
     /// they are `known_rtts_ns`, indexed by side.
-    pub(super) fn set_known_rtts(&mut self, known_rtts_ns: [u64; 2]) {
-        let more_ns = |side: Side| {
-            known_rtts_ns[side as usize].saturating_sub(self.known_rtts_ns[side as usize])
-        };
+    pub(super) fn set_known_rtts(&mut self, known_rtts_ns: BySide<u64>) {
+        let more_ns = |side: Side| known_rtts_ns[side].saturating_sub(self.known_rtts_ns[side]);
         let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
         if self.outcome.is_complete() {
             self.ledger.add_after(Owner::Path, to_client_ns, self.last_byte());
@@ -216,7 +217,7 @@ impl Exchange {
     #[inline]
     pub(super) fn note_rtt(&mut self, gap: &Gap) {
         if gap.turn == Turn::Answers {
-            let known_ns = &mut self.known_rtts_ns[gap.sender as usize];
+            let known_ns = &mut self.known_rtts_ns[gap.sender];
             *known_ns = gap.rtt.known_ns.max(*known_ns);
         }
     }
@@ -236,9 +237,9 @@ impl Exchange {
         self.response_end.is_some()
     }
 
-    /// Causes that occurred in the exchange, one bit each.
-    pub fn causes(&self) -> u64 {
-        self.chains.iter().fold(0, |all, chain| all | 1 << chain.cause as u64)
+    /// Causes that occurred in the exchange.
+    pub fn causes(&self) -> CauseSet {
+        self.chains.iter().map(|chain| chain.cause).collect()
     }
 
     /// Returns whether this counts as an exchange: it was answered or refused, or time passed while
@@ -274,14 +275,14 @@ impl Exchange {
     /// of that, ns.
     pub fn began(&self, sender: Side) -> (u64, u64) {
         let at_ns = if sender == Side::Server { self.answered_ns } else { self.first.time_ns };
-        (self.began_at[sender as usize], at_ns)
+        (self.began_at[sender], at_ns)
     }
 
     /// Payload that `sender`, whose stream is at `position`, has sent in the exchange, bytes.
     pub fn sent_bytes(&self, sender: Side, position: u64) -> u64 {
         let end = self.response_end.filter(|_| sender == Side::Server);
         let end = end.map_or(position, |end| end.get().min(position));
-        end.saturating_sub(self.began_at[sender as usize])
+        end.saturating_sub(self.began_at[sender])
     }
 
     /// Time attributed to timeouts of `sender`, ns.

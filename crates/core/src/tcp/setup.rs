@@ -3,12 +3,11 @@
 mod steps;
 mod syn;
 
-use crate::app::Side;
 use crate::judge::thresholds::{HABIT_MIN, RTO_INITIAL_NS, RTO_MIN_NS};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::path::Path;
 use crate::tcp::thresholds::{ACK_WITHIN_NS, HANDSHAKE_WAITED_FOR_NS};
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{Segment, Side, TcpFlags};
 use steps::{Step, Steps};
 pub use syn::{Syn, SynMarks};
 

@@ -8,7 +8,7 @@ mod pauses;
 mod steady;
 mod unsolicited;
 
-use crate::app::{ErrorCode, Mark, Side};
+use crate::app::{ErrorCode, Mark};
 use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Outcome, Owner, Sighting, Slice};
 use crate::queue::Queue;
@@ -17,6 +17,7 @@ use crate::tcp::owed::Debt;
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::sender::Tail;
 use crate::tcp::setup::Setup;
+use crate::wire::{BySide, Side};
 pub use in_progress::InProgress;
 pub use marks::Marks;
 pub use overlap::{OverlappingMessage, StreamProgress};
@@ -48,7 +49,7 @@ pub struct At {
     /// The data follows a pause in which no exchange waited, see [`InProgress::is_ready`].
     pub rests: bool,
     /// Position of each stream, indexed by sender.
-    pub positions: [u64; 2],
+    pub positions: BySide<u64>,
     /// The client had closed the connection.
     pub client_closed: bool,
     /// What the exchanges record.
@@ -265,7 +266,7 @@ impl Timeline {
         if let Some(exchange) = self.exchanges.queue.back_mut() {
             exchange.request_seen = true;
             exchange.asked = false;
-            exchange.asked_at = (at.positions[Side::Client as usize], at.time_ns);
+            exchange.asked_at = (at.positions[Side::Client], at.time_ns);
             exchange.follows_event = event_came;
             exchange.response_seen = false;
             exchange.error = None;
@@ -275,7 +276,7 @@ impl Timeline {
 
     /// Ends the exchanges that are answered, as far as known, because another request begins.
     fn retire_answered(&mut self, at: &At) {
-        let position = at.positions[Side::Server as usize];
+        let position = at.positions[Side::Server];
         if at.overlap == OverlappingMessage::Possible && self.interrupt() {
             return;
         }
@@ -371,7 +372,7 @@ impl Timeline {
             }
             if let Some(exchange) = self.exchanges.queue.front_mut() {
                 let (mut from_ns, last) = (exchange.end_ns, exchange.last);
-                let bytes = end.get().saturating_sub(exchange.began_at[Side::Server as usize]);
+                let bytes = end.get().saturating_sub(exchange.began_at[Side::Server]);
                 let sent_ns = exchange.end_ns.saturating_sub(exchange.answered_ns);
                 let slices = (!leg.is_plain()).then(|| leg.slices(bytes, sent_ns));
                 for slice in slices.iter().flatten() {
@@ -465,7 +466,7 @@ impl Timeline {
         exchange.end(outcome);
         let last_byte = exchange.last_byte();
         exchange.ledger.add_after(Owner::Path, rtt_client_ns, last_byte);
-        exchange.known_rtts_ns[Side::Client as usize] = rtt_client_ns;
+        exchange.known_rtts_ns[Side::Client] = rtt_client_ns;
         Some(exchange)
     }
 

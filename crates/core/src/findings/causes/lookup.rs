@@ -5,7 +5,7 @@
 //! with the exchanges that waited for it.
 
 use super::rules;
-use crate::app::{Protocol, Side};
+use crate::app::Protocol;
 use crate::dns::thresholds::{RESOLVER_TIMEOUT_MIN_NS, UNCACHED_NS};
 use crate::dns::{Lookup, Outcome, Query};
 use crate::findings::floors::Case;
@@ -14,8 +14,8 @@ use crate::findings::tally::Instance;
 use crate::findings::thresholds::DOMINANT_FACTOR;
 use crate::judge::thresholds::ALIKE_PART;
 use crate::model::{Cause, Fact, LookupMessage, LookupReport, Role, Sighting, Vantage};
-use crate::wire::Endpoint;
 use crate::wire::dns_message::qtype;
+use crate::wire::{Endpoint, Side};
 
 /// How a cause is recognised in a look-up and its queries.
 pub(in crate::findings) struct LookupRules {

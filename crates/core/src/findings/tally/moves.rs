@@ -1,9 +1,8 @@
 //! Moves sums from one cause to another.
 
-use crate::app::Side;
 use crate::findings::tally::{Key, Tally};
 use crate::model::{Cause, Class, Owner, Role};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Returns cause and owner of an application's own time.
 pub(in crate::findings) fn think(sender: Side) -> (Cause, Owner) {

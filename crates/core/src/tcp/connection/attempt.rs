@@ -1,9 +1,9 @@
 //! Connection attempts that failed or had to be repeated, as exchanges of their own.
 
-use crate::app::Side;
 use crate::model::{Outcome, Owner, Sighting, Slice};
 use crate::tcp::exchange::{Exchange, Place, Recording};
 use crate::tcp::setup::Setup;
+use crate::wire::Side;
 
 /// Returns the exchange of a connection attempt that failed or had to be repeated, and was no probe.
 /// `reset_ns` is the time of the RST or ICMP error that refused it, if there was one, `closed` the end of

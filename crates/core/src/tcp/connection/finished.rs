@@ -1,6 +1,5 @@
 //! What is done at the end of an exchange: its last revisions, and its report.
 
-use crate::app::Side;
 use crate::judge::Turn;
 use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::{Cause, Class, Family, Outcome, Owner, Slice};
@@ -19,6 +18,7 @@ use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
 use crate::tcp::sink::Sink;
+use crate::wire::Side;
 
 /// What the revisions at the end of an exchange may use of its connection.
 struct Finished<'a> {
@@ -81,7 +81,7 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
 /// Makes the decisions that are possible only at the end of `exchange`.
 #[inline]
 fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
-    let revised = |chain: &Chain| Cause::REVISED & 1 << chain.cause as u64 != 0;
+    let revised = |chain: &Chain| Cause::REVISED.contains(chain.cause);
     let is_revised =
         exchange.connects && finished.setup.is_troubled() || exchange.repeated_setup_ns > 0;
     let is_revised = is_revised || exchange.chains.iter().any(revised);
@@ -93,7 +93,7 @@ fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
 }
 
 fn has_cause(exchange: &Exchange, cause: Cause) -> bool {
-    exchange.causes() & 1 << cause as u64 != 0
+    exchange.causes().contains(cause)
 }
 
 /// Attributes a retransmission of the first data to a full queue of the listener, which ignored the
@@ -114,7 +114,7 @@ fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
     // A listener with a full queue may have ignored the first data of a connection, so that it
     // was not lost.
-    let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
+    let is_first = exchange.began_at[Side::Client] <= ORIGIN + 1;
     let proven = it.senders.iter().any(|it| it.history().losses.repeating.doubles)
         && timed_out_ns >= RTO_MIN_NS
         && (it.mid_stream || !is_first);
@@ -139,7 +139,7 @@ fn doubt_unseen_beginning(it: &mut Finished<'_>, exchange: &mut Exchange) {
 }
 
 fn name_losses(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes() & Cause::REVISED != 0 {
+    if exchange.causes().intersects(Cause::REVISED) {
         for side in Side::ALL {
             name_losses_of(side, it, exchange);
         }
@@ -156,7 +156,7 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
         .filter(|chain| chain.sender == side && of_loss(chain.cause))
         .max_by_key(|chain| chain.ns)
         .map(|chain| chain.cause);
-    let sender = &mut it.senders[side as usize];
+    let sender = &mut it.senders[side];
     if most.is_some() {
         sender.history_mut().losses.cause = most;
     }
@@ -165,8 +165,8 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
         exchange.revise(&Change::Renamed { sender: side, from, to });
     }
     // If the other side was not seen, nothing shows that smaller segments arrive.
-    let answered = it.senders[side.peer() as usize].volume.has_packets();
-    let sender = &it.senders[side as usize];
+    let answered = it.senders[side.peer()].volume.has_packets();
+    let sender = &it.senders[side];
     // The segments of a handshake are small ones that arrived.
     let small_ones_pass = !it.mid_stream || sender.sizes.acked_max() > 0;
     if answered && small_ones_pass && sender.has_mtu_black_hole() {
@@ -216,7 +216,7 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     for side in Side::ALL {
-        if it.senders[side as usize].history().window.is_read_slowly() {
+        if it.senders[side].history().window.is_read_slowly() {
             exchange.revise(&Change::Reader { sender: side });
         }
     }
@@ -226,16 +226,16 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// much of the time its congestion window would have taken in any case to open. Data of earlier
 /// exchanges has opened the window too.
 fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes() & Cause::REVISED == 0 {
+    if !exchange.causes().intersects(Cause::REVISED) {
         return;
     }
     for side in Side::ALL {
-        let sender = &it.senders[side as usize];
+        let sender = &it.senders[side];
         if nagle_evidence(sender, it.cold).is_refuted() {
             exchange.revise(&Change::NoNagle { sender: side });
         }
         refute_ceiling(side, sender, it.path, exchange);
-        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side as usize]);
+        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side]);
         exchange.subtract_opening(side, &opening(side, sender, it.path, exchange, bytes));
     }
 }
@@ -251,7 +251,7 @@ fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     for side in Side::ALL {
-        let sender = &mut it.senders[side as usize];
+        let sender = &mut it.senders[side];
         let bytes = exchange.sent_bytes(side, sender.space.nxt);
         sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
         exchange.attribute_to_rate(side, &opening(side, sender, it.path, exchange, bytes));
@@ -261,7 +261,7 @@ fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// Returns the data that `sender`, which is `side`, had to send in `exchange`, and its window before
 /// that.
 fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes: u64) -> Opening {
-    let began = exchange.began_at[side as usize];
+    let began = exchange.began_at[side];
     Opening {
         bytes,
         window: burst_opened_by(
@@ -278,7 +278,7 @@ fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes:
 
 fn count_repairs(it: &mut Finished<'_>, exchange: &mut Exchange) {
     for side in Side::ALL {
-        count_repairs_of(side, &mut it.senders[side as usize], exchange);
+        count_repairs_of(side, &mut it.senders[side], exchange);
     }
 }
 
@@ -288,7 +288,7 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
     if !sender.is_troubled() {
         return;
     }
-    let began = exchange.began_at[side as usize];
+    let began = exchange.began_at[side];
     let bytes = sender.space.nxt.saturating_sub(began.max(ORIGIN));
     let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
     let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
@@ -360,17 +360,17 @@ impl Connection {
         self.totals.exchanges += 1;
         if let Some(code) = exchange.outcome.error() {
             let counted = if code.is_challenge() { Side::Client } else { Side::Server };
-            self.totals.causes[counted as usize] |= 1 << Cause::ErrorResponses as u64;
+            self.totals.causes[counted].insert(Cause::ErrorResponses);
         }
         self.totals.ledger.merge(&exchange.ledger);
         for chain in &exchange.chains {
             let is_fault = chain.cause.class() == Class::Fault;
             let lost_ns = if is_fault { chain.ns } else { 0 };
             self.totals.lost_ns = self.totals.lost_ns.saturating_add(lost_ns);
-            self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+            self.totals.causes[chain.sender].insert(chain.cause);
             let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
             if held.contains(&chain.cause) {
-                self.senders[chain.sender as usize].history_mut().nagle.held.add(chain);
+                self.senders[chain.sender].history_mut().nagle.held.add(chain);
             }
         }
         let row = self.totals.row().with(Link {

@@ -1,6 +1,5 @@
 //! Verdicts that later packets may change, and what is kept of each until then.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::{self, Gap, timed_out};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
@@ -16,7 +15,7 @@ use crate::tcp::path::Path;
 use crate::tcp::sender::{Kind, Sender, SinceDeparture};
 use crate::tcp::timeline::Timeline;
 use crate::tcp::trace::Trace;
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// The open questions of a connection, at most one of each kind.
 #[derive(Clone, Default)]
@@ -292,7 +291,7 @@ impl Connection {
         advances: bool,
     ) {
         let rtt_ns = self.path.rtt_ns(side);
-        self.senders[side.peer() as usize].settle_repeated(segment, rtt_ns, has_dsack);
+        self.senders[side.peer()].settle_repeated(segment, rtt_ns, has_dsack);
         let is_seen_sent = has_dsack && is_beside_receiver(&self.setup, &self.path, side.peer());
         let server_owes = has_dsack && self.framer.owes(Side::Server);
         let answer = Answer { side, segment, has_dsack, advances, is_seen_sent, server_owes };
@@ -305,14 +304,14 @@ impl Connection {
         let held = self.cold.questions_mut().and_then(|it| it.suspended.take());
         let Some(held) = held else { return };
         let Suspended { mut gap, end, .. } = *held;
-        if let Some(fin_ns) = self.cold.ending().fin_ns[gap.sender as usize]
-            && !self.senders[gap.sender.peer() as usize].volume.has_packets()
+        if let Some(fin_ns) = self.cold.ending().fin_ns[gap.sender]
+            && !self.senders[gap.sender.peer()].volume.has_packets()
         {
             // In the only direction that was captured, the sender has closed.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));
         }
         if let Some(at_ns) =
-            self.cold.ending().gave_up_ns(gap.sender, &self.senders[gap.sender as usize], end)
+            self.cold.ending().gave_up_ns(gap.sender, &self.senders[gap.sender], end)
         {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
@@ -365,7 +364,7 @@ fn wait_for_ack(
 #[cfg(test)]
 pub(super) mod tests {
     use super::{Questions, Settling};
-    use crate::app::{Label, Side};
+    use crate::app::Label;
     use crate::capture::FrameId;
     use crate::judge::Gap;
     use crate::model::{Owner, Sighting, Slice, Slices};
@@ -373,6 +372,7 @@ pub(super) mod tests {
     use crate::tcp::path::Path;
     use crate::tcp::sender::Sender;
     use crate::tcp::timeline::Timeline;
+    use crate::wire::{BySide, Side};
 
     /// The frame that ends the silence of [`Waiting`].
     pub fn frame() -> FrameId {
@@ -381,7 +381,7 @@ pub(super) mod tests {
 
     /// A client that waits for its response; the server was silent until frame 2.
     pub struct Waiting {
-        pub senders: [Sender; 2],
+        pub senders: BySide<Sender>,
         pub path: Path,
         pub timeline: Timeline,
     }

@@ -1,7 +1,6 @@
 //! Retransmissions that may have been spurious: the decision is postponed until an ACK, or what the
 //! sender does next, shows it.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::judge::{Gap, Recovery};
@@ -9,7 +8,7 @@ use crate::tcp::connection::doubt::{revise_overtaken, revise_spurious};
 use crate::tcp::connection::questions::{Outcome, Questions, Settling};
 use crate::tcp::path::Path;
 use crate::tcp::sender::{Kind, Sender, SinceDeparture, Stamp, too_early};
-use crate::wire::Segment;
+use crate::wire::{Segment, Side};
 
 /// A retransmission by timer of which it is not yet known whether it was spurious.
 #[derive(Clone, Debug)]
@@ -116,14 +115,14 @@ impl Questions {
             self.acked_late = Some(Box::new(AckedLate { last, earlier }));
             return Outcome::None;
         }
-        let server = &by.senders[Side::Server as usize];
+        let server = &by.senders[Side::Server];
         let earlier = contested.as_deref();
         if let Some(last) = suspended.as_ref()
             && last.is_answered_late(answer, earlier, server, by.path)
         {
             return Outcome::TooLate { last: last.clone(), earlier: contested };
         }
-        let sender = &by.senders[side.peer() as usize];
+        let sender = &by.senders[side.peer()];
         if let Some(held) = contested {
             match held.was_needed(sender, rtt_ns, segment, has_dsack) {
                 Some(false) => revise_spurious(by.timeline, &held.gap),
@@ -153,7 +152,7 @@ impl Questions {
         if !held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns) {
             return;
         }
-        let sender = &mut by.senders[held.gap.sender as usize];
+        let sender = &mut by.senders[held.gap.sender];
         if sender.space.una_seen() < held.end {
             self.fast = Some(held);
             return;
@@ -189,7 +188,7 @@ impl Questions {
     #[cold]
     #[inline(never)]
     pub fn settle_by_second_ack(&mut self, side: Side, acked_ns: u64, by: &mut Settling<'_>) {
-        let sender = &mut by.senders[side.peer() as usize];
+        let sender = &mut by.senders[side.peer()];
         if acked_ns < sender.una_seen_ns.saturating_add(HOST_DELAY_MAX_NS) {
             return;
         }

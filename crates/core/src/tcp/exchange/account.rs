@@ -1,8 +1,8 @@
 //! Time of an exchange by owner and, if the exchange is to be drawn, where that time lies.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::{Cause, Owner, Shares, Slice};
+use crate::wire::Side;
 use std::ops::Deref;
 
 /// Time of an exchange by owner. If its parts are recorded, they sum to it by owner: every method

@@ -2,13 +2,13 @@
 //! whether its change applied.
 
 use super::revisions::Change;
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::judge::Gap;
 use crate::judge::thresholds::HABIT_MIN;
 use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Exchange;
 use crate::tcp::exchange::{Chain, Concerned};
+use crate::wire::Side;
 
 impl Exchange {
     /// Applies `change` without logging it.

@@ -1,10 +1,10 @@
 //! Corrects waits by the congestion window that a sender would have had without another limit.
 
-use crate::app::Side;
 use crate::model::{Cause, Owner, Slice};
 use crate::tcp::exchange::{Chain, Concerned, Exchange};
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::thresholds::PACE_TENTHS;
+use crate::wire::Side;
 
 /// The data that a sender had to send, and what is known of its congestion window and path.
 #[derive(Clone, Copy, Debug)]

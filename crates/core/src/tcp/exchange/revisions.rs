@@ -1,10 +1,10 @@
 //! The only way to change the ledger of an exchange after its silences were judged, and the log of
 //! such changes for `--why`.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::{Cause, Ledger, Owner, Slice};
 use crate::tcp::Exchange;
+use crate::wire::Side;
 use std::collections::BTreeMap;
 use std::panic::Location;
 

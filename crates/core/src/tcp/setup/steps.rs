@@ -1,8 +1,8 @@
 //! The first frame of each step of a three-way handshake, stored compactly.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::model::Sighting;
+use crate::wire::Side;
 
 /// A step of the three-way handshake.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The exchanges in progress on one connection: what each of them waits for, and the attribution of
 //! time to them.
 
-use crate::app::{ErrorCode, Side};
+use crate::app::ErrorCode;
 use crate::capture::FrameId;
 use crate::judge::{self, Gap};
 use crate::model::{Owner, Sighting, Slice, Slices};
@@ -10,6 +10,7 @@ use crate::tcp::exchange::{Change, Exchange, Place};
 use crate::tcp::owed::{Debt, Rule};
 use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
 use crate::tcp::timeline::StreamProgress;
+use crate::wire::{BySide, Side};
 
 /// The exchanges in progress, the oldest first.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +64,7 @@ impl InProgress {
             (None, _) => true,
             // A client that has not taken in the response repeats its request.
             (Some(_), Some(repaired)) if gap.sender == Side::Client => {
-                gap.repair.deaf && exchange.began_at[Side::Client as usize] < repaired
+                gap.repair.deaf && exchange.began_at[Side::Client] < repaired
             }
             (Some(end), Some(repaired)) => repaired <= end.get(),
             (Some(_), None) => false,
@@ -179,7 +180,7 @@ impl InProgress {
         let asked = self.queue.only().filter(|it| {
             it.request_seen && !it.response_seen && !it.in_handshake && it.response_end.is_none()
         });
-        asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client as usize]))
+        asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client]))
     }
 
     /// Removes the exchange that [`ask`](Self::ask) added: the fast path records it again.
@@ -250,15 +251,14 @@ impl InProgress {
     pub fn drop_message_before_fin(
         &mut self,
         last_bytes: u64,
-        positions: [u64; 2],
+        positions: BySide<u64>,
         asks_at_once: bool,
     ) {
         if !asks_at_once {
             return;
         }
         let Some(exchange) = self.queue.front_mut() else { return };
-        let sent_bytes =
-            |side: Side| positions[side as usize].saturating_sub(exchange.began_at[side as usize]);
+        let sent_bytes = |side: Side| positions[side].saturating_sub(exchange.began_at[side]);
         let short = u64::from(exchange.first.payload_bytes).max(last_bytes) <= HTTP2_CONTROL_BYTES
             && Side::ALL.into_iter().all(|side| sent_bytes(side) <= 2 * HTTP2_CONTROL_BYTES);
         if short && !exchange.connects && exchange.handshake.is_none() {
