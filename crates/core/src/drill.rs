@@ -15,7 +15,7 @@ use crate::report::{Ladder, Named};
 use crate::wire::FlowKey;
 pub(crate) use elide::Room;
 pub(crate) use followed::{Followed, Start};
-pub(crate) use named::Seen;
+pub(crate) use named::NamedFrames;
 pub use why::WhyAt;
 
 /// The reason why there is nothing to draw.
@@ -56,7 +56,7 @@ pub struct Drill {
     batch: Batch,
     flow: FlowKey,
     followed: Followed,
-    named: Seen,
+    named: NamedFrames,
 }
 
 impl Drill {
@@ -69,7 +69,7 @@ impl Drill {
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
             followed: Followed::new(options, Start::Known(connection)),
-            named: Seen::default(),
+            named: NamedFrames::default(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Drill {
             self.followed = Followed::new(options, start);
         }
         let of_place = |it: &Named| place(it.frame) == place(self.followed.at);
-        self.named = Seen::of(named.into_iter().filter(of_place).collect());
+        self.named = NamedFrames::of(named.into_iter().filter(of_place).collect());
         self
     }
 

@@ -4,7 +4,7 @@
 //! Bytes that no parser reads become filler. Bytes that a parser reads are gathered into units (a
 //! line, the beginning of a message) and masked by protocol.
 
-use super::mask::{self, Place};
+use super::mask::{self, LinePlace};
 use super::mysql::Commands;
 use super::plan::Plan;
 use super::{Names, redis};
@@ -285,7 +285,7 @@ impl MaskedDirection {
                 Part::Body(bytes) => bytes == size.saturating_add(2),
                 _ => size == 0,
             });
-        mask::line(protocol, side, Place { word, is_chunk_size }, line, names);
+        mask::line(protocol, side, LinePlace { word, is_chunk_size }, line, names);
     }
 
     fn frame(&mut self, protocol: Protocol, bytes: &[u8]) {

@@ -46,14 +46,14 @@ fn cause_of(owner: Owner) -> Option<Cause> {
 mod tests {
     use super::*;
     use crate::capture::FrameId;
-    use crate::tcp::{Part, Place};
+    use crate::tcp::{GapPlace, Part};
     use crate::wire::Side;
 
     fn held(sender: Side, number: u64) -> Exchange {
         let mut exchange = Exchange::default();
         exchange.ledger.record();
         exchange.first.frame = FrameId::new(0, number);
-        let place = Place { sender: Some(sender), start_ns: 0, frame: exchange.first.frame };
+        let place = GapPlace { sender: Some(sender), start_ns: 0, frame: exchange.first.frame };
         exchange.ledger.add(HELD, place);
         exchange
     }

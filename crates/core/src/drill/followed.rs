@@ -2,7 +2,7 @@
 
 use super::accounts::accounts;
 use super::elide::{self, Room};
-use super::named::Seen;
+use super::named::NamedFrames;
 use super::rungs::{Drawing, Rung, sender};
 use crate::capture::FrameId;
 use crate::graph::Graph;
@@ -214,7 +214,7 @@ impl Whole {
     pub(crate) fn ladder(
         &self,
         exchange: Option<usize>,
-        named: &Seen,
+        named: &NamedFrames,
         room: Option<Room>,
     ) -> Ladder {
         let range = self.drawing().with(self.range(exchange), named);

@@ -1,11 +1,11 @@
 //! Draws segments and silences as steps of a ladder.
 
 use super::accounts::accounts;
-use super::named::Seen;
+use super::named::NamedFrames;
 use crate::capture::FrameId;
 use crate::model::{Cause, LookupReport, Owner, Reassigned, Slice, Window, units};
 use crate::report::{Beyond, LadderStep, Step};
-use crate::tcp::{Account, Connection, Exchange, Kind, Part, Place};
+use crate::tcp::{Account, Connection, Exchange, GapPlace, Kind, Part};
 use crate::wire::{Endpoint, Segment, SegmentFlags, Side, TcpFlags};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -176,7 +176,7 @@ impl Drawing<'_> {
     }
 
     /// Returns `range`, extended to the rungs of named frames.
-    pub fn with(&self, range: Range<usize>, named: &Seen) -> Range<usize> {
+    pub fn with(&self, range: Range<usize>, named: &NamedFrames) -> Range<usize> {
         let index = |frame| self.rungs.iter().position(|rung| rung.frame == frame);
         let indices = named.frames().filter_map(index);
         indices.fold(range, |all, at| all.start.min(at)..all.end.max(at + 1))
@@ -188,7 +188,7 @@ impl Drawing<'_> {
         &self,
         range: Range<usize>,
         exchange: Option<usize>,
-        named: &Seen,
+        named: &NamedFrames,
     ) -> Vec<LadderStep> {
         let first_ns = self.first_ns(&range);
         let mut steps = self.steps(range, exchange);
@@ -335,7 +335,7 @@ impl Drawing<'_> {
     fn set_up(&self, before: &Rung, rung: &Rung) -> Option<Part> {
         let ns = rung.time_ns.saturating_sub(before.time_ns);
         let slice = self.of_set_up(rung, ns)?;
-        Some(Part { at: Place::of_both(before.time_ns, rung.frame), slice })
+        Some(Part { at: GapPlace::of_both(before.time_ns, rung.frame), slice })
     }
 
     fn of_set_up(&self, rung: &Rung, ns: u64) -> Option<Slice> {

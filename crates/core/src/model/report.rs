@@ -54,7 +54,7 @@ pub struct Report {
     /// The experiments that were made, in order.
     pub experiments: Vec<Experiment>,
     /// The user's command line, from which follow-up commands are made.
-    pub asked: Asked,
+    pub asked: Invocation,
     /// Changes made by passes over all connections; `None` unless logged (`--why`).
     pub settled: Option<Vec<Settled>>,
     /// The report's claims, compared with the packets; `None` unless asked for (`--check`).
@@ -109,7 +109,7 @@ pub struct SlowExchange {
 
 /// The command line that a report answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Invocation {
     /// The URL or `HOST:PORT` that was measured; `None` for a capture.
     pub target: Option<String>,
     /// The capture files, as the user named them; empty if they are not known.

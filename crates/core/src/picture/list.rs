@@ -100,7 +100,7 @@ pub(crate) fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
 mod tests {
     use super::*;
     use crate::model::{Owner, Sighting, Slice};
-    use crate::tcp::Place;
+    use crate::tcp::GapPlace;
     use crate::wire::Segment;
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         let connection = Connection::new(&Segment::default());
         let exchange = |ns: u64| {
             let mut exchange = Exchange::default();
-            let place = Place::of_both(0, FrameId::default());
+            let place = GapPlace::of_both(0, FrameId::default());
             exchange.ledger.add(Slice::plain(Owner::Server, ns), place);
             exchange.first = Sighting { frame: FrameId::new(0, ns), ..Sighting::default() };
             exchange

@@ -5,7 +5,7 @@ mod changes;
 mod opening;
 mod revisions;
 
-pub use account::{Account, Concerned, Part, Place};
+pub use account::{Account, Concerned, GapPlace, Part};
 pub use opening::Opening;
 
 pub(in crate::tcp) use revisions::Change;
@@ -25,7 +25,6 @@ use std::num::NonZeroU64;
 /// Part that one cause has in one exchange, with the clearest gap as evidence.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// The cause.
     pub cause: Cause,
     /// The silent side.
     pub sender: Side,
@@ -316,7 +315,7 @@ impl Exchange {
     pub(super) fn set_up(&mut self, split: &Split, frame: FrameId) {
         for &(owner, from_ns, to_ns) in &split.spans {
             let slice = Slice::plain(owner, to_ns.saturating_sub(from_ns));
-            self.ledger.add(slice, Place::of_both(from_ns, frame));
+            self.ledger.add(slice, GapPlace::of_both(from_ns, frame));
         }
         self.repeated_setup_ns = split.repeated_ns();
     }
@@ -366,7 +365,7 @@ impl Exchange {
         let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
         let since = |start_ns| {
             let (sender, frame) = (Some(Side::Server), gap.next.frame);
-            Place { sender, start_ns, frame }
+            GapPlace { sender, start_ns, frame }
         };
         self.ledger.add(path, since(begin_ns));
         self.ledger.add(server, since(begin_ns + path.ns));
@@ -393,7 +392,7 @@ impl Exchange {
             return;
         }
         let (sender, frame) = (Some(gap.sender), gap.next.frame);
-        self.ledger.add(*slice, Place { sender, start_ns, frame });
+        self.ledger.add(*slice, GapPlace { sender, start_ns, frame });
         let on_the_way = slice.owner == Owner::Path && gap.turn == Turn::Continues;
         let on_the_way = on_the_way && 2 * slice.ns >= gap.rtt.base_ns;
         self.path_waits = self.path_waits.saturating_add(on_the_way.into());

@@ -12,7 +12,7 @@ use crate::app::{ErrorCode, Mark};
 use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Outcome, Owner, Sighting, Slice};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Chain, Change, Exchange, Handshake, Place, Recording};
+use crate::tcp::exchange::{Chain, Change, Exchange, GapPlace, Handshake, Recording};
 use crate::tcp::owed::Debt;
 use crate::tcp::pause::ServerPattern;
 use crate::tcp::sender::Tail;
@@ -65,7 +65,6 @@ pub struct Timeline {
     pub paused_ns: u64,
     /// Side that sent data last.
     pub active: Option<Side>,
-    /// Exchanges in progress.
     pub exchanges: InProgress,
     /// Exchanges that are finished and not yet reported.
     pub done: Queue<Box<Exchange>>,
@@ -88,7 +87,6 @@ pub struct Timeline {
 enum Begun {
     #[default]
     Nothing,
-    /// An exchange.
     Exchange,
     /// An exchange, and after the last one an event: a message of the server that nothing requested.
     Event,
@@ -319,7 +317,7 @@ impl Timeline {
             let waited_ns = at.time_ns - ready_ns;
             let path_ns = waited_ns.min(at.rtt_server_ns);
             let way = Slice::plain(Owner::Path, path_ns);
-            exchange.ledger.add(way, Place::of_both(ready_ns, at.seen.frame));
+            exchange.ledger.add(way, GapPlace::of_both(ready_ns, at.seen.frame));
             let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - path_ns);
             let gap = Gap::between(Side::Server, ready_ns + path_ns, at.time_ns, ack, at.seen);
             exchange.attribute(&own, &Gap { turn: Turn::Answers, ..gap });

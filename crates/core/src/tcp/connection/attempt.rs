@@ -1,7 +1,7 @@
 //! Connection attempts that failed or had to be repeated, as exchanges of their own.
 
 use crate::model::{Outcome, Owner, Sighting, Slice};
-use crate::tcp::exchange::{Exchange, Place, Recording};
+use crate::tcp::exchange::{Exchange, GapPlace, Recording};
 use crate::tcp::setup::Setup;
 use crate::wire::Side;
 
@@ -52,7 +52,7 @@ pub(super) fn attempt(
     exchange.set_up(&setup.split(end_ns, 0), syn.frame);
     if let Some(end) = closed {
         let own = Slice::plain(Owner::Server, end.time_ns.saturating_sub(end_ns));
-        exchange.ledger.add(own, Place::of_both(end_ns, end.frame));
+        exchange.ledger.add(own, GapPlace::of_both(end_ns, end.frame));
         (exchange.end_ns, exchange.last) = (end.time_ns.max(end_ns), end);
     }
     let last_byte = exchange.last_byte();

@@ -117,7 +117,7 @@ struct Content {
 }
 
 /// What data may be if it is no part of an exchange in progress.
-struct Doubts {
+struct Interpretations {
     /// An unsolicited message of the server, or its greeting after a TLS handshake.
     unsolicited: bool,
     /// A message that no exchange waits for, or the next request.
@@ -126,10 +126,10 @@ struct Doubts {
     may_be_unasked: bool,
 }
 
-impl Doubts {
+impl Interpretations {
     /// Returns what `data` may be if it is no part of an exchange in progress. No exchange waited in
     /// the silence before it if that `rests`.
-    fn about(
+    fn of(
         data: &Data<'_>,
         ended: &Ended,
         rests: bool,
@@ -364,9 +364,11 @@ impl Connection {
     ) -> Content {
         let &Data { side, segment, start, .. } = data;
         let rests = slices.is_some_and(|slices| self.awaited().has_rested(slices));
-        let doubts = Doubts::about(data, ended, rests, &self.timeline, &self.framer);
+        let possible = Interpretations::of(data, ended, rests, &self.timeline, &self.framer);
         let mut overlap = ended.overlap;
-        if doubts.maybe_idle && data.is_new_of(Side::Client) && overlap == OverlappingMessage::None
+        if possible.maybe_idle
+            && data.is_new_of(Side::Client)
+            && overlap == OverlappingMessage::None
         {
             let Self { timeline, framer, senders: [_, server], path, .. } = self;
             overlap = request_overlaps(timeline, framer, server, path, segment.time_ns);
@@ -383,22 +385,28 @@ impl Connection {
         });
         let begins_exchange = self.timeline.begins_exchange(&shared.marks, overlap, rests);
         let pause = slices.and_then(|slices| self.pause_of_server(&shared.silence, slices));
-        let meaning = self.meaning(doubts, begins_exchange, pause.map(|_| shared.silence.start_ns));
+        let meaning =
+            self.meaning(possible, begins_exchange, pause.map(|_| shared.silence.start_ns));
         Content { meaning, begins_exchange, rests, overlap }
     }
 
     /// Returns what the content that was read last means, if it `begins_exchange`, and if the server
     /// paused before it since `paused_ns`.
-    fn meaning(&self, doubts: Doubts, begins_exchange: bool, paused_ns: Option<u64>) -> Meaning {
-        let is_greeting = doubts.unsolicited && !self.framer.has_sent_tickets_only();
+    fn meaning(
+        &self,
+        possible: Interpretations,
+        begins_exchange: bool,
+        paused_ns: Option<u64>,
+    ) -> Meaning {
+        let is_greeting = possible.unsolicited && !self.framer.has_sent_tickets_only();
         if is_greeting {
             // The client may have waited for it.
             return Meaning::Awaited;
         }
-        if doubts.maybe_idle && begins_exchange {
+        if possible.maybe_idle && begins_exchange {
             return Meaning::Begins;
         }
-        if doubts.maybe_idle {
+        if possible.maybe_idle {
             // It is neither a request nor a response (a closing alert, for example).
             return Meaning::Aside { is_unsolicited: false };
         }
@@ -408,7 +416,7 @@ impl Connection {
             let is_unsolicited = self.framer.protocol() != Protocol::Tls;
             return Meaning::Aside { is_unsolicited };
         }
-        if doubts.may_be_unasked && self.framer.is_set_aside() {
+        if possible.may_be_unasked && self.framer.is_set_aside() {
             return Meaning::Aside { is_unsolicited: true };
         }
         Meaning::Awaited

@@ -33,7 +33,6 @@ struct Finished<'a> {
 /// The exchanges that a revision concerns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// All.
     All,
     /// Those with a cause that later evidence may replace, or with trouble in the set-up.
     Revised,

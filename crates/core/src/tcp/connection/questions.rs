@@ -73,7 +73,7 @@ impl Questions {
     }
 }
 
-/// What a question asks.
+/// What the settling event of a question shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     /// Whether the segment that ended a gap was needed.
@@ -100,7 +100,6 @@ pub(super) enum Event<'a> {
     Unseen { side: Side },
     /// Something that is acknowledged and is no data in the stream: a keep-alive, or a probe.
     KeepAlive { side: Side },
-    /// Data.
     Data {
         side: Side,
         /// Position in the stream.
@@ -117,7 +116,7 @@ pub(super) enum Event<'a> {
 }
 
 /// What follows for the connection from an event.
-pub(super) enum Outcome {
+pub(super) enum Settlement {
     /// Nothing.
     None,
     /// The suspended retransmission counts as needed, and is attributed now.
@@ -133,7 +132,7 @@ struct Question {
     asks: Asks,
     is_open: fn(&Questions) -> bool,
     /// Settles it with an event, or leaves it open.
-    settle: fn(&mut Questions, &Event<'_>, &mut Settling<'_>) -> Outcome,
+    settle: fn(&mut Questions, &Event<'_>, &mut Settling<'_>) -> Settlement,
 }
 
 /// The kinds of questions, in the order in which an event settles them.
@@ -156,7 +155,7 @@ const QUESTIONS: &[Question] = &[
                 let rtt_ns = by.path.rtt_ns(answer.side);
                 it.settle_fast(answer.side, answer.segment, rtt_ns, by);
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Did the receiver get both copies? It acknowledges each; nothing else may be acknowledged meanwhile.
@@ -169,7 +168,7 @@ const QUESTIONS: &[Question] = &[
                 Event::KeepAlive { side } | Event::Data { side, .. } => it.stop_counting_acks(side),
                 _ => {}
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Was a retransmission by timer needed? An ACK tells, or what its sender does next.
@@ -183,9 +182,9 @@ const QUESTIONS: &[Question] = &[
             }
             Event::End { last } => {
                 it.drop_last(*last);
-                Outcome::Counts
+                Settlement::Counts
             }
-            _ => Outcome::None,
+            _ => Settlement::None,
         },
     },
     // Had the sender waited for ACKs that were lost? What it sends next tells.
@@ -196,9 +195,9 @@ const QUESTIONS: &[Question] = &[
             Event::Data { side, segment, since, .. }
                 if it.settle_acked_late(*side, segment.time_ns, since, by) =>
             {
-                Outcome::Counts
+                Settlement::Counts
             }
-            _ => Outcome::None,
+            _ => Settlement::None,
         },
     },
     // Was the application busy, or did a timer repair a loss before the vantage? What the sender does
@@ -218,7 +217,7 @@ const QUESTIONS: &[Question] = &[
                 }
                 _ => {}
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Was the sender's buffer full? The size of its next segment tells.
@@ -229,7 +228,7 @@ const QUESTIONS: &[Question] = &[
             if let Event::Data { side, segment, kind: Kind::New, .. } = event {
                 it.settle_blocked(*side, segment, by);
             }
-            Outcome::None
+            Settlement::None
         },
     },
     // Was a response queued? The timestamps of the next packets tell.
@@ -242,7 +241,7 @@ const QUESTIONS: &[Question] = &[
                 Event::End { .. } => it.queued = None,
                 _ => {}
             }
-            Outcome::None
+            Settlement::None
         },
     },
 ];
@@ -268,9 +267,9 @@ impl Connection {
             }
             let mut by = Settling { senders, path, timeline };
             match ((question.settle)(questions, event, &mut by), event) {
-                (Outcome::Counts, _) => self.resume(),
-                (Outcome::Stays, _) => return true,
-                (Outcome::TooLate { last, earlier }, Event::Ack(ack)) => {
+                (Settlement::Counts, _) => self.resume(),
+                (Settlement::Stays, _) => return true,
+                (Settlement::TooLate { last, earlier }, Event::Ack(ack)) => {
                     let held = (&*last, earlier.as_deref());
                     wait_for_ack(&mut by, cold.trace_mut(), ack.segment, held);
                 }

@@ -21,14 +21,14 @@ struct Parts(Vec<Part>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Where the part lies.
-    pub at: Place,
+    pub at: GapPlace,
     /// Its length and owner.
     pub slice: Slice,
 }
 
 /// Where a part of an exchange's time lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GapPlace {
     /// The silent side, if one side was silent.
     pub sender: Option<Side>,
     /// Its start, ns.
@@ -55,7 +55,7 @@ pub struct Concerned {
 /// the last part of the same owner and cause.
 const PARTS_MAX: usize = 1 << 16;
 
-impl Place {
+impl GapPlace {
     /// The place of time from `start_ns` until or after `frame`, in which both sides took part.
     pub fn of_both(start_ns: u64, frame: FrameId) -> Self {
         Self { sender: None, start_ns, frame }
@@ -114,7 +114,7 @@ impl Account {
 
     /// Adds a slice that lies `at` this place.
     #[inline]
-    pub fn add(&mut self, slice: Slice, at: Place) {
+    pub fn add(&mut self, slice: Slice, at: GapPlace) {
         self.shares.add(slice.owner, slice.ns);
         if let Some(parts) = &mut self.parts {
             parts.add(slice, at);
@@ -127,7 +127,7 @@ impl Account {
     pub fn add_after(&mut self, owner: Owner, ns: u64, (end_ns, frame): (u64, FrameId)) {
         let after = self.parts().iter().filter(|part| part.at.start_ns >= end_ns);
         let start_ns = after.map(Part::end_ns).max().unwrap_or(end_ns);
-        self.add(Slice::plain(owner, ns), Place::of_both(start_ns, frame));
+        self.add(Slice::plain(owner, ns), GapPlace::of_both(start_ns, frame));
     }
 
     /// Moves up to `ns` of the time that is `concerned` to another owner and cause. Returns the
@@ -189,7 +189,7 @@ impl Part {
 
 impl Parts {
     #[cold]
-    fn add(&mut self, slice: Slice, at: Place) {
+    fn add(&mut self, slice: Slice, at: GapPlace) {
         if slice.ns == 0 {
             return;
         }
@@ -235,7 +235,7 @@ mod tests {
         account.record();
         for (slice, number) in slices.iter().zip(1..) {
             let (start_ns, frame) = (100 * number, FrameId::new(0, number));
-            account.add(*slice, Place { sender: Some(Side::Server), start_ns, frame });
+            account.add(*slice, GapPlace { sender: Some(Side::Server), start_ns, frame });
         }
         account
     }
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn time_without_a_place_of_its_own_is_kept() {
         let mut account = recorded(&vec![SLOW_START; PARTS_MAX + 5]);
-        account.add(Slice::plain(Owner::Path, 7), Place::of_both(0, FrameId::default()));
+        account.add(Slice::plain(Owner::Path, 7), GapPlace::of_both(0, FrameId::default()));
         assert!(sums_to_parts(&account) && account.parts().len() == PARTS_MAX + 1);
     }
 

@@ -60,7 +60,6 @@ impl Change {
 /// What an exchange records of its time beside the sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recording {
-    /// Nothing.
     #[default]
     Nothing,
     /// Where its parts lie.

@@ -6,7 +6,7 @@ use crate::capture::FrameId;
 use crate::judge::{self, Gap};
 use crate::model::{Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
-use crate::tcp::exchange::{Change, Exchange, Place};
+use crate::tcp::exchange::{Change, Exchange, GapPlace};
 use crate::tcp::owed::{Debt, Rule};
 use crate::tcp::thresholds::HTTP2_CONTROL_BYTES;
 use crate::tcp::timeline::StreamProgress;
@@ -43,7 +43,7 @@ impl InProgress {
         let to_ns = from_ns + ns;
         for exchange in self.queue.iter_mut() {
             if exchange.response_end.is_none() {
-                let place = Place::of_both(from_ns.max(exchange.start_ns), frame);
+                let place = GapPlace::of_both(from_ns.max(exchange.start_ns), frame);
                 let ns = ns.min(to_ns.saturating_sub(exchange.start_ns));
                 exchange.ledger.add(Slice::plain(owner, ns), place);
             }
@@ -194,7 +194,7 @@ impl InProgress {
     pub fn wait(&mut self, gap: &Gap) {
         if let Some(exchange) = self.queue.front_mut() {
             let path_ns = gap.rtt.known_ns.min(gap.len_ns());
-            let at = Place::of_both(gap.start_ns, gap.next.frame);
+            let at = GapPlace::of_both(gap.start_ns, gap.next.frame);
             exchange.ledger.add(Slice::plain(Owner::Path, path_ns), at);
             exchange.note_rtt(gap);
             let own = judge::busy(gap.sender, gap.len_ns() - path_ns);
