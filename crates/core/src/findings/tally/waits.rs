@@ -1,13 +1,13 @@
 //! Exchanges with a server that waited for more than the path, which show whether one server waits
 //! for another.
 
-use crate::app::{Label, Side};
+use crate::app::Label;
 use crate::findings::tally::First;
 use crate::findings::thresholds::COST_MIN_NS;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::{Cause, Owner, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Path, Series, SimpleExchange};
-use crate::wire::Endpoint;
+use crate::wire::{Endpoint, Side};
 
 /// Number of waits kept per server. These are the earliest.
 const WAITS_MAX: usize = 64;
