@@ -8,6 +8,7 @@
 mod chance;
 mod cover;
 mod elsewhere;
+mod work;
 
 use crate::findings::causes::upstream_wait;
 use crate::findings::nested::Nested;

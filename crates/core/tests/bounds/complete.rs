@@ -9,7 +9,7 @@ const TABLES: [&str; 7] =
     ["HashMap<", "BTreeMap<", "BTreeSet<", "VecDeque<", "HashSet<", "HashTable<", "Queue<"];
 
 /// Files of tables and bounds, with the generator of [`crate::all`] that fills them.
-const FILLED: [(&str, &str); 62] = [
+const FILLED: [(&str, &str); 64] = [
     ("app/exchanges.rs", "http: requests, none answered"),
     ("app/frames.rs", "websocket: requests, then responses"),
     ("app/hpack.rs", "http2: fields (server)"),
@@ -48,6 +48,8 @@ const FILLED: [(&str, &str); 62] = [
     ("findings/tally/receiving_hosts.rs", "closed between many hosts"),
     ("findings/tally/slowest.rs", "pauses"),
     ("findings/tally/waits.rs", "pauses"),
+    ("findings/upstream_wait/cover.rs", "pauses"),
+    ("findings/upstream_wait/elsewhere.rs", "pauses"),
     ("findings/worst.rs", "closed"),
     ("join/datagrams.rs", "two places"),
     ("join/flow_direction.rs", "two places"),

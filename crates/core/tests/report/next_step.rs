@@ -28,7 +28,8 @@ fn culprits(cause: Cause) -> &'static [Role] {
         | Cause::Http100Continue
         | Cause::NoAnswer
         | Cause::ErrorResponses
-        | Cause::ServerThink => &[Role::Server],
+        | Cause::ServerThink
+        | Cause::UpstreamWait => &[Role::Server],
         Cause::ClientThink | Cause::PortExhaustion | Cause::DnsSearch => &[Role::Client],
         Cause::DnsTimeout => &[Role::Resolver, Role::Network],
         Cause::DnsSlow | Cause::DnsFailure | Cause::ReverseDnsTimeout => &[Role::Resolver],

@@ -1,7 +1,7 @@
 //! The time in which a server waited for others: as many of the requests that it owes an answer wait as
 //! it has requests of its own in progress.
 
-use super::elsewhere::Work;
+use super::work::Work;
 use crate::findings::tally::Wait;
 use crate::judge::thresholds::AT_ONCE_PART;
 use crate::wire::Endpoint;
@@ -121,7 +121,7 @@ pub(super) fn cover(outer: &[&Wait], inner: &[&Work]) -> Covered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::upstream_wait::elsewhere::tests::{MS, wait, work};
+    use crate::findings::upstream_wait::work::tests::{MS, wait, work};
 
     /// Returns the time of the server and the part of another one, ms, and the pool.
     fn covered(outer: &[(u64, u64)], inner: &[(u64, u64)]) -> (u64, u64, Option<u64>) {
