@@ -345,6 +345,38 @@ impl Framer {
         http.whole(from, bytes, &mut self.exchanges, known)
     }
 
+    /// Processes a push that can only be more of the message of `from`: the bytes do not reach the
+    /// end of a body that was announced, or continue a response of which nothing can be read.
+    /// Returns whether it was processed; there are no marks in it.
+    #[inline]
+    pub fn take_more(&mut self, from: Side, bytes: &[u8], missing: u32) -> bool {
+        let total = bytes.len() as u64 + u64::from(missing);
+        let skip = &mut self.skip[from as usize];
+        if *skip > total {
+            *skip -= total;
+        } else if *skip > 0 || total == 0 || !self.is_more_of_turn(from, bytes) {
+            return false;
+        }
+        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (true, false);
+        true
+    }
+
+    /// Returns whether `bytes` of `from` are more of what the server answers in an unknown protocol.
+    #[inline]
+    fn is_more_of_turn(&self, from: Side, bytes: &[u8]) -> bool {
+        let is_turn = from == Side::Server
+            && self.last == Some(from)
+            && matches!(self.machine, Machine::Turns)
+            && self.exchanges.is_only_responding();
+        is_turn
+            && match self.protocol {
+                Protocol::Turns => self.begun && self.dialogue.is_none(),
+                Protocol::Tls => false,
+                _ => true,
+            }
+            && !(self.hunting && (is_keepalive(from, bytes) || asks_nothing(bytes)))
+    }
+
     /// Like [`push`](Self::push), if [`known`](Self::known) has returned `None`.
     #[inline]
     pub fn parse(
@@ -355,14 +387,12 @@ impl Framer {
         known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
-        let total = bytes.len() as u64 + u64::from(missing);
-        let skip = &mut self.skip[from as usize];
-        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (*skip > 0, false);
-        if *skip > total {
-            *skip -= total;
+        if self.take_more(from, bytes, missing) {
             return;
         }
-        if total == 0 {
+        let is_body = self.skip[from as usize] > 0;
+        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (is_body, false);
+        if bytes.is_empty() && missing == 0 {
             return;
         }
         if self.begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {

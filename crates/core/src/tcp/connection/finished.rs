@@ -309,10 +309,18 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
 
 impl Connection {
     /// Reports finished exchanges, unless they may be reopened.
+    #[inline]
     pub(super) fn report_finished(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
+        if !self.timeline.done.is_empty() {
+            self.report_done(shared, sink);
+        }
+    }
+
+    #[inline(never)]
+    fn report_done(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         let awaits_queue = self.cold.questions().is_some_and(Questions::is_queue_open);
         let is_held = self.timeline.is_interrupted || awaits_queue;
-        if self.timeline.done.is_empty() || is_held {
+        if is_held {
             return;
         }
         self.senders.iter_mut().for_each(Sender::shrink);
