@@ -345,20 +345,30 @@ impl Framer {
         http.whole(from, bytes, &mut self.exchanges, known)
     }
 
-    /// Processes a push that can only be more of the message of `from`: the bytes do not reach the
+    /// Processes a push that can only be more of the message of `from`: the bytes do not go beyond the
     /// end of a body that was announced, or continue a response of which nothing can be read.
     /// Returns whether it was processed; there are no marks in it.
     #[inline]
     pub fn take_more(&mut self, from: Side, bytes: &[u8], missing: u32) -> bool {
         let total = bytes.len() as u64 + u64::from(missing);
-        let skip = &mut self.skip[from as usize];
-        if *skip > total {
-            *skip -= total;
-        } else if *skip > 0 || total == 0 || !self.is_more_of_turn(from, bytes) {
+        let skip = self.skip[from as usize];
+        let is_more = match skip {
+            0 => total > 0 && self.is_more_of_turn(from, bytes),
+            _ => skip > total || skip == total && self.is_end_without_mark(from),
+        };
+        if !is_more {
             return false;
         }
+        self.skip[from as usize] = skip.saturating_sub(total);
         (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (true, false);
         true
+    }
+
+    /// Returns whether nothing is marked where the body ends that `from` sends: a TLS record shows
+    /// no end of a message.
+    #[inline]
+    fn is_end_without_mark(&self, from: Side) -> bool {
+        matches!(&self.machine, Machine::Tls(tls) if !tls.ends_handshake(from))
     }
 
     /// Returns whether `bytes` of `from` are more of what the server answers in an unknown protocol.

@@ -30,8 +30,8 @@ impl Connection {
             // number.
             self.senders[peer].space.position(segment.ack);
         }
-        let may_end = side == Side::Client
-            && self.senders[peer].space.una_seen() >= self.timeline.retire_at;
+        let may_end =
+            side == Side::Client && self.senders[peer].space.una_seen() >= self.timeline.retire_at;
         if self.senders[peer].has_heard(segment) && !may_end && !self.cold.awaits_ack() {
             return;
         }

@@ -94,8 +94,12 @@ impl Data<'_> {
 struct Ended {
     /// An exchange was waiting for the data, so that the data advances the timeline.
     is_awaited: bool,
+    /// An exchange was in progress in the silence, which is no short time of the link.
+    waits: bool,
     /// [`Shared::silence`] is a gap that has to be explained.
     explained: bool,
+    /// It is the client's, behind a response that may be over: no exchange waited for it.
+    begins_anew: bool,
     /// Whether the data overlaps a message of the other side.
     overlap: OverlappingMessage,
     /// Time of the last data of either side before this, ns.
@@ -146,10 +150,7 @@ impl Doubts {
     ) -> Self {
         let of_server = data.is_new_of(Side::Server);
         let is_behind_handshake = of_server && timeline.exchanges.is_ready();
-        let maybe_idle = data.side == Side::Client
-            && timeline.active == Some(Side::Server)
-            && timeline.may_be_over()
-            && !timeline.exchanges.is_ready()
+        let maybe_idle = ended.begins_anew
             || rests
             || is_behind_handshake
             || ended.overlap == OverlappingMessage::Certain;
@@ -197,7 +198,7 @@ impl Connection {
         }
         let ended = self.end_silence(&data, payload, &since, shared);
         let may_be_held = data.is_new_of(Side::Client)
-            && (!ended.explained || self.timeline.exchanges.all_answered())
+            && (!ended.waits || self.timeline.exchanges.all_answered())
             && since.acks.last.is_some_and(|ack| ack.pure && ack.acked_all);
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
         data.begin_flight(&mut self.senders, self.timeline.active, (&self.setup, &self.path));
@@ -379,9 +380,18 @@ impl Connection {
         let is_awaited =
             !says_nothing && (data.deaf || awaited.moves_cursor(side, kind, arrived, start));
         let waits = is_awaited && self.timeline.exchanges.accrues();
-        let explained =
-            waits && self.silence(side, start, segment, kind, since, &mut shared.silence);
-        Ended { is_awaited, explained, overlap, last_data_ns: self.last_data_ns() }
+        let begins_anew = side == Side::Client
+            && self.timeline.active == Some(Side::Server)
+            && self.timeline.may_be_over_if(self.framer.is_open_ended())
+            && !self.timeline.exchanges.is_ready();
+        let is_passed_over =
+            waits && begins_anew && data.is_new() && self.pass_over(segment.time_ns);
+        let explained = waits
+            && !is_passed_over
+            && self.silence(side, start, segment, kind, since, &mut shared.silence);
+        let waits = is_passed_over || explained;
+        let last_data_ns = self.last_data_ns();
+        Ended { is_awaited, waits, explained, begins_anew, overlap, last_data_ns }
     }
 
     /// Postpones the verdict on `silence`, which ended with a retransmission by timer: the answer will

@@ -317,17 +317,20 @@ impl Sender {
             && {
                 let (una, seen) = (self.space.position_of(segment.ack), self.space.una_seen());
                 let offer = Offer::of(una, segment.window, self.space.window_scale());
-                una == seen && seen <= self.space.nxt && self.is_wide(una, offer)
+                una == seen
+                    && seen <= self.space.nxt
+                    && self.is_open(una, offer)
                     && self.pending.ends_with(una, offer)
             }
     }
 
-    /// Returns whether `offer` with the ACK of `una` leaves room for two full segments.
+    /// Returns whether `offer` with the ACK of `una` is not nearly closed: it leaves room for two full
+    /// segments. Of a window whose scale is unknown, only zero is known to be closed.
     #[inline]
-    fn is_wide(&self, una: u64, offer: Offer) -> bool {
+    fn is_open(&self, una: u64, offer: Offer) -> bool {
         match offer {
             Offer::Edge(edge) => edge - una >= 2 * self.sizes.smss(),
-            Offer::Field(_) => false,
+            Offer::Field(field) => field > 0,
         }
     }
 
@@ -336,7 +339,8 @@ impl Sender {
     /// is nothing to send.
     #[inline]
     fn changes_nothing(&self, ack: &Ack) -> bool {
-        let open = self.is_wide(ack.una, ack.offer);
+        // An ACK without data may show by its timestamp that it has arrived.
+        let open = matches!(ack.offer, Offer::Edge(_)) && self.is_open(ack.una, ack.offer);
         let ended = self.space.fin().is_some_and(|fin| ack.una > fin);
         self.is_calm() && open && (ended || self.pending.repeats(ack))
     }
