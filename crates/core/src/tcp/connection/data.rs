@@ -203,8 +203,7 @@ impl Connection {
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
         data.begin_flight(&mut self.senders, self.timeline.active, (&self.setup, &self.path));
         data.depart(&mut self.senders[side as usize], &since);
-        self.timeline.open_ended = self.framer.is_open_ended();
-        self.timeline.pattern.hides_dialogue = self.framer.hides_dialogue();
+        self.note_protocol();
         if ended.explained && data.is_timer_repetition() {
             self.suspend(&data, &shared.silence);
             return self.follow_rounds(side);
@@ -249,7 +248,7 @@ impl Connection {
         let last_data_ns = self.last_data_ns();
         data.begin_flight(&mut self.senders, Some(side), (&self.setup, &self.path));
         data.depart(&mut self.senders[side as usize], since);
-        self.timeline.open_ended = self.framer.is_open_ended();
+        self.note_protocol();
         self.framer.set_overlapping(false);
         self.framer.set_late(false);
         self.streams[side as usize].pass(end);
@@ -257,6 +256,13 @@ impl Connection {
         move_cursor(&mut self.timeline, &mut self.senders, side, segment.time_ns);
         self.timeline.shorten_pause(last_data_ns, segment.time_ns);
         self.timeline.exchanges.touch(Sighting::of(side, segment));
+    }
+
+    /// Records what the protocol, as it is known before the data is read, shows of messages.
+    #[inline]
+    fn note_protocol(&mut self) {
+        self.timeline.open_ended = self.framer.is_open_ended();
+        self.timeline.pattern.hides_dialogue = self.framer.hides_dialogue();
     }
 
     /// Time of the last data of either side, ns.
