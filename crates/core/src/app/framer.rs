@@ -1,5 +1,6 @@
 //! The framer of one connection: skips known bodies and passes the other bytes to its parser.
 
+mod more;
 mod spoken;
 
 use super::dialogue::Dialogue;
@@ -9,9 +10,8 @@ use super::http::Http;
 use super::known::KnownHeaders;
 use super::machine::Machine;
 use super::mark::{Mark, Side};
-use super::mysql::only_report_progress;
 use super::packets::Packets;
-use super::postgres::{Postgres, only_asynchronous};
+use super::postgres::Postgres;
 use super::protocol::Protocol;
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
@@ -232,22 +232,6 @@ impl Framer {
         self.exchanges.set_aside && !self.exchanges.is_in_exchange
     }
 
-    /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
-    /// connection open, report progress, or are the client's goodbye.
-    #[inline]
-    pub fn says_nothing(&self, from: Side, bytes: &[u8]) -> bool {
-        self.skip[from as usize] == 0
-            && match &self.machine {
-                Machine::Frames(frames) => frames.only_keeps_alive(from, bytes),
-                Machine::Mysql(mysql) => mysql.is_between(from) && only_report_progress(bytes),
-                Machine::Postgres(postgres) => {
-                    postgres.is_between(from) && only_asynchronous(bytes)
-                }
-                Machine::Tls(tls) => from == Side::Client && tls.is_goodbye(bytes),
-                _ => false,
-            }
-    }
-
     /// Returns whether this is a WebSocket connection on which no Close frame has passed.
     pub fn lacks_close_frame(&self) -> bool {
         matches!(&self.machine, Machine::Frames(frames) if frames.lacks_close_frame())
@@ -349,48 +333,6 @@ impl Framer {
             return None;
         }
         http.whole(from, bytes, &mut self.exchanges, known)
-    }
-
-    /// Processes a push that can only be more of the message of `from`: the bytes do not go beyond the
-    /// end of a body that was announced, or continue a response of which nothing can be read.
-    /// Returns whether it was processed; there are no marks in it.
-    #[inline]
-    pub fn take_more(&mut self, from: Side, bytes: &[u8], missing: u32) -> bool {
-        let total = bytes.len() as u64 + u64::from(missing);
-        let skip = self.skip[from as usize];
-        let is_more = match skip {
-            0 => total > 0 && self.is_more_of_turn(from, bytes),
-            _ => skip > total || skip == total && self.is_end_without_mark(from),
-        };
-        if !is_more {
-            return false;
-        }
-        self.skip[from as usize] = skip.saturating_sub(total);
-        (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (true, false);
-        true
-    }
-
-    /// Returns whether nothing is marked where the body ends that `from` sends: a TLS record shows
-    /// no end of a message.
-    #[inline]
-    fn is_end_without_mark(&self, from: Side) -> bool {
-        matches!(&self.machine, Machine::Tls(tls) if !tls.ends_handshake(from))
-    }
-
-    /// Returns whether `bytes` of `from` are more of what the server answers in an unknown protocol.
-    #[inline]
-    fn is_more_of_turn(&self, from: Side, bytes: &[u8]) -> bool {
-        let is_turn = from == Side::Server
-            && self.last == Some(from)
-            && matches!(self.machine, Machine::Turns)
-            && self.exchanges.is_only_responding();
-        is_turn
-            && match self.protocol {
-                Protocol::Turns => self.begun && self.dialogue.is_none(),
-                Protocol::Tls => false,
-                _ => true,
-            }
-            && !(self.hunting && (is_keepalive(from, bytes) || asks_nothing(bytes)))
     }
 
     /// Like [`push`](Self::push), if [`known`](Self::known) has returned `None`.
