@@ -3,18 +3,18 @@
 use super::Framer;
 use crate::app::frames::is_keepalive;
 use crate::app::machine::Machine;
-use crate::app::mark::Side;
 use crate::app::mysql::only_report_progress;
 use crate::app::postgres::only_asynchronous;
 use crate::app::protocol::Protocol;
 use crate::app::sniff::asks_nothing;
+use crate::wire::Side;
 
 impl Framer {
     /// Returns whether `bytes`, the next of `from` and captured completely, only keep the
     /// connection open, report progress, or are the client's goodbye.
     #[inline]
     pub fn says_nothing(&self, from: Side, bytes: &[u8]) -> bool {
-        self.skip[from as usize] == 0
+        self.skip[from] == 0
             && match &self.machine {
                 Machine::Frames(frames) => frames.only_keeps_alive(from, bytes),
                 Machine::Mysql(mysql) => mysql.is_between(from) && only_report_progress(bytes),
@@ -32,7 +32,7 @@ impl Framer {
     #[inline]
     pub fn take_more(&mut self, from: Side, bytes: &[u8], missing: u32) -> bool {
         let total = bytes.len() as u64 + u64::from(missing);
-        let skip = self.skip[from as usize];
+        let skip = self.skip[from];
         let is_more = match skip {
             0 => total > 0 && self.is_more_of_turn(from, bytes),
             _ => skip > total || skip == total && self.is_end_without_mark(from),
@@ -40,7 +40,7 @@ impl Framer {
         if !is_more {
             return false;
         }
-        self.skip[from as usize] = skip.saturating_sub(total);
+        self.skip[from] = skip.saturating_sub(total);
         (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (true, false);
         true
     }
