@@ -100,6 +100,10 @@ impl Connection {
             let comes = self.senders[Side::Server].history().holes.bytes() > 0;
             let left = self.cold.ending().fin[Side::Client].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
+            if self.at_end().pauses_amid_request(segment.time_ns) {
+                let silent_ns = segment.time_ns - self.senders[Side::Client].last.time_ns;
+                self.cold.ending_mut().amid_request_ns.get_or_insert(silent_ns);
+            }
             self.accrue_to(self.at_end().waited_for(), end.time_ns, end);
             self.server_closed_early = true;
         }
@@ -326,9 +330,15 @@ fn drop_message_before_fin(
     }
 }
 
-/// Decides about the pauses of a server whose stream is at `position`, once the connection ends.
+/// Decides about the pauses of a server whose stream is at `position`, once the connection ends. Where
+/// the content does not show what is a response, a server that closes shows nothing about a client that
+/// has asked for something.
 fn settle_pauses(timeline: &mut Timeline, ending: &Ending, position: u64, rtt_client_ns: u64) {
-    timeline.settle_pauses(ending.first_close_ns(), rtt_client_ns, position, Debt::Response);
+    let asked = timeline.exchanges.front().is_some_and(|exchange| exchange.request_seen);
+    let is_unclear = asked && timeline.pattern.hides_dialogue;
+    let shows_wait = |end: &Sighting| !is_unclear || end.from == Side::Client;
+    let end_ns = ending.first().filter(shows_wait).map(|end| end.time_ns);
+    timeline.settle_pauses(end_ns, rtt_client_ns, position, Debt::Response);
 }
 
 /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed

@@ -193,6 +193,7 @@ impl Connection {
         data.begin_flight(&mut self.senders, self.timeline.active, is_beside);
         data.depart(&mut self.senders[side], &since);
         self.timeline.open_ended = self.framer.is_open_ended();
+        self.timeline.pattern.hides_dialogue = self.framer.hides_dialogue();
         if ended.explained && data.is_timer_repetition() {
             self.suspend(&data, &shared.silence);
             return self.follow_rounds(side);
@@ -323,8 +324,11 @@ impl Connection {
         }
         let awaited = self.awaited();
         let says_nothing = data.is_new() && awaited.says_nothing(side, (start, segment), payload);
-        let is_awaited =
-            !says_nothing && (data.deaf || awaited.moves_cursor(side, kind, arrived, start));
+        // The server's FIN has told the client that nothing comes: no time after it is a wait.
+        let is_behind_end = data.is_new_of(Side::Client) && self.server_closed_early;
+        let is_awaited = !says_nothing
+            && !is_behind_end
+            && (data.deaf || awaited.moves_cursor(side, kind, arrived, start));
         let waits = is_awaited && self.timeline.exchanges.accrues();
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);

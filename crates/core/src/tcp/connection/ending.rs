@@ -22,6 +22,9 @@ pub struct Ending {
     pub unknown: bool,
     /// Time after which nothing more was expected, ns.
     pub over_ns: Option<u64>,
+    /// Time for which the client had sent nothing of its own accord, amid its request, when the server
+    /// closed, ns.
+    pub amid_request_ns: Option<u64>,
     /// The frames of the FINs.
     pub fin: [Option<Sighting>; 2],
     /// Position up to which the first FIN of each side acknowledges its peer's data.
@@ -55,12 +58,6 @@ impl Ending {
     /// Time at which the client closed, ns.
     pub(super) fn client_closed_ns(&self) -> Option<u64> {
         self.fin_ns[Side::Client]
-    }
-
-    /// Time at which either side first ended the connection, ns.
-    pub(super) fn first_close_ns(&self) -> Option<u64> {
-        let reset_ns = self.reset.map(|reset| reset.time_ns);
-        self.fin_ns.into_iter().chain([reset_ns]).flatten().min()
     }
 
     /// The first FIN or RST.
@@ -152,7 +149,7 @@ mod tests {
         let mut ending = closed([10, 20]);
         ending.take_fin(Side::Client, &Segment { time_ns: 30, ..Segment::default() }, 9);
         assert_eq!((ending.fin_ns, ending.fin_acks), ([Some(10), Some(20)], [1, 1]));
-        assert_eq!(ending.first_close_ns(), Some(10));
+        assert_eq!(ending.first().map(|fin| fin.time_ns), Some(10));
         assert!(ending.is_over());
     }
 
