@@ -88,6 +88,9 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Live(#[from] tcpwhy_live::LiveError),
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    Helper(#[from] tcpwhy_privileged::HelperError),
     #[error("{path} cannot be read")]
     Read { path: String, source: io::Error },
     #[cfg(target_os = "linux")]

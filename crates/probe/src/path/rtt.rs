@@ -76,7 +76,7 @@ pub(super) fn spread(samples_ns: impl Iterator<Item = u64>) -> Option<(u64, u64,
 
 /// Measures round trips by echo requests.
 pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
-    match Sender::open(Method::Icmp, asked.address, &asked.plan.budget) {
+    match Sender::open(Method::Icmp, asked) {
         Ok(sender) => measure(asked, &sender, Method::Icmp, report, tell),
         Err(error) => report.skip(
             "echo",
@@ -91,7 +91,7 @@ pub(super) fn echo(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
 
 /// Measures round trips by SYNs, with the kernel's timestamps of the answers.
 pub(super) fn syn(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&Report)) {
-    match Sender::open(Method::Tcp, asked.address, &asked.plan.budget) {
+    match Sender::open(Method::Tcp, asked) {
         Ok(sender) => measure(asked, &sender, Method::Tcp, report, tell),
         Err(error) => report.skip(
             "syn",
