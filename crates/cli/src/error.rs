@@ -103,6 +103,12 @@ pub enum Error {
     #[error("{0}")]
     Treat(#[from] tcpwhy_treat::TreatError),
     #[cfg(target_os = "linux")]
+    #[error("the process that measures the treatment does not answer")]
+    Measuring(#[source] io::Error),
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    NotMeasured(String),
+    #[cfg(target_os = "linux")]
     #[error("interrupted before anything was changed")]
     NotTreated,
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! One end of the pair of sockets: short messages, each with at most one descriptor (unix(7):
+//! Two processes, and the pair of sockets between them: short messages, each with at most one descriptor (unix(7):
 //! `SOCK_SEQPACKET`, `SCM_RIGHTS`), and documents of any length, which are files in memory.
 
 use std::fs::File;
@@ -18,37 +18,60 @@ use rustix::net::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tcpwhy_live::sys::fork;
 
 /// Length of a message, bytes. The longest has 32 ranges of ports.
 const MESSAGE_BYTES_MAX: usize = 4096;
 /// Length of a document, bytes.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 
-/// One end.
+/// How long the end of the other process is waited for.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// Starts a process with a copy of this one, which does `work` with its end of a channel, prints
+/// nothing and ignores the signals of a terminal. Comes before the first thread. Returns the other
+/// end and the number of the process.
+///
+/// # Errors
+/// The kernel has no room, or this process has threads.
+pub fn part(work: impl FnOnce(&Channel)) -> io::Result<(Channel, u32)> {
+    let (own, other) = Channel::pair()?;
+    let pid = fork::start(|| {
+        if fork::detach(other.0.as_fd()).is_ok() {
+            work(&other);
+        }
+    })?;
+    Ok((own, pid))
+}
+
+/// One end of a channel.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
 /// A message that was received, with its descriptor.
 #[derive(Debug)]
 pub struct Received<T> {
+    /// The message.
     pub message: T,
+    /// Its descriptor.
     pub descriptor: Option<OwnedFd>,
 }
 
 impl Channel {
     /// Returns both ends.
+    ///
+    /// # Errors
+    /// The kernel has no room.
     pub fn pair() -> io::Result<(Self, Self)> {
         let flags = SocketFlags::CLOEXEC;
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         Ok((Self(one), Self(other)))
     }
 
-    /// Returns the descriptor.
-    pub fn socket(&self) -> &OwnedFd {
-        &self.0
-    }
-
     /// Sends a message.
+    ///
+    /// # Errors
+    /// The other end is closed, or the message is too long.
     pub fn send(&self, message: &impl Serialize, descriptor: Option<&OwnedFd>) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
         if text.len() > MESSAGE_BYTES_MAX {
@@ -103,7 +126,10 @@ impl Channel {
     }
 
     /// Waits until there is a message or the other end is closed, for up to `timeout`; returns
-    /// whether that is so.
+    /// whether that is so. A signal ends the wait.
+    ///
+    /// # Errors
+    /// Not expected.
     pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
         let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
@@ -114,14 +140,19 @@ impl Channel {
         }
     }
 
-    /// Sends no more messages: the other end ends.
-    pub fn end(&self) {
-        // If that fails, the other end has ended.
+    /// Sends no more messages, and waits for the end of the other process, so that nothing outlives
+    /// the command; answers of type `T` that nobody has taken come before that.
+    pub fn end<T: DeserializeOwned>(&self) {
+        // If that fails, the other process has ended.
         let _ = shutdown(&self.0, Shutdown::Write);
+        while self.wait(END_WAIT).unwrap_or(false) && matches!(self.receive::<T>(), Ok(Some(_))) {}
     }
 }
 
 /// Makes a document that nobody can change any more.
+///
+/// # Errors
+/// The system has no memory.
 pub fn document(bytes: &[u8]) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create("tcpwhy", flags)?);
@@ -184,7 +215,7 @@ mod tests {
         let (one, other) = Channel::pair().unwrap();
         assert!(one.send(&"x".repeat(MESSAGE_BYTES_MAX), None).is_err());
         for bytes in [&b"{"[..], &[b' '; MESSAGE_BYTES_MAX + 1]] {
-            rustix::net::send(one.socket(), bytes, SendFlags::empty()).unwrap();
+            rustix::net::send(&one.0, bytes, SendFlags::empty()).unwrap();
             assert!(other.receive::<u32>().is_err());
         }
     }

@@ -1,7 +1,7 @@
 //! The end of the process that parses: asks, and waits for answers.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -10,15 +10,12 @@ use tcpwhy_core::state::{Drops, State};
 use tcpwhy_host::Entry;
 use tcpwhy_live::LiveError;
 use tcpwhy_live::privileges;
-use tcpwhy_live::sys::{fork, process};
+use tcpwhy_live::sys::process;
 
 use crate::Permitted;
-use crate::channel::{Channel, Received, document, read};
+use crate::channel::{Channel, Received, document, part, read};
 use crate::protocol::{Answer, Looked, Protocol, Request};
 use crate::serve::serve;
-
-/// How long the end of the process with rights is waited for, so that nothing outlives the command.
-const END_WAIT: Duration = Duration::from_secs(2);
 
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
@@ -56,16 +53,13 @@ impl Helper {
     /// # Errors
     /// The kernel has no room, or this process has threads.
     pub fn start(permitted: Permitted) -> Result<Self, HelperError> {
-        let (own, other) = Channel::pair().map_err(HelperError::Start)?;
-        let pid = fork::start(|| {
-            let needed = permitted.capabilities();
+        let parted = part(|channel| {
             // With more rights than it needs, it would still do no more than what is permitted.
-            let _ = privileges::keep_only(&needed);
-            if fork::detach(other.socket().as_fd()).is_ok() {
-                serve(&other, permitted);
-            }
+            let _ = privileges::keep_only(&permitted.capabilities());
+            serve(channel, permitted);
         });
-        Ok(Self { channel: own, pid: pid.map_err(HelperError::Start)? })
+        let (channel, pid) = parted.map_err(HelperError::Start)?;
+        Ok(Self { channel, pid })
     }
 
     /// Returns the end of a channel whose other end is in this process.
@@ -204,11 +198,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        self.channel.end();
-        // An answer that nobody has taken comes before the end.
-        while self.channel.wait(END_WAIT).unwrap_or(false)
-            && matches!(self.channel.receive::<Answer>(), Ok(Some(_)))
-        {}
+        self.channel.end::<Answer>();
     }
 }
 

@@ -14,6 +14,9 @@
 //! has a path or the number of a process in it. It reads nothing that came from the network but the
 //! report of [`Request::Audit`]. It keeps only the capabilities that its work needs, and ends when
 //! the other end of its socket is closed.
+//!
+//! Where the command itself needs rights to its end, as one that changes the system, it is the other
+//! way round: [`part`] starts a process that gives its rights up and parses.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
@@ -23,6 +26,7 @@ mod protocol;
 mod serve;
 mod watching;
 
+pub use channel::{Channel, Received, document, part, read};
 pub use helper::{Helper, HelperError};
 pub use protocol::{Looked, Protocol, Request, SocketHooks};
 

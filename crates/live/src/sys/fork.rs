@@ -2,15 +2,22 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::{fs, io};
+use std::time::Duration;
+use std::{fs, io, thread};
+
+/// How often other threads are looked for, and the time between two looks.
+const LOOKS: u32 = 100;
+const ENDED_AFTER: Duration = Duration::from_millis(1);
 
 /// Starts a process that does `work` and ends, and returns its number.
 ///
 /// # Errors
 /// This process has more than one thread; the kernel has no room.
 pub fn start(work: impl FnOnce()) -> io::Result<u32> {
-    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    if threads > 1 {
+    let threads = || fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    // A thread that has ended is listed for a moment longer.
+    let is_single = || threads() == 1 || (thread::sleep(ENDED_AFTER), false).1;
+    if !(0..LOOKS).any(|_| is_single()) {
         return Err(io::Error::other("this process has begun other threads"));
     }
     // SAFETY: the process has one thread, so no lock is held in the copy that nobody would release.
