@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 /// Returns whether the server closed without an answer to a request that it had received: its FIN
 /// acknowledges a part of the request. Handshake messages answer as well. In TLS only the first
 /// data of a connection is known to be a request; in protocols that cannot be read nothing is, unless its
-/// client goes on after the FIN.
+/// client goes on after the FIN. A server that waited in vain for the rest of a request owed nothing.
 pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange) -> bool {
     let acked = connection.cold.ending().fin_acks[Side::Server as usize];
     let is_readable = match connection.framer.protocol() {
@@ -30,6 +30,7 @@ pub(super) fn is_closed_unanswered(connection: &Connection, exchange: &Exchange)
     };
     exchange.outcome == Outcome::Closed { by: Side::Server }
         && exchange.asks()
+        && connection.cold.ending().amid_request_ns.is_none()
         && (is_readable && is_request(connection, exchange) || goes_on_after_fin(connection))
         && connection.at_end().shows_silence()
         && !client_closed_first(connection)

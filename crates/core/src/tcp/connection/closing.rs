@@ -100,6 +100,10 @@ impl Connection {
             let comes = self.senders[Side::Server as usize].history().holes.bytes() > 0;
             let left = self.cold.ending().fin[Side::Client as usize].filter(|_| !comes);
             let end = left.unwrap_or(Sighting::of(Side::Server, segment));
+            if self.at_end().pauses_amid_request(segment.time_ns) {
+                let silent_ns = segment.time_ns - self.senders[Side::Client as usize].last.time_ns;
+                self.cold.ending_mut().amid_request_ns.get_or_insert(silent_ns);
+            }
             self.accrue_to(self.at_end().waited_for(), end.time_ns, end);
             self.server_closed_early = true;
         }

@@ -323,8 +323,11 @@ impl Connection {
         }
         let awaited = self.awaited();
         let says_nothing = data.is_new() && awaited.says_nothing(side, (start, segment), payload);
-        let is_awaited =
-            !says_nothing && (data.deaf || awaited.moves_cursor(side, kind, arrived, start));
+        // The server's FIN has told the client that nothing comes: no time after it is a wait.
+        let is_behind_end = data.is_new_of(Side::Client) && self.server_closed_early;
+        let is_awaited = !says_nothing
+            && !is_behind_end
+            && (data.deaf || awaited.moves_cursor(side, kind, arrived, start));
         let waits = is_awaited && self.timeline.exchanges.accrues();
         let explained =
             waits && self.silence(side, start, segment, kind, since, &mut shared.silence);

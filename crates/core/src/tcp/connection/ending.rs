@@ -23,6 +23,9 @@ pub struct Ending {
     pub unknown: bool,
     /// Time after which nothing more was expected, ns.
     pub over_ns: Option<u64>,
+    /// Time for which the client had sent nothing of its own accord, amid its request, when the server
+    /// closed, ns.
+    pub amid_request_ns: Option<u64>,
     /// The frames of the FINs.
     pub fin: [Option<Sighting>; 2],
     /// Position up to which the first FIN of each side acknowledges its peer's data.

@@ -219,9 +219,13 @@ impl<'a> View<'a> {
         self.0.senders[0].last.time_ns.max(self.0.senders[1].last.time_ns)
     }
 
-    /// Time for which the client had sent only a part of a request, and then nothing, until it left or
-    /// was seen last, ns; `None` if it owes nothing, or if not all that it sent was acknowledged.
+    /// Time for which the client had sent only a part of a request, and then nothing, until either side
+    /// closed or it was seen last, ns; `None` if it owes nothing, or if not all that it sent was
+    /// acknowledged.
     pub fn silent_amid_request_ns(self) -> Option<u64> {
+        if let Some(silent_ns) = self.0.cold.ending().amid_request_ns {
+            return Some(silent_ns);
+        }
         let client = &self.0.senders[Side::Client as usize];
         let is_received =
             client.space.una_seen() >= client.space.nxt && client.history().holes.bytes() == 0;
