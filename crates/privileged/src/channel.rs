@@ -28,8 +28,8 @@ const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 /// How long the end of the other process is waited for.
 const END_WAIT: Duration = Duration::from_secs(2);
 
-/// Starts a process with a copy of this one, which does `work` with its end of a channel, prints
-/// nothing and ignores the signals of a terminal. Comes before the first thread. Returns the other
+/// Starts a process with a copy of this one, which does `work` with its end of a channel, and
+/// ignores the signals of a terminal. Comes before the first thread. Returns the other
 /// end and the number of the process.
 ///
 /// # Errors

@@ -54,7 +54,8 @@ impl Helper {
     /// The kernel has no room, or this process has threads.
     pub fn start(permitted: Permitted) -> Result<Self, HelperError> {
         let parted = part(|channel| {
-            // With more rights than it needs, it would still do no more than what is permitted.
+            // With more rights than it needs, it would still do no more than what is permitted. The
+            // other process, which cannot drop its rights either then, says so.
             let _ = privileges::keep_only(&permitted.capabilities());
             serve(channel, permitted);
         });

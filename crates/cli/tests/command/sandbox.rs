@@ -106,7 +106,8 @@ fn refused(calls: &[i64], arguments: &[&str]) -> Output {
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).expect("a filter");
     let program: BpfProgram = filter.try_into().expect("a program");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
-    command.args(arguments).stdin(Stdio::null());
+    let journal = Folder::new();
+    command.args(arguments).stdin(Stdio::null()).env("TCPWHY_TREAT_DIR", &*journal);
     // SAFETY: applying a filter makes system calls alone; nothing is allocated.
     unsafe { command.pre_exec(move || apply_filter(&program).map_err(std::io::Error::other)) };
     command.output().expect("tcpwhy runs")
@@ -141,14 +142,25 @@ fn a_measurement_says_once_what_its_sandbox_lacks() {
     if !has_seccomp() || !has_landlock() {
         return;
     }
-    let url = format!("http://{}/", super::load::server(super::load::OK));
+    let server = super::load::server(super::load::OK);
+    let url = format!("http://{server}/");
+    let _client = TcpStream::connect(server).expect("a connection");
+    let port = server.port().to_string();
+    let measure = ["--load", &url, "--measure", "200ms", "--for", "400ms"];
+    let load = ["load", &url, "-n", "2", "--no-explain"];
+    let treat = [&["treat", "nodelay", "--port", &port][..], &measure].concat();
     let cases: [(&[i64], usize); 2] = [(&[], 0), (&[libc::SYS_landlock_create_ruleset], 1)];
     for (calls, lines) in cases {
-        let output = refused(calls, &["load", &url, "-n", "2", "--no-explain"]);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{error}");
-        assert_eq!(error.lines().count(), lines, "{error}");
-        assert!(lines == 0 || error.contains("no Landlock"), "{error}");
+        for arguments in [&load[..], &treat] {
+            if arguments[0] == "treat" && !privileged("capturing packets") {
+                continue;
+            }
+            let output = refused(calls, arguments);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+            assert_eq!(error.lines().count(), lines, "{arguments:?}: {error}");
+            assert!(lines == 0 || error.contains("no Landlock"), "{error}");
+        }
     }
 }
 

@@ -33,7 +33,8 @@ pub fn start(work: impl FnOnce()) -> io::Result<u32> {
 }
 
 /// Makes this process independent of the terminal and of whoever started it: signals that ask to end
-/// do not end it, nothing is read or printed, and of the inherited descriptors only `kept` stays open.
+/// do not end it, nothing is read, and of the inherited descriptors only `kept` and standard error, for
+/// warnings, stay open.
 ///
 /// # Errors
 /// The system has no `/dev/null`, or its descriptors cannot be listed.
@@ -46,7 +47,10 @@ pub fn detach(kept: BorrowedFd<'_>) -> io::Result<()> {
     let names = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
     let open: Vec<libc::c_int> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
     for number in open {
-        if number <= libc::STDERR_FILENO {
+        if number == libc::STDERR_FILENO {
+            continue;
+        }
+        if number < libc::STDERR_FILENO {
             // SAFETY: dup2 takes plain integers; the standard streams have no other owner.
             unsafe { libc::dup2(null.as_raw_fd(), number) };
         } else if number != kept.as_raw_fd() && number != null.as_raw_fd() {

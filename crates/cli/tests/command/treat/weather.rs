@@ -415,8 +415,10 @@ fn a_treatment_that_is_interrupted_tells_what_was_measured() {
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         out
     });
+    // Whether it is faster or slower is chance here.
     let said = said(&out);
-    assert_eq!(out.status.code(), Some(0), "{said}");
-    assert!(said.contains("p50") && !said.contains("the process that measures"), "{said}");
+    let told = ["at Ctrl-C", "latency before after", "2 sockets restored"];
+    assert!(told.iter().all(|it| said.contains(it)), "{said}");
+    assert!(!said.contains("the process that measures"), "{said}");
     assert!(place.journal_is_empty());
 }
