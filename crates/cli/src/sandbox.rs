@@ -476,7 +476,10 @@ mod linux {
             rules.insert(libc::SYS_setsockopt, vec![own]);
         }
         if rest.measures {
-            asked.extend([libc::FIONBIO, libc::FIONREAD]);
+            // Sets a socket non-blocking, and reads how much it has received.
+            const FIONBIO: u64 = 0x5421;
+            const FIONREAD: u64 = 0x541b;
+            asked.extend([FIONBIO, FIONREAD]);
             asked.extend([libc::SIOCGIFINDEX, libc::SIOCGIFNAME, libc::SIOCGIFFLAGS]);
             rules.extend(MEASURING.iter().map(|&call| (call, Vec::new())));
             let family = |&family: &libc::c_int| bits(0, INT, family as u64);
