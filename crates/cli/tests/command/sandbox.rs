@@ -157,7 +157,8 @@ fn a_measurement_says_once_what_its_sandbox_lacks() {
             }
             let output = refused(calls, arguments);
             let error = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+            // Whether so short a treatment makes it slower, which is status 1, is chance.
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {error}");
             assert_eq!(error.lines().count(), lines, "{arguments:?}: {error}");
             assert!(lines == 0 || error.contains("no Landlock"), "{error}");
         }
