@@ -40,7 +40,7 @@ pub struct Helper {
 
 /// A document of [`Request::Look`].
 #[derive(Deserialize)]
-struct Look {
+struct LookDocument {
     survey: State,
     drops: Vec<Drops>,
     looked: Looked,
@@ -152,7 +152,7 @@ impl Helper {
     /// The kernel refuses to list the sockets.
     pub fn looked(&self, wait: Duration) -> Result<Option<(State, Looked)>, HelperError> {
         let Some(received) = self.answer(wait)? else { return Ok(None) };
-        let Look { survey, drops, looked } = parsed(received)?;
+        let LookDocument { survey, drops, looked } = parsed(received)?;
         Ok(Some((State { drops, ..survey }, looked)))
     }
 

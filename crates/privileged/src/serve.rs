@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 use serde::Serialize;
-use tcpwhy_host::{Place, audit};
+use tcpwhy_host::{AuditedNamespace, audit};
 use tcpwhy_live::process::Ports;
 use tcpwhy_live::sockets::{Selection, Survey, Where, survey};
 use tcpwhy_live::sys::packet::packet_socket;
@@ -102,7 +102,7 @@ impl Work {
     fn audit(&self, netns: Option<String>, report: Option<OwnedFd>) -> Done {
         permit(self.places.contains(&netns))?;
         let report = read(report.ok_or_else(|| Answer::refused("a report is missing"))?)?;
-        let place = netns.map_or(Place::Here, Place::Named);
+        let place = netns.map_or(AuditedNamespace::Here, AuditedNamespace::Named);
         let audit = audit(&place, SAMPLE, Some(&report)).map_err(Answer::refused)?;
         to_document(&audit.entries)
     }

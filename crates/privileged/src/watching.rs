@@ -49,7 +49,7 @@ pub struct Watching {
 
 /// Result of a reading.
 #[derive(Serialize)]
-pub struct Read {
+pub struct Reading {
     survey: Survey,
     /// Packets that the kernel dropped, if they were asked for.
     drops: Vec<drops::Line>,
@@ -116,7 +116,7 @@ impl Watching {
     ///
     /// # Errors
     /// The kernel does not list the sockets.
-    pub fn read(&mut self, drops: bool) -> Result<Read, LiveError> {
+    pub fn read(&mut self, drops: bool) -> Result<Reading, LiveError> {
         let began = Instant::now();
         let survey = survey(&self.selection)?;
         let drops = self.dropped.lines(drops);
@@ -124,7 +124,7 @@ impl Watching {
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let notes = self.notes();
         let looked = Looked { hooked, took_ns, notes, hooks_missing: self.missing() };
-        Ok(Read { survey, drops, looked })
+        Ok(Reading { survey, drops, looked })
     }
 
     /// Returns the hooks' counts: always those of the hooks that stay attached, the others if they

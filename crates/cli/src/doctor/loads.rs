@@ -3,7 +3,7 @@
 
 use super::Opened;
 use super::args::Doctor;
-use super::asked::Asked;
+use super::asked::RequestResults;
 use super::steps::Steps;
 use crate::tap::Tap;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use tcpwhy_privileged::Helper;
 use tcpwhy_probe::budget::{Limits, NO_LIMIT};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::http::Request;
-use tcpwhy_probe::load::{Guard, Outcome, Plan, run as generate};
+use tcpwhy_probe::load::{Guard, LoadOutcome, Plan, run as generate};
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};
 
@@ -134,7 +134,7 @@ impl Loads {
 pub fn run(
     wanted: &Doctor,
     opened: &Opened,
-    asked: &Asked,
+    asked: &RequestResults,
     subject: &Subject,
     alone: Option<&Report>,
     steps: &mut Steps,
@@ -186,7 +186,7 @@ pub fn run(
 }
 
 /// Returns the reason for which no load is sent, if there is one.
-fn unwanted(wanted: &Doctor, asked: &Asked, subject: &Subject) -> Option<String> {
+fn unwanted(wanted: &Doctor, asked: &RequestResults, subject: &Subject) -> Option<String> {
     if wanted.no_load {
         return Some("--no-load".to_owned());
     }
@@ -215,7 +215,7 @@ fn settle(subject: &Subject) {
 fn plan(
     wanted: &Doctor,
     tls: &TlsOptions,
-    asked: &Asked,
+    asked: &RequestResults,
     subject: &Subject,
     connections: u32,
 ) -> Option<Plan> {
@@ -252,7 +252,7 @@ fn tap(helper: &Helper, server: SocketAddr, connections: usize) -> Option<Tap> {
     tap.ok()
 }
 
-fn of(connections: usize, outcome: &Outcome) -> Loaded {
+fn of(connections: usize, outcome: &LoadOutcome) -> Loaded {
     Loaded {
         connections,
         requests: outcome.requests,

@@ -12,7 +12,7 @@ use tcpwhy_privileged::Helper;
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 
 /// The network namespace of the server by name; that of this process has none.
-pub struct Place(Option<String>);
+pub struct ServerNamespace(Option<String>);
 
 /// Number of audit entries that are shown.
 const ENTRIES_MAX: usize = 3;
@@ -24,7 +24,7 @@ pub fn weigh(
     subject: &Subject,
     helper: &Helper,
     steps: &mut Steps,
-) -> Option<Place> {
+) -> Option<ServerNamespace> {
     let began = Instant::now();
     // A connection that stays open while the sockets are read.
     let connection = Connection::open(subject, Settings::default()).ok()?;
@@ -53,11 +53,16 @@ pub fn weigh(
         }
         Err(error) => steps.skipped("sockets", error.to_string()),
     }
-    Some(Place(server.netns.clone()))
+    Some(ServerNamespace(server.netns.clone()))
 }
 
 /// Returns the audit entries that explain findings of the report, the most direct first.
-pub fn explain(report: &Report, place: &Place, helper: &Helper, steps: &mut Steps) -> Vec<Entry> {
+pub fn explain(
+    report: &Report,
+    place: &ServerNamespace,
+    helper: &Helper,
+    steps: &mut Steps,
+) -> Vec<Entry> {
     if report.findings.is_empty() {
         return Vec::new();
     }

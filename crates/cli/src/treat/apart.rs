@@ -3,13 +3,15 @@
 
 use super::args::{Course, Guard};
 use super::load::{OwnLoad, Sent};
-use super::measure::{Meters, Place};
+use super::measure::{MeasuredConnections, Meters};
 use crate::error::{Error, sentences};
 use crate::sandbox;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::{Duration, Instant};
-use tcpwhy_core::compare::{Comparison, Found, Measured, Options as Judgement, Outcome, compare};
+use tcpwhy_core::compare::{
+    Comparison, ComparisonOutcome, Found, Measured, Options as Judgement, compare,
+};
 use tcpwhy_core::model::{Report, units};
 use tcpwhy_core::report::json;
 use tcpwhy_live::sys::clock;
@@ -74,7 +76,7 @@ impl Measuring {
     ///
     /// # Errors `CAP_NET_RAW` is missing, the process to measure no longer exists, or the name of
     /// the load's target does not resolve.
-    pub fn begin(course: &Course, place: &Place) -> Result<Option<Self>, Error> {
+    pub fn begin(course: &Course, place: &MeasuredConnections) -> Result<Option<Self>, Error> {
         let (captures, sends) = (!course.no_measure, course.load.is_some());
         if !captures && !sends {
             return Ok(None);
@@ -204,7 +206,7 @@ fn alarm(before: Measured, after: Measured, bound: f64) -> Option<String> {
     if let Some(found) = compared.new_faults.iter().find(is_error) {
         return Some(format!("requests fail: {} is new", found.cause));
     }
-    if is_slower && compared.outcome() == Outcome::Worse {
+    if is_slower && compared.outcome() == ComparisonOutcome::Worse {
         let (one, other) = (words(one.p99_ns), words(other.p99_ns));
         return Some(format!("the 99th percentile went from {one} to {other}"));
     }
@@ -212,7 +214,7 @@ fn alarm(before: Measured, after: Measured, bound: f64) -> Option<String> {
 }
 
 /// What the process that measures does.
-fn measure(channel: &Channel, course: &Course, place: &Place) {
+fn measure(channel: &Channel, course: &Course, place: &MeasuredConnections) {
     let begun = Begun::with_rights_given_up(course, place);
     let told = begun.as_ref().map_or_else(failed, |_| Told::Done);
     if let (Ok(()), Ok(mut begun)) = (channel.send(&told, None), begun) {
@@ -227,7 +229,7 @@ struct Begun {
 }
 
 impl Begun {
-    fn with_rights_given_up(course: &Course, place: &Place) -> Result<Self, Error> {
+    fn with_rights_given_up(course: &Course, place: &MeasuredConnections) -> Result<Self, Error> {
         let length = Duration::from_nanos(course.measure);
         let meters = (!course.no_measure).then(|| Meters::open(place, length)).transpose()?;
         let sending = course.load.as_ref().map(|to| (OwnLoad::prepare(place.netns.clone()), to));

@@ -3,7 +3,7 @@
 use super::apart::Measuring;
 use super::args::Course;
 use super::load::Sent;
-pub use super::measure::Place;
+pub use super::measure::MeasuredConnections;
 use super::{EXIT_WORSE, begin, json, text};
 use crate::error::Error;
 use crate::{output, terminal};
@@ -16,7 +16,7 @@ use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::Peer;
 use tcpwhy_live::sys::process;
 use tcpwhy_treat::{
-    Asked, HostPlan, HostTreatment, Newcomers, Record, TreatError, Treatment, Undone,
+    HostPlan, HostTreatment, Newcomers, Record, TreatError, Treatment, TreatmentRequest, Undone,
 };
 
 /// Interval at which signals and new sockets are checked.
@@ -25,7 +25,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The subject of a treatment.
 pub enum Subject {
-    Sockets(Asked),
+    Sockets(TreatmentRequest),
     Host(HostPlan),
 }
 
@@ -54,7 +54,7 @@ pub struct End {
     pub newcomers: Option<Newcomers>,
 }
 
-impl Place {
+impl MeasuredConnections {
     /// Determines which connections to measure.
     ///
     /// # Errors There is no such namespace or process.
@@ -115,7 +115,11 @@ impl Active {
 /// Runs a treatment to its end.
 ///
 /// # Errors Nothing could be changed. Or the change could not be followed; then it is undone.
-pub fn run(course: &Course, place: &Place, subject: &Subject) -> Result<ExitCode, Error> {
+pub fn run(
+    course: &Course,
+    place: &MeasuredConnections,
+    subject: &Subject,
+) -> Result<ExitCode, Error> {
     let look = terminal::look(&course.display, false);
     let ending = process::watch_signals_and_hangup().map_err(tcpwhy_live::LiveError::Signals)?;
     let measure = Duration::from_nanos(course.measure);

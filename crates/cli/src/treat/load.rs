@@ -11,13 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_probe::Target;
-use tcpwhy_probe::load::{self, Outcome, Plan};
+use tcpwhy_probe::load::{self, LoadOutcome, Plan};
 
 /// A load that runs until it is ended.
 pub struct OwnLoad {
     stop: Arc<AtomicBool>,
     plans: Sender<Plan>,
-    thread: JoinHandle<Result<Outcome, Error>>,
+    thread: JoinHandle<Result<LoadOutcome, Error>>,
 }
 
 /// Counts of the load's requests.
@@ -41,7 +41,7 @@ impl OwnLoad {
             sandbox::confine_measuring(None);
             match planned.recv() {
                 Ok(plan) => load::run(&plan, &stops, |_| {}).map_err(Error::from),
-                Err(_) => Ok(Outcome::default()),
+                Err(_) => Ok(LoadOutcome::default()),
             }
         });
         Self { stop, plans, thread }

@@ -21,7 +21,7 @@ const BUDGET: f64 = 0.2;
 /// the clock may be set back.
 const LATE_MAX: Duration = Duration::from_secs(1);
 /// The connections that are measured.
-pub struct Place {
+pub struct MeasuredConnections {
     /// Network namespace.
     pub netns: Netns,
     /// Port at either end.
@@ -50,7 +50,7 @@ impl Meters {
     /// Begins to capture.
     ///
     /// # Errors `CAP_NET_RAW` is missing, or the process no longer exists.
-    pub fn open(place: &Place, measure: Duration) -> Result<Self, Error> {
+    pub fn open(place: &MeasuredConnections, measure: Duration) -> Result<Self, Error> {
         let mut words = Vec::new();
         words.extend(place.port.map(|port| format!("port {port}")));
         if let Some(peer) = place.peer {
@@ -215,7 +215,12 @@ mod tests {
             return;
         }
         let at = serve();
-        let place = Place { netns: Netns::own(), port: Some(at.port()), peer: None, pid: None };
+        let place = MeasuredConnections {
+            netns: Netns::own(),
+            port: Some(at.port()),
+            peer: None,
+            pid: None,
+        };
         let mut meters = Meters::open(&place, Duration::from_secs(1)).expect("a capture");
         // Other tests of this process use its CPU time too.
         meters.meter = Meter::new(None, Duration::from_secs(1), Duration::ZERO, Duration::ZERO);

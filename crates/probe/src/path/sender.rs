@@ -13,7 +13,7 @@ use tcpwhy_live::sys::datagram::{QueuedError, receive, wait};
 use tcpwhy_live::sys::options::set_int_option;
 
 use super::packet::{self, PAYLOAD_BYTES, SynAnswer};
-use super::{Asked, Method};
+use super::{Method, PathMeasurement};
 use crate::budget::Budget;
 
 // Options of linux/in.h and linux/in6.h.
@@ -108,7 +108,7 @@ impl Sender {
     ///
     /// # Errors
     /// `PermissionDenied` if this user may not send such packets.
-    pub fn open(method: Method, asked: &Asked<'_>) -> io::Result<Sender> {
+    pub fn open(method: Method, asked: &PathMeasurement<'_>) -> io::Result<Sender> {
         let (target, budget) = (asked.address, asked.plan.budget.clone());
         let domain = Domain::for_address(target);
         let source = source_of(target)?;

@@ -4,8 +4,9 @@ use super::Framer;
 use crate::app::dialogue::{Dialogue, Refused, Said};
 use crate::app::exchanges::Feed;
 use crate::app::known::KnownHeaders;
-use crate::app::mark::{Mark, Side};
+use crate::app::mark::Mark;
 use crate::app::protocol::Protocol;
+use crate::wire::Side;
 
 impl Framer {
     /// Returns whether the server has sent only a preliminary reply to the last command of FTP (RFC
