@@ -231,8 +231,10 @@ fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
     for side in Side::ALL {
         let sender = &it.senders[side as usize];
-        if nagle_evidence(sender, it.cold).is_refuted() {
-            exchange.revise(&Change::NoNagle { sender: side });
+        let nagle = nagle_evidence(sender, it.cold);
+        if nagle.is_refuted() {
+            let is_driven = nagle.pauses == 0;
+            exchange.revise(&Change::NoNagle { sender: side, is_driven });
         }
         refute_ceiling(side, sender, it.path, exchange);
         let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side as usize]);

@@ -24,7 +24,9 @@ impl Exchange {
             Change::SendBuffer => self.attribute_to_buffer(),
             Change::NoCeiling { sender } => self.forget_ceiling(sender),
             Change::Relayed { ns } => self.attribute_to_way(ns),
-            Change::NoNagle { sender } => self.attribute_to_application(sender),
+            Change::NoNagle { sender, is_driven } => {
+                self.attribute_to_application(sender, is_driven)
+            }
             Change::OwnPauses => self.remove_client_time(),
         }
     }
@@ -194,12 +196,9 @@ impl Exchange {
         moved > 0
     }
 
-    /// Attributes holds by Nagle's algorithm to the application.
-    fn attribute_to_application(&mut self, sender: Side) -> bool {
-        let (cause, owner) = match sender {
-            Side::Client => (Cause::ClientThink, Owner::Client),
-            Side::Server => (Cause::ServerThink, Owner::Server),
-        };
+    /// Attributes holds by Nagle's algorithm to the application, which worked or, if it `is_driven` by
+    /// what comes, waited for a late ACK.
+    fn attribute_to_application(&mut self, sender: Side, is_driven: bool) -> bool {
         let held = self
             .chains
             .iter()
@@ -221,3 +220,10 @@ impl Exchange {
         paused
     }
 }
+        let (cause, owner) = match sender {
+            _ if is_driven && chain.gap.waits_for_late_ack() => {
+                (Cause::DelayedAck, Owner::DelayedAck)
+            }
+            Side::Client => (Cause::ClientThink, Owner::Client),
+            Side::Server => (Cause::ServerThink, Owner::Server),
+        };

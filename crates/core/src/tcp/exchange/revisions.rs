@@ -31,8 +31,12 @@ pub enum Change {
     NoCeiling { sender: Side },
     /// The answer came over a proxy: the way behind it took so much of the server's time, ns.
     Relayed { ns: u64 },
-    /// `sender` does not use Nagle's algorithm: its application was busy.
-    NoNagle { sender: Side },
+    /// `sender` does not use Nagle's algorithm: its application was busy, or waited for an ACK.
+    NoNagle {
+        sender: Side,
+        /// Nothing shows pauses of its application.
+        is_driven: bool,
+    },
     /// The client pauses of its own accord: that time belongs to no exchange.
     OwnPauses,
 }
@@ -49,7 +53,9 @@ impl Change {
             Self::OfferedWindow { .. } => "the offered window turned out to limit the flight",
             Self::Reader { .. } => "the reader closed the window time and again",
             Self::SendBuffer => "the height of the flight turned out to be that of a buffer",
-            Self::NoCeiling { .. } => "the sender was slower than the height of its flight permits",
+            Self::NoCeiling { .. } => {
+                "the sender was slower than the height of its flight permits, or exceeded it"
+            }
             Self::Relayed { .. } => "a proxy acknowledges; the way behind it is as long",
             Self::NoNagle { .. } => "the sender turned out not to use Nagle's algorithm",
             Self::OwnPauses => "the client pauses of its own accord",
