@@ -112,7 +112,8 @@ impl Connection {
     /// Processes the first RST, which `side` sends.
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let sender = &self.senders[side as usize];
-        let is_known = sender.space.started() && (self.setup.is_established() || self.mid_stream);
+        let is_set_up = self.setup.is_established() || self.setup.confirmed || self.mid_stream;
+        let is_known = sender.space.started() && is_set_up;
         let is_awaited = self.timeline.exchanges.front().is_some();
         let held = is_known.then(|| HeldReset::of(segment, sender, is_awaited)).flatten();
         let last_data = last_data(&self.senders, segment.frame);
