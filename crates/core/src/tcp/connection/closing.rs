@@ -117,6 +117,10 @@ impl Connection {
         let is_awaited = self.timeline.exchanges.front().is_some();
         let held = is_known.then(|| HeldReset::of(segment, sender, is_awaited)).flatten();
         let last_data = last_data(&self.senders, segment.frame);
+        if side == Side::Client {
+            let next = self.view().syn_sequence().map(|seq| seq.wrapping_add(1));
+            self.setup.note_reset(next == Some(segment.seq));
+        }
         self.cold.ending_mut().take_reset(side, segment, sender.packets.last.ttl, last_data, held);
         if held.is_none_or(|held| !held.is_awaited) {
             self.end_by_reset();
