@@ -292,7 +292,9 @@ impl Connection {
             self.accrue_to(self.at_end().waited_for(), fin.time_ns, fin);
         }
         let server_fin = self.cold.ending().fin[Side::Server as usize];
-        let begun = self.timeline.exchanges.front().is_some_and(|exchange| exchange.response_seen);
+        // What repeats a complete response, with a FIN or without, adds nothing to it.
+        let is_begun = |it: &Exchange| it.response_seen && !it.is_complete();
+        let begun = self.timeline.exchanges.front().is_some_and(is_begun);
         let cut_off = begun && self.framer.announces_end();
         if let Some(fin) = server_fin.filter(|_| cut_off) {
             // The response ends before its announced end; the client learns that now.

@@ -4,8 +4,8 @@
 use super::revisions::Change;
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::judge::Gap;
 use crate::judge::thresholds::HABIT_MIN;
+use crate::judge::{self, Gap};
 use crate::model::{Cause, Owner, Shares, Slice};
 use crate::tcp::Exchange;
 use crate::tcp::exchange::Chain;
@@ -19,6 +19,7 @@ impl Exchange {
             Change::Renamed { sender, from, to } => self.rename(sender, from, to),
             Change::Moved { from, to } => self.reassign(from, to),
             Change::Unknown { from } => self.make_unknown(from),
+            Change::UnseenLoss { sender } => self.shorten_unseen_loss(sender),
             Change::OfferedWindow { sender } => self.attribute_to_window(sender),
             Change::Reader { sender } => self.attribute_to_reader(sender),
             Change::SendBuffer => self.attribute_to_buffer(),
@@ -124,6 +125,23 @@ impl Exchange {
         ns > 0
     }
 
+    /// Moves the time of losses before the vantage beyond that of their timers to [`Owner::Unknown`].
+    fn shorten_unseen_loss(&mut self, sender: Side) -> bool {
+        let timed_out =
+            |it: &&mut Chain| it.cause == Cause::RetransmissionTimeout && it.sender == sender;
+        let Some(chain) = self.chains.iter_mut().find(timed_out) else { return false };
+        let Some(timer_ns) = judge::unseen_repair_ns(&chain.gap) else { return false };
+        let most_ns = timer_ns.saturating_mul(chain.count.max(1).into());
+        let moved = self.ledger.transfer(
+            Owner::RetransmissionTimeout,
+            Owner::Unknown,
+            chain.ns.saturating_sub(most_ns),
+        );
+        chain.ns -= moved;
+        chain.longest_ns = chain.longest_ns.min(chain.ns);
+        moved > 0
+    }
+
     /// Attributes the time of windows and buffers of `sender` to the offered window.
     fn attribute_to_window(&mut self, sender: Side) -> bool {
         let own =
@@ -204,6 +222,13 @@ impl Exchange {
             .iter()
             .find(|chain| chain.cause == Cause::NagleDelayedAck && chain.sender == sender);
         let Some(chain) = held else { return false };
+        let (cause, owner) = match sender {
+            _ if is_driven && chain.gap.waits_for_late_ack() => {
+                (Cause::DelayedAck, Owner::DelayedAck)
+            }
+            Side::Client => (Cause::ClientThink, Owner::Client),
+            Side::Server => (Cause::ServerThink, Owner::Server),
+        };
         self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
         self.rename(sender, Cause::NagleDelayedAck, cause)
     }
@@ -220,10 +245,3 @@ impl Exchange {
         paused
     }
 }
-        let (cause, owner) = match sender {
-            _ if is_driven && chain.gap.waits_for_late_ack() => {
-                (Cause::DelayedAck, Owner::DelayedAck)
-            }
-            Side::Client => (Cause::ClientThink, Owner::Client),
-            Side::Server => (Cause::ServerThink, Owner::Server),
-        };

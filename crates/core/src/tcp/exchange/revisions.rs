@@ -21,6 +21,8 @@ pub enum Change {
     Moved { from: (Owner, Cause), to: (Owner, Cause) },
     /// Nothing shows which owner had the time of this owner and cause.
     Unknown { from: (Owner, Cause) },
+    /// Nothing shows that the timer of `sender` took as long to repair losses before the vantage.
+    UnseenLoss { sender: Side },
     /// The offered window limited the flight of `sender`, not a window or buffer of its own.
     OfferedWindow { sender: Side },
     /// The reader that closes the window of `sender` also keeps it small.
@@ -50,6 +52,7 @@ impl Change {
             Self::Renamed { .. } => "the same time has another cause",
             Self::Moved { .. } => "all time of the cause has another one",
             Self::Unknown { .. } => "nothing shows any more who owned that time",
+            Self::UnseenLoss { .. } => "no timer of the path takes as long for what was lost",
             Self::OfferedWindow { .. } => "the offered window turned out to limit the flight",
             Self::Reader { .. } => "the reader closed the window time and again",
             Self::SendBuffer => "the height of the flight turned out to be that of a buffer",
