@@ -1,12 +1,12 @@
 //! One clear instance of a cause with its connection, from which its proof is made.
 
-use crate::app::Side;
 use crate::findings::causes::rules;
 use crate::findings::proof::{Proof, Shown};
 use crate::judge::Gap;
 use crate::judge::thresholds::{AT_ONCE_PART, HOST_DELAY_MAX_NS};
 use crate::model::{Cause, Fact};
 use crate::tcp::{Chain, Connection, Exchange, Sender};
+use crate::wire::Side;
 
 /// The part of a cause in one exchange, with the connection and the exchange.
 pub(super) struct Scene<'a> {
@@ -26,7 +26,7 @@ impl Scene<'_> {
 
     /// Returns the sender that was silent in the longest silence.
     pub fn sender(&self) -> &Sender {
-        &self.connection.senders[self.chain.gap.sender as usize]
+        &self.connection.senders[self.chain.gap.sender]
     }
 
     /// Time by which the receiver delayed the ACK that ended the silence, if it is worth reporting.

@@ -1,11 +1,11 @@
 //! Round trips between the vantage and both ends, and the location of the vantage that follows from
 //! them.
 
-use crate::app::Side;
 use crate::judge::RoundTrips;
 use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
 use crate::tcp::thresholds::{RTO_MAX_NS, VANTAGE_ON_HOST_NS};
+use crate::wire::{BySide, Side};
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///
@@ -16,7 +16,7 @@ use crate::tcp::thresholds::{RTO_MAX_NS, VANTAGE_ON_HOST_NS};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
     /// Round trips indexed by side.
-    legs: [LegRtt; 2],
+    legs: BySide<LegRtt>,
 }
 
 /// The estimated round trip of one leg of the path, packed into one word to save memory.
@@ -98,7 +98,7 @@ impl Path {
     /// Adds a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
         if rtt_ns <= RTO_MAX_NS {
-            self.legs[side as usize].add_certain(rtt_ns);
+            self.legs[side].add_certain(rtt_ns);
         }
     }
 
@@ -106,7 +106,7 @@ impl Path {
     /// round trip itself, otherwise an upper bound.
     pub fn sample_without_handshake(&mut self, side: Side, rtt_ns: u64, is_exact: bool) {
         if rtt_ns <= RTO_MAX_NS {
-            let leg = &mut self.legs[side as usize];
+            let leg = &mut self.legs[side];
             leg.add_uncertain(rtt_ns);
             leg.0 |= if is_exact { LegRtt::KNOWN } else { 0 };
         }
@@ -115,7 +115,7 @@ impl Path {
     /// Removes all samples for `side`, whose times turned out to be wrong.
     #[cold]
     pub fn forget(&mut self, side: Side) {
-        self.legs[side as usize] = LegRtt::default();
+        self.legs[side] = LegRtt::default();
     }
 
     /// Swaps the legs of client and server.
@@ -126,7 +126,7 @@ impl Path {
     /// Minimum round trip between the vantage and `side`, ns; 0 if there is no sample.
     #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
-        let leg = self.legs[side as usize];
+        let leg = self.legs[side];
         let least_ns = leg.least().saturating_sub(1);
         if leg.others() < LegRtt::OTHERS_MAX {
             return least_ns;
@@ -146,12 +146,12 @@ impl Path {
 
     /// Returns whether the round trip to `side` is known, and not only an upper bound.
     pub fn is_known(&self, side: Side) -> bool {
-        self.legs[side as usize].is_known()
+        self.legs[side].is_known()
     }
 
     /// Returns whether there is a sample for `side`.
     pub fn has_sample(&self, side: Side) -> bool {
-        self.legs[side as usize].least() > 0
+        self.legs[side].least() > 0
     }
 
     /// Minimum round trip between client and server, ns.

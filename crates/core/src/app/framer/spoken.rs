@@ -5,8 +5,9 @@ use super::{Framer, Machine};
 use crate::app::dialogue::{Dialogue, Refused, Said};
 use crate::app::exchanges::Feed;
 use crate::app::known::KnownHeaders;
-use crate::app::mark::{Mark, Side};
+use crate::app::mark::Mark;
 use crate::app::protocol::Protocol;
+use crate::wire::Side;
 
 impl Framer {
     /// Returns whether all content of the response in progress has come, because its last chunk has

@@ -1,17 +1,18 @@
 //! What is done at the end of an exchange: its last revisions, and its report.
 
-use crate::app::Side;
+use crate::app::Protocol;
 use crate::judge::Turn;
-use crate::judge::thresholds::RTO_MIN_NS;
-use crate::model::{Cause, Class, Family, Outcome, Owner};
+use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, RTO_MIN_NS};
+use crate::model::{Cause, Class, Family, Outcome, Owner, Slice};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::ceiling_rounds::refute_ceiling;
 use crate::tcp::connection::cold::Cold;
 use crate::tcp::connection::gap::nagle_evidence;
 use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::settle_relay;
-use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
+use crate::tcp::exchange::{Chain, Change, Concerned, Exchange, Opening};
 use crate::tcp::path::Path;
+use crate::tcp::pause::ServerPattern;
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, burst_opened_by};
@@ -19,6 +20,8 @@ use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
 use crate::tcp::sink::Sink;
+use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
+use crate::wire::Side;
 
 /// What the revisions at the end of an exchange may use of its connection.
 struct Finished<'a> {
@@ -30,12 +33,16 @@ struct Finished<'a> {
     mid_stream: bool,
     /// ACKs without data were sent and none of them was captured.
     lacks_acks: bool,
+    /// The pattern in which the server has sent, if the content does not show which messages are
+    /// requests.
+    pattern: Option<ServerPattern>,
+    /// Its content is encrypted: nothing is asked on it once its client has closed.
+    is_encrypted: bool,
 }
 
 /// The exchanges that a revision concerns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// All.
     All,
     /// Those with a cause that later evidence may replace, or with trouble in the set-up.
     Revised,
@@ -66,6 +73,7 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
         doubt_unseen_beginning,
     ),
     ("a loss that nobody saw took no longer than its timer", Scope::Revised, shorten_unseen),
+    ("no answer was due, or nobody waited, as far as the content shows", Scope::All, doubt_waits),
     ("losses of one direction have a common cause", Scope::Revised, name_losses),
     ("nobody answers any more, whatever is sent again", Scope::Revised, doubt_unheard),
     ("the set-up was repeated for a cause, or needlessly", Scope::Revised, settle_set_up),
@@ -87,7 +95,7 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
 /// Makes the decisions that are possible only at the end of `exchange`.
 #[inline]
 fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
-    let revised = |chain: &Chain| Cause::REVISED & 1 << chain.cause as u64 != 0;
+    let revised = |chain: &Chain| Cause::REVISED.contains(chain.cause);
     let is_revised =
         exchange.connects && finished.setup.is_troubled() || exchange.repeated_setup_ns > 0;
     let is_revised = is_revised || exchange.chains.iter().any(revised);
@@ -99,7 +107,7 @@ fn settle(exchange: &mut Exchange, mut finished: Finished<'_>) {
 }
 
 fn has_cause(exchange: &Exchange, cause: Cause) -> bool {
-    exchange.causes() & 1 << cause as u64 != 0
+    exchange.causes().contains(cause)
 }
 
 /// Attributes a retransmission of the first data to a full queue of the listener, which ignored the
@@ -120,7 +128,7 @@ fn doubt_one_way(it: &mut Finished<'_>, exchange: &mut Exchange) {
     let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
     // A listener with a full queue may have ignored the first data of a connection, so that it
     // was not lost.
-    let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
+    let is_first = exchange.began_at[Side::Client] <= ORIGIN + 1;
     let proven = it.senders.iter().any(|it| it.history().losses.repeating.doubles)
         && timed_out_ns >= RTO_MIN_NS
         && (it.mid_stream || !is_first);
@@ -152,7 +160,7 @@ fn doubt_unheard(it: &mut Finished<'_>, exchange: &mut Exchange) {
     };
     let ending = it.cold.ending();
     let by_client = ending.reset.filter(|reset| reset.from == Side::Client);
-    let left = ending.fin[Side::Client as usize].or(by_client);
+    let left = ending.fin[Side::Client].or(by_client);
     let has_left = left.is_some_and(|left| left.time_ns >= tail.first.time_ns);
     let losses = &server.history().losses;
     let is_silent = client.volume.has_packets()
@@ -189,8 +197,36 @@ fn doubt_unseen_beginning(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
 }
 
+/// Attributes waits to no owner that may be none, where the content does not show what is a request.
+/// What the client sends after a pause may be another message, unless a full segment came before it:
+/// the last segment of a message rarely is one. A last message without an answer may need none, unless
+/// each message before it had one and its client waited for as long as a program does before it gives
+/// up.
+fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    let Some(pattern) = it.pattern.filter(|_| !exchange.in_handshake) else { return };
+    let amid = |chain: &Chain| it.senders[chain.sender].sizes.is_full(&chain.gap.last);
+    let mut pauses = exchange.chains.iter().filter(|chain| chain.cause == Cause::ClientThink);
+    if pauses.any(|chain| chain.longest_ns >= STREAM_PAUSE_MIN_NS && !amid(chain)) {
+        exchange.revise(&Change::Unknown { from: (Owner::Client, Cause::ClientThink) });
+    }
+    let left_ns = it.cold.ending().fin_ns[Side::Client];
+    if it.is_encrypted && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns) {
+        // What follows answers the client's end.
+        exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
+    }
+    let Outcome::Closed { by } = exchange.outcome else { return };
+    let waited_ns = exchange.ledger.of(Owner::Server);
+    let gave_up = pattern.is_strict() && waited_ns >= APPLICATION_TIMEOUT_MIN_NS;
+    if exchange.request_seen && !exchange.response_seen && !gave_up {
+        exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
+        if by == Side::Client {
+            exchange.outcome = Outcome::Unclear;
+        }
+    }
+}
+
 fn name_losses(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes() & Cause::REVISED != 0 {
+    if exchange.causes().intersects(Cause::REVISED) {
         for side in Side::ALL {
             name_losses_of(side, it, exchange);
         }
@@ -207,7 +243,7 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
         .filter(|chain| chain.sender == side && of_loss(chain.cause))
         .max_by_key(|chain| chain.ns)
         .map(|chain| chain.cause);
-    let sender = &mut it.senders[side as usize];
+    let sender = &mut it.senders[side];
     if most.is_some() {
         sender.history_mut().losses.cause = most;
     }
@@ -216,8 +252,8 @@ fn name_losses_of(side: Side, it: &mut Finished<'_>, exchange: &mut Exchange) {
         exchange.revise(&Change::Renamed { sender: side, from, to });
     }
     // If the other side was not seen, nothing shows that smaller segments arrive.
-    let answered = it.senders[side.peer() as usize].volume.has_packets();
-    let sender = &it.senders[side as usize];
+    let answered = it.senders[side.peer()].volume.has_packets();
+    let sender = &it.senders[side];
     // The segments of a handshake are small ones that arrived.
     let small_ones_pass = !it.mid_stream || sender.sizes.acked_max() > 0;
     if answered && small_ones_pass && sender.has_mtu_black_hole() {
@@ -246,19 +282,19 @@ fn settle_set_up(it: &mut Finished<'_>, exchange: &mut Exchange) {
     }
     let again_ns = exchange.repeated_setup_ns;
     let needed_ns = it.setup.repeated_ns(it.path).min(again_ns);
-    exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, again_ns - needed_ns);
     exchange.repeated_setup_ns = needed_ns;
-    if it.setup.refused && it.cold.icmp_report().is_some_and(|report| report.about_syn) {
-        // The errors are the cause of the whole attempt.
-        return;
+    // ICMP errors are the cause of the whole attempt.
+    let is_of_icmp = || it.cold.icmp_report().is_some_and(|report| report.about_syn);
+    if needed_ns > 0 && !(it.setup.refused && is_of_icmp()) {
+        let cause = it.setup.cause(it.path);
+        let owner = match cause {
+            Cause::AcceptQueueOverflow => Owner::Connect,
+            _ => Owner::SynRetransmit,
+        };
+        exchange.set_up_cost((owner, cause), it.setup.frames().syn.unwrap_or_default());
     }
-    let cause = it.setup.cause(it.path);
-    if cause == Cause::AcceptQueueOverflow {
-        exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, needed_ns);
-    }
-    if needed_ns > 0 {
-        exchange.set_up_cost(cause, it.setup.frames().syn.unwrap_or_default());
-    }
+    let needless = Slice::plain(Owner::Connect, again_ns - needed_ns);
+    exchange.ledger.transfer(Concerned::of(Owner::SynRetransmit, None), needless);
 }
 
 /// Attributes small windows to a slow reader that closes its window again and again.
@@ -267,7 +303,7 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     for side in Side::ALL {
-        if it.senders[side as usize].history().window.is_read_slowly() {
+        if it.senders[side].history().window.is_read_slowly() {
             exchange.revise(&Change::Reader { sender: side });
         }
     }
@@ -277,18 +313,18 @@ fn attribute_to_reader(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// much of the time its congestion window would have taken in any case to open. Data of earlier
 /// exchanges has opened the window too.
 fn settle_limits(it: &mut Finished<'_>, exchange: &mut Exchange) {
-    if exchange.causes() & Cause::REVISED == 0 {
+    if !exchange.causes().intersects(Cause::REVISED) {
         return;
     }
     for side in Side::ALL {
-        let sender = &it.senders[side as usize];
+        let sender = &it.senders[side];
         let nagle = nagle_evidence(sender, it.cold);
         if nagle.is_refuted() {
             let is_driven = nagle.pauses == 0;
             exchange.revise(&Change::NoNagle { sender: side, is_driven });
         }
         refute_ceiling(side, sender, it.path, exchange);
-        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side as usize]);
+        let bytes = sender.space.nxt.saturating_sub(exchange.began_at[side]);
         exchange.subtract_opening(side, &opening(side, sender, it.path, exchange, bytes));
     }
 }
@@ -304,7 +340,7 @@ fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
         return;
     }
     for side in Side::ALL {
-        let sender = &mut it.senders[side as usize];
+        let sender = &mut it.senders[side];
         let bytes = exchange.sent_bytes(side, sender.space.nxt);
         sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
         exchange.attribute_to_rate(side, &opening(side, sender, it.path, exchange, bytes));
@@ -314,7 +350,7 @@ fn settle_rate(it: &mut Finished<'_>, exchange: &mut Exchange) {
 /// Returns the data that `sender`, which is `side`, had to send in `exchange`, and its window before
 /// that.
 fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes: u64) -> Opening {
-    let began = exchange.began_at[side as usize];
+    let began = exchange.began_at[side];
     Opening {
         bytes,
         window: burst_opened_by(
@@ -331,7 +367,7 @@ fn opening(side: Side, sender: &Sender, path: &Path, exchange: &Exchange, bytes:
 
 fn count_repairs(it: &mut Finished<'_>, exchange: &mut Exchange) {
     for side in Side::ALL {
-        count_repairs_of(side, &mut it.senders[side as usize], exchange);
+        count_repairs_of(side, &mut it.senders[side], exchange);
     }
 }
 
@@ -341,7 +377,7 @@ fn count_repairs_of(side: Side, sender: &mut Sender, exchange: &mut Exchange) {
     if !sender.is_troubled() {
         return;
     }
-    let began = exchange.began_at[side as usize];
+    let began = exchange.began_at[side];
     let bytes = sender.space.nxt.saturating_sub(began.max(ORIGIN));
     let rate = sender.bulk.as_ref().and_then(|bulk| bulk.pipe.last_rate());
     let least_ns = rate.map_or(0, |rate| transmission_ns(bytes, rate));
@@ -384,9 +420,13 @@ impl Connection {
         sink: &mut impl Sink,
     ) {
         let lacks_acks = self.view().lacks_acks();
-        let Self { senders, setup, path, cold, mid_stream, .. } = self;
-        let mid_stream = *mid_stream;
-        settle(&mut exchange, Finished { senders, setup, path, cold, mid_stream, lacks_acks });
+        let Self { senders, setup, path, cold, mid_stream, timeline, framer, .. } = self;
+        let (mid_stream, pattern) = (*mid_stream, timeline.pattern);
+        let is_encrypted = framer.protocol() == Protocol::Tls;
+        let pattern = framer.hides_dialogue().then_some(pattern);
+        let finished =
+            Finished { senders, setup, path, cold, mid_stream, lacks_acks, pattern, is_encrypted };
+        settle(&mut exchange, finished);
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !in_window || self.cold.is_copy() {
             return;
@@ -415,17 +455,17 @@ impl Connection {
         self.totals.exchanges += 1;
         if let Some(code) = exchange.outcome.error() {
             let counted = if code.is_challenge() { Side::Client } else { Side::Server };
-            self.totals.causes[counted as usize] |= 1 << Cause::ErrorResponses as u64;
+            self.totals.causes[counted].insert(Cause::ErrorResponses);
         }
         self.totals.ledger.merge(&exchange.ledger);
         for chain in &exchange.chains {
             let is_fault = chain.cause.class() == Class::Fault;
             let lost_ns = if is_fault { chain.ns } else { 0 };
             self.totals.lost_ns = self.totals.lost_ns.saturating_add(lost_ns);
-            self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+            self.totals.causes[chain.sender].insert(chain.cause);
             let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
             if held.contains(&chain.cause) {
-                self.senders[chain.sender as usize].history_mut().nagle.held.add(chain);
+                self.senders[chain.sender].history_mut().nagle.held.add(chain);
             }
         }
         let row = self.totals.row().with(Link {
@@ -465,6 +505,8 @@ mod tests {
             cold: &mut cold,
             mid_stream: false,
             lacks_acks: false,
+            pattern: None,
+            is_encrypted: false,
         };
         settle(&mut exchange, finished);
         assert_eq!(exchange.ledger.of(Owner::Unknown), 0);

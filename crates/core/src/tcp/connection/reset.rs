@@ -6,14 +6,13 @@
 //! shows which. What that sends within a round trip may have left before the RST arrived, and
 //! decides nothing.
 
-use crate::app::Side;
 use crate::judge::thresholds::HOST_DELAY_MAX_NS;
 use crate::model::Sighting;
 use crate::tcp::connection::ending::Ending;
 use crate::tcp::connection::is_pure_ack;
 use crate::tcp::path::Path;
 use crate::tcp::sender::Sender;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{BySide, Segment, Side, TcpFlags};
 
 /// A RST whose effect is not yet known.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +60,7 @@ impl HeldReset {
         &self,
         reset: &Sighting,
         (side, segment): (Side, &Segment),
-        senders: &[Sender; 2],
+        senders: &BySide<Sender>,
         path: &Path,
     ) -> Shown {
         let is_reset = segment.flags.has(TcpFlags::RST);
@@ -69,7 +68,7 @@ impl HeldReset {
             // Its receiver has not yet shown whether it still takes part.
             return Shown::Nothing;
         }
-        let sender = &senders[reset.from as usize];
+        let sender = &senders[reset.from];
         match side != reset.from && !is_reset {
             true if self.is_ignored(reset, segment, sender, path) => Shown::Ignored,
             true => Shown::Nothing,
@@ -114,8 +113,8 @@ impl Ending {
         self.reset_ttls = [segment.ttl, others];
         self.unknown = !segment.flags.has(TcpFlags::ACK);
         self.forgotten = side == Side::Server
-            && self.fin_ns[Side::Server as usize].is_none()
-            && self.fin_ns[Side::Client as usize].is_some()
+            && self.fin_ns[Side::Server].is_none()
+            && self.fin_ns[Side::Client].is_some()
             && self.unknown;
         self.held = held;
     }
@@ -131,7 +130,7 @@ impl Ending {
     pub(super) fn judge_reset(
         &mut self,
         (side, segment): (Side, &Segment),
-        senders: &[Sender; 2],
+        senders: &BySide<Sender>,
         path: &Path,
     ) -> Shown {
         let (Some(reset), Some(held)) = (self.reset, self.held) else { return Shown::Nothing };
@@ -157,8 +156,8 @@ mod tests {
     /// A server that has sent 100 bytes, all acknowledged.
     fn senders() -> [Sender; 2] {
         let mut senders = [Sender::of(Side::Client), Sender::of(Side::Server)];
-        let first = senders[Side::Server as usize].space.position(1_000);
-        senders[Side::Server as usize].begin_data(first);
+        let first = senders[Side::Server].space.position(1_000);
+        senders[Side::Server].begin_data(first);
         senders
     }
 
@@ -179,7 +178,7 @@ mod tests {
         let senders = senders();
         let mut ending = Ending::default();
         let strange = reset(1_001, 0);
-        let held = HeldReset::of(&strange, &senders[Side::Server as usize], true);
+        let held = HeldReset::of(&strange, &senders[Side::Server], true);
         ending.take_reset(Side::Server, &strange, 0, None, held);
         let challenge = Segment { ack: 1_000, flags: TcpFlags(TcpFlags::ACK), ..strange };
         let path = Path::default();
@@ -195,7 +194,7 @@ mod tests {
         let senders = senders();
         let mut ending = Ending::default();
         let strange = reset(1_001, 0);
-        let held = HeldReset::of(&strange, &senders[Side::Server as usize], true);
+        let held = HeldReset::of(&strange, &senders[Side::Server], true);
         ending.take_reset(Side::Server, &strange, 0, None, held);
         let shown = ending.judge_reset((Side::Server, &strange), &senders, &Path::default());
         assert_eq!(shown, Shown::Accepted);
