@@ -152,7 +152,7 @@ impl Framer {
     /// Returns whether the end of the response in progress is known from the response, not from the
     /// end of the connection.
     pub fn announces_end(&self) -> bool {
-        self.is_http() && !self.skips_to_end()
+        self.is_http() && !self.skips_to_end() && !self.has_last_chunk()
     }
 
     /// Returns whether the response in progress ends with the connection.

@@ -73,6 +73,12 @@ impl Http {
         Self { readers: Side::ALL.map(reader) }
     }
 
+    /// Returns whether the last chunk of the response in progress has come, and not yet the end of the
+    /// trailer section.
+    pub fn has_last_chunk(&self) -> bool {
+        self.readers[Side::Server].state == HttpState::Trailers
+    }
+
     /// Returns the bytes of heap memory in use, without lines in pieces.
     pub fn heap_bytes(&self) -> usize {
         let unfinished = self.readers.iter().flat_map(|reader| &reader.unfinished);

@@ -29,7 +29,8 @@ pub use round_trips::RoundTrips;
 pub use unsent::Unsent;
 
 use crate::judge::thresholds::{
-    ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, HOST_DELAY_MAX_NS, HOST_DELAY_NS,
+    ACK_TRAIN_NS, ALIKE_PART, AT_ONCE_PART, DELAYED_ACK_MIN_NS, HABIT_MIN, HOST_DELAY_MAX_NS,
+    HOST_DELAY_NS,
 };
 use crate::model::Sighting;
 use crate::wire::{Segment, Side, TcpFlags};
@@ -211,6 +212,23 @@ impl Gap {
     /// silence, ends so that an ACK seems to have ended it.
     pub fn chance_of_trigger(&self) -> f64 {
         (self.trigger_tolerance_ns() as f64 / self.len_ns().max(1) as f64).min(1.0)
+    }
+
+    /// Returns whether the sender waited for an ACK without data that its receiver had delayed, whatever
+    /// it sent then: it continued so soon after that ACK that a pause of its application ends as near
+    /// to it less often than habits arise by chance.
+    pub fn waits_for_late_ack(&self) -> bool {
+        let Some(ack) = self.acks.last else { return false };
+        let apart_ns = self.end_ns.abs_diff(ack.effect_ns);
+        self.turn == Turn::Continues
+            && !self.repair.is_retransmission()
+            && !self.misses_data
+            && self.flight.before > 0
+            && self.rtt.is_known()
+            && ack.pure
+            && ack.acked_all
+            && ack.delay_ns.is_some_and(|ns| ns >= DELAYED_ACK_MIN_NS)
+            && apart_ns.saturating_mul(AT_ONCE_PART.pow(HABIT_MIN)) <= self.len_ns()
     }
 
     /// Returns whether the silence looks like Nagle's algorithm, except that the next segment did

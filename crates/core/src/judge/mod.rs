@@ -34,7 +34,9 @@ pub use gap::{
     NagleEvidence, OfferedWindow, Pace, ProtocolState, Recovery, Repair, RoundTrips, Turn, Unsent,
     WindowProbes,
 };
-pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
+pub use loss::{
+    is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out, unseen_repair_ns,
+};
 pub use queue_delay::QueueDelay;
 pub use shape::Shape;
 

@@ -68,7 +68,11 @@ causes! {
     /// A small segment held by Nagle's algorithm for a delayed ACK.
     NagleDelayedAck = "nagle_delayed_ack" {
         family: Window, owners: &[Owner::NagleDelayedAck], culprit: Sender, revised: true,
-        becomes: &[(Cause::ServerThink, Owner::Server), (Cause::ClientThink, Owner::Client)],
+        becomes: &[
+            (Cause::ServerThink, Owner::Server),
+            (Cause::ClientThink, Owner::Client),
+            (Cause::DelayedAck, Owner::DelayedAck),
+        ],
         clearest: Clearest::EndedByAck, waits_for_ack: true, ..FAULT
     }
     /// A sender blocked on an ACK that came late.

@@ -1,6 +1,7 @@
-//! Commands and replies in connections whose exchanges are turns of direction.
+//! Commands and replies in connections whose exchanges are turns of direction, and what else the messages
+//! in progress say.
 
-use super::Framer;
+use super::{Framer, Machine};
 use crate::app::dialogue::{Dialogue, Refused, Said};
 use crate::app::exchanges::Feed;
 use crate::app::known::KnownHeaders;
@@ -9,6 +10,12 @@ use crate::app::protocol::Protocol;
 use crate::wire::Side;
 
 impl Framer {
+    /// Returns whether all content of the response in progress has come, because its last chunk has
+    /// (RFC 9112 §7.1): it is complete if the connection ends now (§8).
+    pub fn has_last_chunk(&self) -> bool {
+        matches!(&self.machine, Machine::Http(http) if http.has_last_chunk())
+    }
+
     /// Returns whether the server has sent only a preliminary reply to the last command of FTP (RFC
     /// 959 §4.2): the client waits for the final one, and the data goes over another connection.
     pub fn owes_final_reply(&self) -> bool {

@@ -84,8 +84,9 @@ pub(super) fn facts(_: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Fa
     accepted.into_iter().chain(missing).collect()
 }
 
-/// Excludes a full accept queue if the server refused all attempts.
+/// Excludes a full accept queue if the server refused all attempts: none was answered by a SYN-ACK.
 pub(super) fn ruled_out(_: &CauseTally, endpoint: Option<&EndpointTally>) -> Option<RuledOut> {
-    let is_always = endpoint.is_none_or(|endpoint| endpoint.set_ups.established == 0);
+    let accepted = |it: &EndpointTally| it.set_ups.established > 0 || it.set_ups.answered > 0;
+    let is_always = !endpoint.is_some_and(accepted);
     is_always.then_some(RuledOut { cause: Cause::AcceptQueueOverflow, why: "always" })
 }

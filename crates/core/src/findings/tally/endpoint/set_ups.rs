@@ -8,6 +8,8 @@ use crate::tcp::{Connection, Exchange};
 pub struct SetUps {
     /// Number of connections that were set up.
     pub established: u64,
+    /// Number of connection attempts that a SYN-ACK answered.
+    pub answered: u64,
     /// Number of connections whose SYN was sent more than once.
     pub repeated: u64,
     /// SYNs that were never followed by a completed handshake.
@@ -26,6 +28,7 @@ impl SetUps {
             self.flood.add(connection);
         }
         self.established += u64::from(setup.established_ns().is_some());
+        self.answered += u64::from(setup.syn_ack_first_ns().is_some());
         self.repeated += u64::from(setup.syns > 1);
     }
 
@@ -39,6 +42,7 @@ impl SetUps {
     /// Adds all of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
         self.established += other.established;
+        self.answered += other.answered;
         self.repeated += other.repeated;
         self.flood.merge(&other.flood);
         self.exchanges += other.exchanges;
