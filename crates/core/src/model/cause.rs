@@ -244,6 +244,10 @@ causes! {
     ClientThink = "client_think" {
         family: Application, owners: &[Owner::Client], culprit: Client, ..COST
     }
+    /// A server's wait for another server.
+    UpstreamWait = "upstream_wait" {
+        family: Application, owners: &[Owner::Server], culprit: Server, ..COST
+    }
 }
 
 /// A group of causes with the same kind of mechanism.

@@ -485,6 +485,10 @@ impl Connection {
         });
         self.totals.set_row(row);
         sink.exchange(self, exchange);
+        let times = [exchange.first.time_ns, exchange.end_ns];
+        if let Some(series) = self.totals.append_to_series(times[0], times[1]) {
+            sink.series(self, &series);
+        }
     }
 }
 

@@ -339,6 +339,9 @@ impl Connection {
         let (path_ns, server_ns, row) = (plain.path_ns, plain.server_ns, plain.row);
         self.totals.set_row(row);
         self.totals.exchanges += 1;
+        if let Some(series) = self.totals.append_to_series(link.asked_ns, link.ended_ns) {
+            sink.series(self, &series);
+        }
         self.totals.ledger.add(Owner::Path, path_ns);
         self.totals.ledger.add(Owner::Server, server_ns);
         if server_ns > 0 {
