@@ -17,6 +17,7 @@ mod rows;
 mod runs;
 mod slowest;
 mod tails;
+mod vantages;
 mod waits;
 
 pub use acts::{Act, Acts};
@@ -34,6 +35,7 @@ pub use rows::Rows;
 use runs::Runs;
 pub use slowest::Slowest;
 pub use tails::{Tails, slow_ns};
+pub use vantages::Vantages;
 pub use waits::{Wait, Waits};
 
 use crate::app::{Label, Protocol, Side};
@@ -166,8 +168,8 @@ pub struct Tally {
     pub causes: Causes,
     /// Number of connections.
     pub connections: u64,
-    /// Number of connections by [`Vantage`].
-    pub vantages: [u64; Vantage::ALL.len()],
+    /// Where they were captured.
+    pub vantages: Vantages,
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
     /// Rank of the last of `firsts`, once later ones were dropped.
@@ -316,7 +318,7 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        self.vantages[connection.path.vantage() as usize] += 1;
+        self.vantages.add(&connection.path);
         if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
         {
             self.hosts.add([connection.client().address, connection.server().address]);
@@ -598,8 +600,6 @@ impl Tally {
         self.hosts.merge(&other.hosts);
         self.legs.merge(other.legs);
         self.connections += other.connections;
-        for (mine, theirs) in self.vantages.iter_mut().zip(other.vantages) {
-            *mine += theirs;
-        }
+        self.vantages.merge(&other.vantages);
     }
 }

@@ -45,7 +45,7 @@ struct Print {
     numbers: [u32; 2],
     timestamps: [u32; 2],
     ip_id: u16,
-    facts: u16,
+    facts: u32,
 }
 
 impl Print {

@@ -6,6 +6,7 @@ use crate::judge::RoundTrips;
 use crate::judge::thresholds::{AT_ONCE_PART, DELAYED_ACK_MIN_NS, HOST_DELAY_MAX_NS};
 use crate::model::Vantage;
 use crate::tcp::thresholds::{RTO_MAX_NS, VANTAGE_ON_HOST_NS};
+use crate::wire::{Segment, SegmentFlags};
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///
@@ -35,8 +36,14 @@ impl LegRtt {
     /// contradict, up to three.
     const OTHERS_SHIFT: u32 = 56;
     const OTHERS_MAX: u64 = 3;
+    /// This bit is set if a short frame of the side was padded to the least length of Ethernet.
+    const PADDED: u64 = 1 << 61;
+    /// This bit is set if a short frame of the side was not padded.
+    const UNPADDED: u64 = 1 << 62;
     /// This bit is set if a sample shows the round trip itself, and not only an upper bound of it.
     const KNOWN: u64 = 1 << 63;
+    /// What is not a sample.
+    const FRAMES: u64 = Self::PADDED | Self::UNPADDED;
 
     #[inline]
     fn least(self) -> u64 {
@@ -54,6 +61,11 @@ impl LegRtt {
 
     fn is_known(self) -> bool {
         self.0 & Self::KNOWN != 0
+    }
+
+    /// Returns whether all short frames of the side, of which there are some, have `mark`.
+    fn has_only(self, mark: u64) -> bool {
+        self.0 & Self::FRAMES == mark
     }
 
     /// Adds a sample that is certain.
@@ -79,7 +91,7 @@ impl LegRtt {
             next => next.min(greater),
         };
         let others = (self.others() + 1).min(Self::OTHERS_MAX);
-        self.0 = self.0 & Self::KNOWN
+        self.0 = self.0 & (Self::KNOWN | Self::FRAMES)
             | least.min(rtt_ns + 1)
             | next << Self::SECOND_LEAST_SHIFT
             | others << Self::OTHERS_SHIFT;
@@ -115,7 +127,29 @@ impl Path {
     /// Removes all samples for `side`, whose times turned out to be wrong.
     #[cold]
     pub fn forget(&mut self, side: Side) {
-        self.legs[side as usize] = LegRtt::default();
+        self.legs[side as usize].0 &= LegRtt::FRAMES;
+    }
+
+    /// Notes how `segment` of `side` was framed, if that shows something of the place.
+    #[inline]
+    pub fn note_frame(&mut self, side: Side, segment: &Segment) {
+        let leg = &mut self.legs[side as usize].0;
+        if segment.facts.has(SegmentFlags::PADDED) {
+            *leg |= LegRtt::PADDED;
+        }
+        // A router sends what it forwards without its padding.
+        if segment.facts.has(SegmentFlags::UNPADDED) && is_initial_ttl(segment.ttl) {
+            *leg |= LegRtt::UNPADDED;
+        }
+    }
+
+    /// Returns whether the framing shows that the vantage is at `side`: an interface pads a short
+    /// frame when it sends it, so only its sender's host has it shorter. Where none or all of the
+    /// short frames are padded, nothing follows: not every link pads, and tools remove padding.
+    #[inline]
+    fn is_framed_at(&self, side: Side) -> bool {
+        self.legs[side as usize].has_only(LegRtt::UNPADDED)
+            && self.legs[side.peer() as usize].has_only(LegRtt::PADDED)
     }
 
     /// Swaps the legs of client and server.
@@ -126,6 +160,17 @@ impl Path {
     /// Minimum round trip between the vantage and `side`, ns; 0 if there is no sample.
     #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
+        let sampled_ns = self.sampled_ns(side);
+        if sampled_ns > VANTAGE_ON_HOST_NS && self.is_framed_at(side) {
+            // What its own host takes to answer is no part of the path.
+            return VANTAGE_ON_HOST_NS;
+        }
+        sampled_ns
+    }
+
+    /// Minimum round trip to `side` by the samples alone, ns; 0 if there is none.
+    #[inline]
+    fn sampled_ns(&self, side: Side) -> u64 {
         let leg = self.legs[side as usize];
         let least_ns = leg.least().saturating_sub(1);
         if leg.others() < LegRtt::OTHERS_MAX {
@@ -146,7 +191,7 @@ impl Path {
 
     /// Returns whether the round trip to `side` is known, and not only an upper bound.
     pub fn is_known(&self, side: Side) -> bool {
-        self.legs[side as usize].is_known()
+        self.legs[side as usize].is_known() || self.is_framed_at(side)
     }
 
     /// Returns whether there is a sample for `side`.
@@ -162,7 +207,7 @@ impl Path {
     /// Minimum round trip between client and server, ns; 0 if only an upper bound is known for
     /// either leg.
     pub fn known_base_rtt_ns(&self) -> u64 {
-        let is_known = self.legs.iter().all(|leg| leg.is_known());
+        let is_known = Side::ALL.into_iter().all(|side| self.is_known(side));
         if is_known { self.base_rtt_ns() } else { 0 }
     }
 
@@ -179,20 +224,43 @@ impl Path {
     /// Returns whether the vantage is at `side`, so that a packet to `side` has arrived when it
     /// passes.
     pub fn ends_here(&self, side: Side) -> bool {
-        let near_ns = self.rtt_ns(side);
+        if Side::ALL.into_iter().any(|side| self.is_framed_at(side)) {
+            return self.is_framed_at(side);
+        }
+        self.is_near(side)
+    }
+
+    /// Returns whether, by the round trips, the vantage is at `side`.
+    fn is_near(&self, side: Side) -> bool {
+        let near_ns = self.sampled_ns(side);
         let peer = side.peer();
         let nearer = near_ns <= HOST_DELAY_MAX_NS
-            && self.is_known(peer)
-            && AT_ONCE_PART * near_ns <= self.rtt_ns(peer);
+            && self.legs[peer as usize].is_known()
+            && AT_ONCE_PART * near_ns <= self.sampled_ns(peer);
         self.has_sample(side) && (near_ns <= VANTAGE_ON_HOST_NS || nearer)
     }
 
     /// Location of the vantage, as far as this connection shows it.
     pub fn vantage(&self) -> Vantage {
+        match Side::ALL.map(|side| self.is_framed_at(side)) {
+            [true, _] => Vantage::Client,
+            [_, true] => Vantage::Server,
+            _ => self.vantage_by_time(),
+        }
+    }
+
+    /// Returns whether the framing shows where the vantage is, and the round trips do not.
+    pub fn is_placed_by_frames(&self) -> bool {
+        let place = self.vantage();
+        place != self.vantage_by_time()
+    }
+
+    /// Location of the vantage as the round trips show it.
+    fn vantage_by_time(&self) -> Vantage {
         if !Side::ALL.into_iter().all(|side| self.has_sample(side)) {
             return Vantage::Unknown;
         }
-        match (self.ends_here(Side::Client), self.ends_here(Side::Server)) {
+        match (self.is_near(Side::Client), self.is_near(Side::Server)) {
             (true, true) => Vantage::Local,
             (true, false) => Vantage::Client,
             (false, true) => Vantage::Server,
@@ -220,6 +288,31 @@ mod tests {
         assert_eq!(vantage(80_000_000, 2_200_000), Vantage::Middle);
         assert_eq!(vantage(80_000_000, 30_000), Vantage::Server);
         assert_eq!(vantage(30_000, 30_000), Vantage::Local);
+    }
+
+    #[test]
+    fn a_short_frame_without_padding_is_seen_at_its_sender_only() {
+        let framed = |client: (u32, u8), server: (u32, u8)| {
+            let mut path = Path::default();
+            path.sample(Side::Client, 14_900_000);
+            path.sample(Side::Server, 23_800_000);
+            for (side, (facts, ttl)) in Side::ALL.into_iter().zip([client, server]) {
+                let facts = SegmentFlags(facts);
+                path.note_frame(side, &Segment { facts, ttl, ..Segment::default() });
+            }
+            (path.vantage(), path.base_rtt_ns())
+        };
+        let (unpadded, padded) = (SegmentFlags::UNPADDED, SegmentFlags::PADDED);
+        let at_client = (Vantage::Client, 23_800_000 + VANTAGE_ON_HOST_NS);
+        assert_eq!(framed((unpadded, 128), (padded, 51)), at_client);
+        assert_eq!(framed((padded, 64), (unpadded, 64)).0, Vantage::Server);
+        let between = (Vantage::Middle, 38_700_000);
+        assert_eq!(framed((unpadded, 128), (unpadded, 51)), between);
+        assert_eq!(framed((padded, 128), (padded, 51)), between);
+        assert_eq!(framed((unpadded, 128), (0, 51)), between);
+        // A router has removed the padding of what it forwards.
+        assert_eq!(framed((padded, 128), (unpadded, 51)), between);
+        assert_eq!(framed((unpadded | padded, 128), (padded, 51)), between);
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl Traffic {
                 source,
                 destination,
                 vlan: false,
+                padded: false,
                 ip_id: sent[own] as u16,
                 ttl: 64,
                 marked: false,
