@@ -76,6 +76,9 @@ pub struct Gap {
     pub behind_hole: bool,
     /// ACKs in the gap show that the sender sent data that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// ACKs of the sender in the gap show that its peer sent data that is missing in the capture: what
+    /// ended the gap may answer that data, whose time is not known.
+    pub answers_unseen: bool,
     /// Round trips of the path and its legs.
     pub rtt: RoundTrips,
     /// ACKs that took effect in the gap.

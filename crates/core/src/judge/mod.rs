@@ -130,8 +130,10 @@ fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Sli
             break;
         }
     }
-    // The sender did not pause in a silence in which it sent what the capture lacks.
-    let rest = match gap.has_sent_unseen && gap.turn == Turn::Continues {
+    // The sender did not pause in a silence in which it sent what the capture lacks, nor for all of one
+    // in which it received such data.
+    let is_unseen = gap.has_sent_unseen && gap.turn == Turn::Continues;
+    let rest = match is_unseen || gap.answers_unseen {
         true => Slice::plain(Owner::Unknown, slices.rest_ns),
         false => application::busy(gap.sender, slices.rest_ns),
     };

@@ -58,6 +58,11 @@ impl StoredSince {
         }
     }
 
+    /// See [`SinceDeparture::ends_unseen`].
+    pub fn ends_unseen(&self) -> bool {
+        self.0.as_ref().is_some_and(|since| since.ends_unseen)
+    }
+
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
@@ -87,6 +92,8 @@ pub struct SinceDeparture {
     pub misses_data: bool,
     /// ACKs cover data of the sender that is missing in the capture.
     pub has_sent_unseen: bool,
+    /// The data of the sender that ACKs cover and the capture misses came last.
+    pub ends_unseen: bool,
     /// Time at which the timer last repeated acknowledged data, ns; 0 if it did not.
     pub repeated_ns: u64,
     /// Timestamp value of the peer's last packet at the vantage.
