@@ -127,6 +127,10 @@ fn cost(context: &Context<'_>, of_endpoint: &EndpointCost<'_>) -> Option<Finding
     if tallied.exchanges == 0 {
         spread(of_endpoint, total_ns, &mut finding);
     }
+    if finding.evidence.is_empty() && finding.culprit.endpoint == Endpoint::default() {
+        // Nothing shows it, and nobody is named who could change it.
+        return None;
+    }
     let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();
     let rtt_ns = endpoint.round_trips.base.quantile_ns(0.5);
     facts.extend((rtt_ns > 0).then_some(("rtt_ns", Fact::Ns(rtt_ns))));

@@ -217,6 +217,22 @@ fn two_slow_resolvers_are_two_findings() {
 }
 
 #[test]
+fn only_the_first_connection_to_an_address_has_waited_for_its_name() {
+    let mut traffic = Traffic::default();
+    traffic.datagram(7_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    traffic.datagram(100 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    for port in 40_001..40_004 {
+        traffic.connection((port, (SERVER, 80).into()), REQUEST, 3 * MS, &[RESPONSE]);
+        traffic.wait(20 * MS);
+    }
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    assert_eq!(report.totals.exchanges, 3);
+    let dns_ns = report.ledger.of(Owner::Dns);
+    assert!((100 * MS..102 * MS).contains(&dns_ns), "{dns_ns} ns");
+    assert!(report.ledger.of(Owner::Client) < 2 * MS, "{:?}", report.ledger);
+}
+
+#[test]
 fn what_is_asked_over_tcp_and_not_captured_whole_is_still_an_exchange() {
     // The packets of the set-up are without timestamps: headers, the length and half of a name.
     let report = diagnose(&pcap_of(&traffic(800 * MS, [20, 20]), 14 + 20 + 20 + 2 + 12 + 6));
