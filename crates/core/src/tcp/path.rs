@@ -36,13 +36,16 @@ impl LegRtt {
     /// contradict, up to three.
     const OTHERS_SHIFT: u32 = 56;
     const OTHERS_MAX: u64 = 3;
+    /// The next bits hold the number of all samples, up to three.
+    const COUNT_SHIFT: u32 = 58;
+    const COUNT: u64 = 3 << Self::COUNT_SHIFT;
     /// This bit is set if a short frame of the side was padded to the least length of Ethernet.
     const PADDED: u64 = 1 << 61;
     /// This bit is set if a short frame of the side was not padded.
     const UNPADDED: u64 = 1 << 62;
     /// This bit is set if a sample shows the round trip itself, and not only an upper bound of it.
     const KNOWN: u64 = 1 << 63;
-    /// What is not a sample.
+    /// What no sample shows.
     const FRAMES: u64 = Self::PADDED | Self::UNPADDED;
 
     #[inline]
@@ -61,6 +64,19 @@ impl LegRtt {
 
     fn is_known(self) -> bool {
         self.0 & Self::KNOWN != 0
+    }
+
+    /// Counts one more sample.
+    #[inline]
+    fn count(&mut self) {
+        if self.0 & Self::COUNT < Self::COUNT {
+            self.0 += 1 << Self::COUNT_SHIFT;
+        }
+    }
+
+    /// Returns whether no sample, of as many as make a habit, is as short as a host's own delay.
+    fn is_always_long(self) -> bool {
+        self.0 & Self::COUNT == Self::COUNT && self.least() > HOST_DELAY_MAX_NS
     }
 
     /// Returns whether all short frames of the side, of which there are some, have `mark`.
@@ -91,7 +107,7 @@ impl LegRtt {
             next => next.min(greater),
         };
         let others = (self.others() + 1).min(Self::OTHERS_MAX);
-        self.0 = self.0 & (Self::KNOWN | Self::FRAMES)
+        self.0 = self.0 & (Self::KNOWN | Self::FRAMES | Self::COUNT)
             | least.min(rtt_ns + 1)
             | next << Self::SECOND_LEAST_SHIFT
             | others << Self::OTHERS_SHIFT;
@@ -111,6 +127,7 @@ impl Path {
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
         if rtt_ns <= RTO_MAX_NS {
             self.legs[side as usize].add_certain(rtt_ns);
+            self.legs[side as usize].count();
         }
     }
 
@@ -120,6 +137,7 @@ impl Path {
         if rtt_ns <= RTO_MAX_NS {
             let leg = &mut self.legs[side as usize];
             leg.add_uncertain(rtt_ns);
+            leg.count();
             leg.0 |= if is_exact { LegRtt::KNOWN } else { 0 };
         }
     }
@@ -145,11 +163,15 @@ impl Path {
 
     /// Returns whether the framing shows that the vantage is at `side`: an interface pads a short
     /// frame when it sends it, so only its sender's host has it shorter. Where none or all of the
-    /// short frames are padded, nothing follows: not every link pads, and tools remove padding.
+    /// short frames are padded, nothing follows: not every link pads, and tools remove padding. Nor
+    /// does anything follow where `side` never answers as soon as a host that is here: frames of a
+    /// wireless station (IEEE 802.11 does not pad) look the same at its access point.
     #[inline]
     fn is_framed_at(&self, side: Side) -> bool {
-        self.legs[side as usize].has_only(LegRtt::UNPADDED)
+        let leg = self.legs[side as usize];
+        leg.has_only(LegRtt::UNPADDED)
             && self.legs[side.peer() as usize].has_only(LegRtt::PADDED)
+            && !leg.is_always_long()
     }
 
     /// Swaps the legs of client and server.
@@ -161,7 +183,7 @@ impl Path {
     #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
         let sampled_ns = self.sampled_ns(side);
-        if sampled_ns > VANTAGE_ON_HOST_NS && self.is_framed_at(side) {
+        if sampled_ns > HOST_DELAY_MAX_NS && self.is_framed_at(side) {
             // What its own host takes to answer is no part of the path.
             return VANTAGE_ON_HOST_NS;
         }
@@ -313,6 +335,24 @@ mod tests {
         // A router has removed the padding of what it forwards.
         assert_eq!(framed((padded, 128), (unpadded, 51)), between);
         assert_eq!(framed((unpadded | padded, 128), (padded, 51)), between);
+    }
+
+    #[test]
+    fn a_station_that_never_answers_at_once_is_not_at_the_vantage() {
+        let framed = |samples_ns: &[u64]| {
+            let mut path = Path::default();
+            samples_ns.iter().for_each(|&ns| path.sample(Side::Client, ns));
+            path.sample(Side::Server, 23_800_000);
+            let marks = [(SegmentFlags::UNPADDED, 64), (SegmentFlags::PADDED, 51)];
+            for (side, (facts, ttl)) in Side::ALL.into_iter().zip(marks) {
+                let facts = SegmentFlags(facts);
+                path.note_frame(side, &Segment { facts, ttl, ..Segment::default() });
+            }
+            path.vantage()
+        };
+        assert_eq!(framed(&[5_000_000, 3_400_000, 4_000_000]), Vantage::Middle);
+        assert_eq!(framed(&[5_000_000, 3_400_000]), Vantage::Client);
+        assert_eq!(framed(&[5_000_000, 140_000, 4_000_000]), Vantage::Client);
     }
 
     #[test]
