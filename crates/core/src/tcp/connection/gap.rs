@@ -77,8 +77,10 @@ impl Knowledge<'_> {
             misses_data: since.misses_data,
             behind_hole: false,
             has_sent_unseen: since.has_sent_unseen,
-            answers_unseen: since.misses_data
-                && self.senders[side.peer() as usize].since.ends_unseen(),
+            unseen_until_ns: match self.senders[side.peer() as usize].since.end_unseen_ns() {
+                at_ns if since.misses_data => at_ns,
+                _ => 0,
+            },
             rtt: self.path.round_trips(side),
             acks: self.acks_in_gap(side, since),
             duplicates: sender.history().losses.duplicates,

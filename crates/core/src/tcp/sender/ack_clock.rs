@@ -351,7 +351,6 @@ impl Sender {
         let beyond = una_seen.saturating_sub(self.space.nxt);
         if beyond > 0 {
             self.space.extend_to(una_seen);
-            self.since.stored_mut().ends_unseen = true;
         }
         let of_holes = self.history.as_mut().map_or(0, |history| history.holes.skip_to(una_seen));
         Some(of_holes + beyond)
