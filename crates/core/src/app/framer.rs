@@ -17,6 +17,7 @@ use super::redis::Redis;
 use super::sniff::{Hint, Sniffer, asks_nothing, proxy_header};
 use super::tls::{self, Tls};
 use super::{ldap, memcached};
+use spoken::Spoken;
 
 /// A parser's instruction for the bytes after those that it has examined.
 pub(super) enum Next {
@@ -73,8 +74,8 @@ pub struct Framer {
     last: Option<Side>,
     /// Commands and replies, if the server greets like a server of them.
     dialogue: Option<Box<Dialogue>>,
-    /// Either side has sent something.
-    begun: bool,
+    /// What both sides have sent last.
+    spoken: Spoken,
 }
 
 impl Framer {
@@ -90,7 +91,7 @@ impl Framer {
             hunting: mid_stream,
             last: None,
             dialogue: None,
-            begun: false,
+            spoken: Spoken::default(),
         }
     }
 
@@ -358,14 +359,13 @@ impl Framer {
         let total = bytes.len() as u64 + u64::from(missing);
         let skip = &mut self.skip[from as usize];
         (self.exchanges.is_in_exchange, self.exchanges.set_aside) = (*skip > 0, false);
-        if *skip > total {
+        if *skip > total || total == 0 {
             *skip -= total;
             return;
         }
-        if total == 0 {
-            return;
-        }
-        if self.begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
+        let begun = self.spoken.has_begun();
+        self.spoken.note(from, bytes, missing);
+        if begun && self.dialogue.is_none() || self.protocol != Protocol::Turns {
             return self.run(from, bytes, missing, None, known, on);
         }
         let ends_unasked = self.dialogue.as_ref().is_some_and(|it| it.ends_unasked(bytes));
@@ -373,7 +373,7 @@ impl Framer {
             self.exchanges.set_aside = true;
             return;
         }
-        let said = self.listen(from, bytes, missing);
+        let said = self.listen(from, bytes, missing, !begun);
         self.run(from, bytes, missing, None, known, on);
         self.mark_said(bytes, said, known, on);
     }

@@ -1,6 +1,6 @@
 //! Costs: time spent without a fault, reported for each server endpoint.
 
-use crate::app::{Protocol, Side};
+use crate::app::Side;
 use crate::findings::causes::{COSTS, Cost, OwnedCost, rules};
 use crate::findings::facts::Facts;
 use crate::findings::finding::finding;
@@ -186,7 +186,7 @@ fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
     let mut few = Facts::from([("alone", Fact::Count(exchanges))]);
     let is_line = |it: &Evidence| (1..=TYPED_LINE_BYTES).contains(&it.payload_bytes);
     let lines = finding.evidence.iter().filter(|it| it.payload_bytes > 0);
-    let is_typed = finding.protocol == Protocol::Turns
+    let is_typed = facts.contains_key("lines")
         && lines.clone().count() > 1
         && lines.clone().all(is_line)
         && finding.lost_ns >= exchanges * TYPED_MIN_NS;
