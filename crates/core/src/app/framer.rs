@@ -185,6 +185,12 @@ impl Framer {
         }
     }
 
+    /// Returns whether nothing in the content shows which messages are requests, and which of the other
+    /// messages answer them: it is encrypted, or of an unknown protocol.
+    pub fn hides_dialogue(&self) -> bool {
+        matches!(self.protocol, Protocol::Turns | Protocol::Tls) && self.dialogue.is_none()
+    }
+
     /// Returns whether exchanges end only with the next request, as far as can be known.
     pub fn is_open_ended(&self) -> bool {
         match &self.machine {

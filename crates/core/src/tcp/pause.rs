@@ -38,6 +38,10 @@ pub struct ServerPattern {
     apart: u8,
     /// Number of messages that no client waited for.
     pub unsolicited: u32,
+    /// The content does not show which messages are requests, see [`Framer::hides_dialogue`].
+    ///
+    /// [`Framer::hides_dialogue`]: crate::app::Framer::hides_dialogue
+    pub hides_dialogue: bool,
     /// The client has sent a request without a pause within it.
     pub asked_at_once: bool,
     /// The client's receipts for the server's own messages, in a protocol that does not show them.
@@ -45,6 +49,12 @@ pub struct ServerPattern {
 }
 
 impl ServerPattern {
+    /// Returns whether each message of the server so far may have answered one of the client: none came
+    /// by itself, or after a pause of the server.
+    pub fn is_strict(&self) -> bool {
+        self.unsolicited == 0 && self.in_parts == 0 && self.apart == 0
+    }
+
     /// Counts a response in several parts whose interruption was not due to the application.
     pub fn held(&mut self) {
         self.in_parts = self.in_parts.saturating_add(1);
@@ -94,7 +104,8 @@ impl Exchange {
     /// takes a fraction of the time that it waited. Data that no client waited for is removed from
     /// the exchange if the server is known not to send responses in parts, if the client may only
     /// acknowledge it (`next` is what the server owes for the message with which the client
-    /// continues), or if it never asked for anything.
+    /// continues), if it never asked for anything, or if the content does not show that the data is a
+    /// response at all: it may be an event, or a goodbye.
     pub(super) fn settle_pauses(
         &mut self,
         next_ns: Option<u64>,
@@ -118,10 +129,13 @@ impl Exchange {
         pattern.apart = pattern.apart.saturating_add(1);
         let is_stream = pauses.count >= STREAM_PAUSES;
         let never_asked = !self.request_seen && !self.endless;
-        if is_stream || at_once || never_asked || pattern.whole && pattern.apart > pattern.in_parts
-        {
+        let is_whole = pattern.whole && pattern.apart > pattern.in_parts;
+        let is_unasked = is_stream || at_once || never_asked || is_whole;
+        if is_unasked {
             pattern.whole = true;
             pattern.unsolicited = pattern.unsolicited.saturating_add(pauses.count);
+        }
+        if is_unasked || pattern.hides_dialogue {
             pauses.before_first.restore(self);
         }
     }

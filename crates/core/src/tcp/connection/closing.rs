@@ -330,9 +330,15 @@ fn drop_message_before_fin(
     }
 }
 
-/// Decides about the pauses of a server whose stream is at `position`, once the connection ends.
+/// Decides about the pauses of a server whose stream is at `position`, once the connection ends. Where
+/// the content does not show what is a response, a server that closes shows nothing about a client that
+/// has asked for something.
 fn settle_pauses(timeline: &mut Timeline, ending: &Ending, position: u64, rtt_client_ns: u64) {
-    timeline.settle_pauses(ending.first_close_ns(), rtt_client_ns, position, Debt::Response);
+    let asked = timeline.exchanges.front().is_some_and(|exchange| exchange.request_seen);
+    let is_unclear = asked && timeline.pattern.hides_dialogue;
+    let shows_wait = |end: &Sighting| !is_unclear || end.from == Side::Client;
+    let end_ns = ending.first().filter(shows_wait).map(|end| end.time_ns);
+    timeline.settle_pauses(end_ns, rtt_client_ns, position, Debt::Response);
 }
 
 /// Applies the ACKs that have reached their senders by `now_ns`, if these ACKs may have closed

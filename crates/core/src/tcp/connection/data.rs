@@ -193,6 +193,7 @@ impl Connection {
         data.begin_flight(&mut self.senders, self.timeline.active, is_beside);
         data.depart(&mut self.senders[side as usize], &since);
         self.timeline.open_ended = self.framer.is_open_ended();
+        self.timeline.pattern.hides_dialogue = self.framer.hides_dialogue();
         if ended.explained && data.is_timer_repetition() {
             self.suspend(&data, &shared.silence);
             return self.follow_rounds(side);

@@ -61,12 +61,6 @@ impl Ending {
         self.fin_ns[Side::Client as usize]
     }
 
-    /// Time at which either side first ended the connection, ns.
-    pub(super) fn first_close_ns(&self) -> Option<u64> {
-        let reset_ns = self.reset.map(|reset| reset.time_ns);
-        self.fin_ns.into_iter().chain([reset_ns]).flatten().min()
-    }
-
     /// The first FIN or RST.
     pub(super) fn first(&self) -> Option<Sighting> {
         let ends = self.fin.into_iter().chain([self.reset]).flatten();
@@ -163,7 +157,7 @@ mod tests {
         let mut ending = closed([10, 20]);
         ending.take_fin(Side::Client, &Segment { time_ns: 30, ..Segment::default() }, 9);
         assert_eq!((ending.fin_ns, ending.fin_acks), ([Some(10), Some(20)], [1, 1]));
-        assert_eq!(ending.first_close_ns(), Some(10));
+        assert_eq!(ending.first().map(|fin| fin.time_ns), Some(10));
         assert!(ending.is_over());
     }
 

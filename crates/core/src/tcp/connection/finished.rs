@@ -1,8 +1,8 @@
 //! What is done at the end of an exchange: its last revisions, and its report.
 
-use crate::app::Side;
+use crate::app::{Protocol, Side};
 use crate::judge::Turn;
-use crate::judge::thresholds::RTO_MIN_NS;
+use crate::judge::thresholds::{APPLICATION_TIMEOUT_MIN_NS, RTO_MIN_NS};
 use crate::model::{Cause, Class, Family, Outcome, Owner};
 use crate::tcp::connection::Connection;
 use crate::tcp::connection::ceiling_rounds::refute_ceiling;
@@ -12,6 +12,7 @@ use crate::tcp::connection::questions::Questions;
 use crate::tcp::connection::relayed::settle_relay;
 use crate::tcp::exchange::{Chain, Change, Exchange, Opening};
 use crate::tcp::path::Path;
+use crate::tcp::pause::ServerPattern;
 use crate::tcp::pipe::transmission_ns;
 use crate::tcp::row::Link;
 use crate::tcp::sender::{Sender, burst_opened_by};
@@ -19,6 +20,7 @@ use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
 use crate::tcp::sink::Sink;
+use crate::tcp::thresholds::STREAM_PAUSE_MIN_NS;
 
 /// What the revisions at the end of an exchange may use of its connection.
 struct Finished<'a> {
@@ -28,6 +30,11 @@ struct Finished<'a> {
     cold: &'a mut Cold,
     /// The capture does not contain the beginning of the connection.
     mid_stream: bool,
+    /// The pattern in which the server has sent, if the content does not show which messages are
+    /// requests.
+    pattern: Option<ServerPattern>,
+    /// Its content is encrypted: nothing is asked on it once its client has closed.
+    is_encrypted: bool,
 }
 
 /// The exchanges that a revision concerns.
@@ -61,6 +68,7 @@ const AT_EXCHANGE_END: &[(&str, Scope, Revise)] = &[
         Scope::All,
         doubt_unseen_beginning,
     ),
+    ("no answer was due, or nobody waited, as far as the content shows", Scope::All, doubt_waits),
     ("losses of one direction have a common cause", Scope::Revised, name_losses),
     ("the set-up was repeated for a cause, or needlessly", Scope::Revised, settle_set_up),
     ("small windows belong to a slow reader", Scope::Revised, attribute_to_reader),
@@ -135,6 +143,34 @@ fn doubt_unseen_beginning(it: &mut Finished<'_>, exchange: &mut Exchange) {
     };
     if lacks_data && exchange.chains.iter().any(unseen) {
         exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
+    }
+}
+
+/// Attributes waits to no owner that may be none, where the content does not show what is a request.
+/// What the client sends after a pause may be another message, unless a full segment came before it:
+/// the last segment of a message rarely is one. A last message without an answer may need none, unless
+/// each message before it had one and its client waited for as long as a program does before it gives
+/// up.
+fn doubt_waits(it: &mut Finished<'_>, exchange: &mut Exchange) {
+    let Some(pattern) = it.pattern.filter(|_| !exchange.in_handshake) else { return };
+    let amid = |chain: &Chain| it.senders[chain.sender as usize].sizes.is_full(&chain.gap.last);
+    let mut pauses = exchange.chains.iter().filter(|chain| chain.cause == Cause::ClientThink);
+    if pauses.any(|chain| chain.longest_ns >= STREAM_PAUSE_MIN_NS && !amid(chain)) {
+        exchange.revise(&Change::Unknown { from: (Owner::Client, Cause::ClientThink) });
+    }
+    let left_ns = it.cold.ending().fin_ns[Side::Client as usize];
+    if it.is_encrypted && left_ns.is_some_and(|left_ns| left_ns <= exchange.answered_ns) {
+        // What follows answers the client's end.
+        exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
+    }
+    let Outcome::Closed { by } = exchange.outcome else { return };
+    let waited_ns = exchange.ledger.of(Owner::Server);
+    let gave_up = pattern.is_strict() && waited_ns >= APPLICATION_TIMEOUT_MIN_NS;
+    if exchange.request_seen && !exchange.response_seen && !gave_up {
+        exchange.revise(&Change::Unknown { from: (Owner::Server, Cause::ServerThink) });
+        if by == Side::Client {
+            exchange.outcome = Outcome::Unclear;
+        }
     }
 }
 
@@ -330,8 +366,12 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) {
-        let Self { senders, setup, path, cold, mid_stream, .. } = self;
-        settle(&mut exchange, Finished { senders, setup, path, cold, mid_stream: *mid_stream });
+        let Self { senders, setup, path, cold, mid_stream, timeline, framer, .. } = self;
+        let (mid_stream, pattern) = (*mid_stream, timeline.pattern);
+        let is_encrypted = framer.protocol() == Protocol::Tls;
+        let pattern = framer.hides_dialogue().then_some(pattern);
+        let finished = Finished { senders, setup, path, cold, mid_stream, pattern, is_encrypted };
+        settle(&mut exchange, finished);
         let in_window = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !in_window || self.cold.is_copy() {
             return;
@@ -409,6 +449,8 @@ mod tests {
             path: &path,
             cold: &mut cold,
             mid_stream: false,
+            pattern: None,
+            is_encrypted: false,
         };
         settle(&mut exchange, finished);
         assert_eq!(exchange.ledger.of(Owner::Unknown), 0);

@@ -120,7 +120,9 @@ impl Connection {
     /// it continues a response that may have been over.
     pub(super) fn pause_of_server(&self, gap: &Gap, slices: &Slices) -> Option<u64> {
         let own_ns = self.own_ns_amid_response(gap, slices)?;
-        self.timeline.is_pause(own_ns).then_some(own_ns)
+        let is_amid_message = self.framer.hides_dialogue()
+            && self.senders[Side::Server as usize].sizes.is_full(&gap.last);
+        (!is_amid_message && self.timeline.is_pause(own_ns)).then_some(own_ns)
     }
 
     /// Time of the server's application in `gap`, ns, if it continues a response after it.

@@ -116,7 +116,10 @@ impl Exchange {
         let ns = taken.map(|chain| chain.ns).sum();
         self.ledger.transfer(owner, Owner::Unknown, ns);
         self.chains.retain(|chain| chain.cause != cause);
-        if ns > 0 && !self.response_seen {
+        let is_all = !self.connects && self.chains.is_empty();
+        // A server that closed has ended the wait, if there was one.
+        let may_be_none = is_all && self.outcome.by() != Some(Side::Server);
+        if ns > 0 && !self.response_seen && may_be_none {
             self.end_ns = self.start_ns;
         }
         ns > 0

@@ -1,5 +1,6 @@
 //! Length of a sender's full segments.
 
+use crate::model::Sighting;
 use crate::tcp::thresholds::{
     FULL_SEGMENT_MIN_BYTES, MSS_DEFAULT_BYTES, MSS_LOOPBACK_BYTES, SMSS_ETHERNET_BYTES,
 };
@@ -72,6 +73,12 @@ impl SegmentSizes {
         if u64::from(self.half_window) >= MSS_DEFAULT_BYTES / 2 && self.half_window < self.smss {
             self.smss = self.half_window;
         }
+    }
+
+    /// Returns whether `seen` consists of full segments: what its sender had to send goes on behind it.
+    pub fn is_full(&self, seen: &Sighting) -> bool {
+        let bytes = u64::from(seen.payload_bytes);
+        bytes > 0 && bytes.is_multiple_of(self.smss())
     }
 
     /// Records an offered window of `bytes`: half of the greatest window counts as a full segment
