@@ -57,9 +57,26 @@ impl Vantages {
     }
 
     /// Returns whether the framing, and not the round trips, shows `place` for most connections that
-    /// were captured there.
+    /// were captured there. Where others were captured between client and server, the round trips
+    /// contradict it: a wireless station's frames look the same at its access point.
     pub fn is_by_frames(&self, place: Vantage) -> bool {
         let by_frames = self.by_frames[place as usize];
-        by_frames > 0 && 2 * by_frames >= self.count(place)
+        by_frames > 0 && 2 * by_frames >= self.count(place) && self.count(Vantage::Middle) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_of_other_connections_contradict_the_framing() {
+        let mut vantages = Vantages::default();
+        let client = Vantage::Client as usize;
+        (vantages.counts[client], vantages.by_frames[client]) = (3, 2);
+        assert!(vantages.is_by_frames(Vantage::Client));
+        assert!(!vantages.is_by_frames(Vantage::Server));
+        vantages.counts[Vantage::Middle as usize] = 4;
+        assert!(!vantages.is_by_frames(Vantage::Client));
     }
 }
